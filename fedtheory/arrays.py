@@ -1,0 +1,87 @@
+"""What the array API standard lacks, written once for NumPy, array_api_strict and torch.
+
+Everything above this floor obtains its namespace with ``xp = namespace(x)`` and stays within the standard.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+__all__ = ["Array", "astype_like", "is_numpy", "namespace", "put_slots", "soft_threshold", "take_slots", "to_numpy"]
+
+Array = Any  # an array of any namespace; shapes are given in the docstrings
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array API namespace the given arrays share."""
+    return array_api_compat.array_namespace(*[a for a in arrays if a is not None])
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether x is a NumPy array (fast paths may then use NumPy itself)."""
+    return isinstance(x, np.ndarray)
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """A NumPy copy or view of x, brought to the host when it lives on a device."""
+    if isinstance(x, np.ndarray):
+        return x
+    if array_api_compat.is_torch_array(x):
+        return x.detach().cpu().numpy()
+    return np.asarray(x)
+
+
+def astype_like(values: Any, like: Array) -> Array:
+    """NumPy data as an array of like's namespace, dtype and device."""
+    values = np.asarray(values)
+    if is_numpy(like):
+        return values.astype(like.dtype, copy=False) if values.dtype.kind == "f" else values
+    xp = namespace(like)
+    dtype = like.dtype if values.dtype.kind == "f" else None
+    return xp.asarray(np.array(values), dtype=dtype, device=array_api_compat.device(like))
+
+
+def soft_threshold(v: Array, t: float) -> Array:
+    """prox of t*||.||_1: v - clip(v, -t, t), which is exactly 0 wherever |v| <= t."""
+    if t == 0.0:
+        return v
+    return v - namespace(v).clip(v, -t, t)
+
+
+def take_slots(memory: Array, members: Array) -> Array:
+    """Rows of a per-client memory: (S, N, ...) and members (S, P) -> (S, P, ...)."""
+    if is_numpy(memory):
+        return memory[np.arange(memory.shape[0])[:, None], members]
+    xp = namespace(memory)
+    scenarios, clients = memory.shape[0], memory.shape[1]
+    offset = xp.arange(scenarios, dtype=members.dtype, device=array_api_compat.device(members)) * clients
+    flat = xp.reshape(members + offset[:, None], (-1,))
+    rows = xp.take(xp.reshape(memory, (scenarios * clients, *memory.shape[2:])), flat, axis=0)
+    return xp.reshape(rows, (*members.shape, *memory.shape[2:]))
+
+
+def put_slots(memory: Array, members: Array, values: Array, in_place: bool = False) -> Array:
+    """Memory (S, N, d) with the rows of members (S, P) replaced by values (S, P, d).
+
+    in_place reuses memory's buffer where the namespace allows it (NumPy, torch); the caller gives it up.
+    """
+    if is_numpy(memory):
+        out = memory if in_place else memory.copy()
+        out[np.arange(memory.shape[0])[:, None], members] = values
+        return out
+    xp = namespace(memory)
+    if array_api_compat.is_torch_array(memory):
+        out = memory if in_place else xp.asarray(memory, copy=True)
+        rows = xp.arange(memory.shape[0], device=memory.device)[:, None]
+        out[rows, members] = values
+        return out
+    # The standard has no scatter: invert the index instead.
+    host = to_numpy(members)
+    scenarios, clients = memory.shape[0], memory.shape[1]
+    slot = np.full((scenarios, clients), -1, dtype=np.int64)
+    slot[np.arange(scenarios)[:, None], host] = np.arange(host.shape[1])
+    picked = take_slots(values, xp.asarray(np.where(slot < 0, 0, slot)))
+    return xp.where(xp.asarray(slot >= 0)[:, :, None], picked, memory)

@@ -1,0 +1,178 @@
+"""Who takes part: cohorts of clients, the laws they are drawn from, and the exact enumeration of those laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.randomness import Stream
+
+__all__ = ["Bernoulli", "Cohort", "Full", "Sampling", "Uniform"]
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The clients of one round, for S scenarios at once.
+
+    Gathered layout: ``members`` (S, P), increasing client numbers, P slots. Dense layout: ``mask`` (S, N), one slot a
+    client, those outside the cohort computed and ignored. Exactly one of the two is given.
+
+    Attributes
+    ----------
+    probability : (S,) or None
+        Weights of the scenarios when they enumerate a law; None when they are equally likely draws.
+    """
+
+    num_clients: int
+    members: np.ndarray | None = None
+    mask: np.ndarray | None = None
+    probability: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if (self.members is None) == (self.mask is None):
+            raise InvalidInput("a cohort has either members (S, P) or a mask (S, N), not both and not neither")
+        if self.mask is not None and not self.mask.any(axis=1).all():
+            raise InvalidInput("a cohort without any client: raise the participation probability")
+
+    @property
+    def scenarios(self) -> int:
+        return (self.members if self.members is not None else self.mask).shape[0]
+
+    @property
+    def slots(self) -> int:
+        """P in the gathered layout, N in the dense one."""
+        return self.members.shape[1] if self.members is not None else self.num_clients
+
+    def size(self) -> np.ndarray:
+        """(S,) clients that take part."""
+        if self.members is not None:
+            return np.full(self.scenarios, self.members.shape[1])
+        return self.mask.sum(axis=1)
+
+    def dense(self) -> Cohort:
+        """The same cohort in the dense layout."""
+        if self.mask is not None:
+            return self
+        mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
+        np.put_along_axis(mask, self.members, True, axis=1)
+        return Cohort(self.num_clients, mask=mask, probability=self.probability)
+
+    def gathered(self) -> Cohort:
+        """The same cohort in the gathered layout; all scenarios must have cohorts of one size."""
+        if self.members is not None:
+            return self
+        size = self.size()
+        if (size != size[0]).any():
+            raise MissingCapability("cohorts of different sizes have no gathered layout: use the dense one")
+        members = np.nonzero(self.mask)[1].reshape(self.scenarios, int(size[0]))
+        return Cohort(self.num_clients, members=members, probability=self.probability)
+
+
+class Sampling:
+    """A law of cohorts. Subclasses give ``sample`` and, where the law is finite and small, ``enumerate``."""
+
+    def check(self, num_clients: int) -> None:
+        """Raise `InvalidInput` when the law does not fit a problem with that many clients."""
+
+    def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        """Draw one cohort a scenario."""
+        raise NotImplementedError
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        """All cohorts of the law with their probabilities."""
+        raise MissingCapability(f"{type(self).__name__} sampling cannot be enumerated: use Monte Carlo")
+
+    def count(self, num_clients: int) -> int:
+        """Number of cohorts ``enumerate`` would give."""
+        raise MissingCapability(f"{type(self).__name__} sampling cannot be enumerated: use Monte Carlo")
+
+
+@dataclass(frozen=True)
+class Full(Sampling):
+    """Every client, every round."""
+
+    def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        return Cohort(num_clients, mask=np.ones((len(scenarios), num_clients), dtype=bool))
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        return Cohort(num_clients, mask=np.ones((1, num_clients), dtype=bool), probability=np.ones(1))
+
+    def count(self, num_clients: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class Uniform(Sampling):
+    """P clients drawn uniformly without replacement, independently each round (the law of FedElasticNet's Theorem 3.1)."""
+
+    size: int  # P
+
+    def check(self, num_clients: int) -> None:
+        if not 1 <= self.size <= num_clients:
+            raise InvalidInput(
+                f"cohort size P = {self.size} with m = {num_clients} clients: P must be between 1 and m"
+            )
+
+    def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        self.check(num_clients)
+        u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
+        members = np.argpartition(u, self.size - 1, axis=1)[:, : self.size]
+        return Cohort(num_clients, members=np.sort(members, axis=1))
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        self.check(num_clients)
+        members = np.array(list(itertools.combinations(range(num_clients), self.size)))
+        count = members.shape[0]
+        return Cohort(num_clients, members=members, probability=np.full(count, 1.0 / count))
+
+    def count(self, num_clients: int) -> int:
+        self.check(num_clients)
+        return math.comb(num_clients, self.size)
+
+
+@dataclass(frozen=True)
+class Bernoulli(Sampling):
+    """Each client takes part independently with its own probability, given that at least one does.
+
+    Parameters
+    ----------
+    probability : float or tuple of N floats, each in (0, 1].
+    """
+
+    probability: float | tuple[float, ...]
+
+    def _p(self, num_clients: int) -> np.ndarray:
+        p = np.broadcast_to(np.asarray(self.probability, dtype=float), (num_clients,))
+        if not ((p > 0) & (p <= 1)).all():
+            raise InvalidInput(f"participation probabilities {self.probability!r}: each must lie in (0, 1]")
+        return p
+
+    def check(self, num_clients: int) -> None:
+        if np.ndim(self.probability) == 1 and len(self.probability) != num_clients:
+            raise InvalidInput(f"{len(self.probability)} probabilities for {num_clients} clients: give one a client")
+        self._p(num_clients)
+
+    def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        p = self._p(num_clients)
+        mask = np.zeros((len(scenarios), num_clients), dtype=bool)
+        for step in itertools.count():  # redraw the scenarios that came out empty
+            empty = ~mask.any(axis=1)
+            if not empty.any():
+                return Cohort(num_clients, mask=mask)
+            u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index, step)
+            mask[empty] = (u < p)[empty]
+        raise AssertionError("unreachable")
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        p = self._p(num_clients)
+        mask = np.array(list(itertools.product([False, True], repeat=num_clients)))[1:]
+        probability = np.where(mask, p, 1 - p).prod(axis=1)
+        keep = probability > 0
+        return Cohort(num_clients, mask=mask[keep], probability=probability[keep] / probability[keep].sum())
+
+    def count(self, num_clients: int) -> int:
+        return 2**num_clients - 1

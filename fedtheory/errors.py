@@ -1,0 +1,78 @@
+"""What goes wrong, by name. Every message says what failed, its value, the limit and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "DataFileError",
+    "Diverged",
+    "FedTheoryError",
+    "InvalidInput",
+    "LocalSolveFailed",
+    "MissingCapability",
+    "NotCertified",
+    "UnknownName",
+    "suggest",
+]
+
+
+class FedTheoryError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+
+class InvalidInput(FedTheoryError, ValueError):
+    """An argument is outside what the operation is defined for."""
+
+
+class MissingCapability(FedTheoryError, TypeError):
+    """A problem or solver lacks what was asked of it (for example a Hessian or a smoothness constant)."""
+
+
+class UnknownName(FedTheoryError, KeyError):
+    """A statement, method, problem or metric of that name does not exist."""
+
+    def __str__(self) -> str:  # KeyError would print the repr, quotes and all
+        return str(self.args[0])
+
+
+class DataFileError(FedTheoryError, OSError):
+    """A data file is missing, unreadable, truncated or in another format."""
+
+
+class Diverged(FedTheoryError, ArithmeticError):
+    """A run left the finite numbers.
+
+    Attributes
+    ----------
+    round_index : int
+        The 1-based round in which the first non-finite number appeared.
+    client : int or None
+        The first client it was seen at; None when the server's model is the culprit.
+    scenario : int
+    """
+
+    def __init__(self, message: str, round_index: int, client: int | None, scenario: int) -> None:
+        super().__init__(message)
+        self.round_index = round_index
+        self.client = client
+        self.scenario = scenario
+
+
+class LocalSolveFailed(FedTheoryError, ArithmeticError):
+    """An exact local solve stopped above its KKT tolerance."""
+
+
+class NotCertified(FedTheoryError, ArithmeticError):
+    """No optimum could be certified to the asked relative gap (non-convex or unbounded problems included)."""
+
+
+def suggest(name: str, known: Iterable[str], kind: str) -> UnknownName:
+    """An `UnknownName` that offers the nearest known names."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    if not near:  # a short name may be a part of a long one
+        near = [k for k in known if name.lower() in k.lower()][:3]
+    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {', '.join(known)}"
+    return UnknownName(f"unknown {kind} {name!r}: {hint}")

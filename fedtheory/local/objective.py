@@ -1,0 +1,130 @@
+"""The one form of every local objective in the papers, and the interface of what minimises it.
+
+    f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - anchor||_1          (curvature may differ by coordinate)
+
+FedProx: curvature = mu. FedElasticNet adds l1. FedDyn adds linear = stored gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedtheory.arrays import Array, namespace, soft_threshold
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fedtheory.problems.base import Problem
+    from fedtheory.randomness import Stream
+
+__all__ = ["LocalObjective", "LocalResult", "LocalSolver", "Rows"]
+
+
+@dataclass(frozen=True)
+class LocalObjective:
+    """Penalty part of a local objective; arrays are (S, P, d), or broadcast to it.
+
+    Attributes
+    ----------
+    center : array
+        Where the quadratic and l1 penalties are centred (the received server model).
+    linear : array or None
+        None stands for 0.
+    curvature : float or array
+        Coefficient of the quadratic penalty (lambda_2, mu or alpha of the papers).
+    l1 : float
+        lambda_1.
+    anchor : array or None
+        Centre of the l1 penalty; None means `center`.
+    """
+
+    center: Array
+    linear: Array | None = None
+    curvature: float | Array = 0.0
+    l1: float = 0.0
+    anchor: Array | None = None
+
+    @property
+    def l1_center(self) -> Array:
+        return self.center if self.anchor is None else self.anchor
+
+    def map(self, change: object) -> LocalObjective:
+        """The same penalty with every array passed through ``change`` (a layout change)."""
+        arrays = {
+            field: change(getattr(self, field))  # type: ignore[operator]
+            for field in ("center", "linear", "curvature", "anchor")
+            if getattr(self, field) is not None and not isinstance(getattr(self, field), float | int)
+        }
+        return replace(self, **arrays)
+
+    def smooth_penalty_gradient(self, y: Array) -> Array:
+        """Gradient of -<linear, y> + curvature/2 ||y - center||^2."""
+        grad = (y - self.center) * self.curvature
+        return grad if self.linear is None else grad - self.linear
+
+    def penalty_value(self, y: Array) -> Array:
+        """Value of the whole penalty: (..., d) -> (...)."""
+        xp = namespace(y)
+        value = xp.sum((y - self.center) ** 2 * self.curvature, axis=-1) / 2
+        if self.linear is not None:
+            value = value - xp.sum(self.linear * y, axis=-1)
+        if self.l1:
+            value = value + self.l1 * xp.sum(xp.abs(y - self.l1_center), axis=-1)
+        return value
+
+    def prox(self, v: Array, step: float | Array) -> Array:
+        """prox of step * l1 ||. - anchor||_1 for a scalar step or one that broadcasts."""
+        if not self.l1:
+            return v
+        xp = namespace(v)
+        anchor, t = self.l1_center, step * self.l1
+        if isinstance(t, float | int):
+            return anchor + soft_threshold(v - anchor, t)
+        r, t = v - anchor, xp.broadcast_to(t, v.shape)
+        return anchor + (r - xp.maximum(xp.minimum(r, t), -t))  # the brackets keep zeros exact
+
+    def kkt_residual(self, y: Array, gradient: Array) -> Array:
+        """Largest coordinate of the distance of 0 to the subdifferential at y: (..., d), grad f_k(y) -> (...).
+
+        Exact zeros of y - anchor count as zeros: there the l1 subgradient may be anything in [-l1, l1].
+        """
+        xp = namespace(y)
+        r = gradient + self.smooth_penalty_gradient(y)
+        if self.l1:
+            offset = y - self.l1_center
+            on = xp.abs(r + self.l1 * xp.sign(offset))
+            off = xp.abs(r - xp.clip(r, -self.l1, self.l1))
+            r = xp.where(offset != 0, on, off)
+        return xp.max(xp.abs(r), axis=-1)
+
+
+class LocalResult(NamedTuple):
+    """What a local solver returns, in the layout it was called in (rows or slots)."""
+
+    y: Array  # (..., d) the local model
+    residual: Array | None = None  # (...) KKT residual, from exact solvers
+    step_sum: float | None = None  # sum of the step sizes taken (B * eta_l), from gradient solvers
+
+
+class Rows(NamedTuple):
+    """What a solver needs to know of its rows beyond the objective (client-major, (N, B))."""
+
+    clients: np.ndarray  # (N,) client numbers in the whole problem
+    scenarios: np.ndarray  # (N, B) scenario of each row
+    valid: np.ndarray  # (N, B) False for padding
+    stream: Stream
+    round_index: int
+
+
+class LocalSolver:
+    """Minimises, or walks along, a `LocalObjective` for all rows at once.
+
+    ``solve`` works client-major: ``problem`` holds the row clients only, ``start`` is (N, B, d).
+    """
+
+    def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
+        """Raise early when the problem lacks what the solver needs."""
+
+    def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        raise NotImplementedError

@@ -1,0 +1,249 @@
+"""What a federated problem is: N clients' losses f_k on R^d, their weights, and what is known exactly about them.
+
+Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel is one
+batched matrix product. The public methods take points of any leading shape and broadcast.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.errors import InvalidInput, MissingCapability
+
+if TYPE_CHECKING:
+    from fedtheory.optimum import Optimum
+
+__all__ = ["Constants", "Problem", "check_finite", "check_weights"]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Exact constants of a problem.
+
+    Attributes
+    ----------
+    beta_k, mu_k : (N,)
+        Smoothness and strong convexity of each f_k.
+    beta : float
+        max_k beta_k: the constant the theorems use.
+    beta_joint, mu : float
+        Smoothness and strong convexity of F = sum_k w_k f_k.
+    dissimilarity_sq : float or None
+        sum_k w_k ||grad f_k(x*)||^2 (None until an optimum is at hand).
+    """
+
+    beta_k: np.ndarray
+    mu_k: np.ndarray
+    beta: float
+    beta_joint: float
+    mu: float
+    dissimilarity_sq: float | None = None
+
+
+def check_finite(name: str, values: np.ndarray) -> None:
+    """Raise `InvalidInput` that says where the first NaN or infinity is."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInput(f"{name}{list(where)} is {values[where]}: data must be finite; clean or drop that entry")
+
+
+def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
+    """'uniform' -> 1/N, 'samples' -> n_k/n, or N given positive numbers that sum to 1."""
+    num_clients = len(sample_counts)
+    if isinstance(weights, str):
+        if weights == "uniform":
+            return np.full(num_clients, 1.0 / num_clients)
+        if weights == "samples":
+            return sample_counts / sample_counts.sum()
+        raise InvalidInput(f"weights = {weights!r}: use 'uniform' (1/m), 'samples' (n_k/n) or {num_clients} numbers")
+    w = np.asarray(weights, dtype=float)
+    if w.shape != (num_clients,):
+        raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number a client")
+    check_finite("weights", w)
+    if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
+        raise InvalidInput(f"weights sum to {w.sum()!r} (least {w.min()!r}): they must be >= 0 and sum to 1")
+    return w
+
+
+class Problem:
+    """min_x F(x) = sum_k w_k f_k(x).
+
+    A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and gives the
+    kernels below. What it cannot do raises `MissingCapability` with the capability's name.
+    """
+
+    name: str = "problem"
+    convex: bool = True
+    num_clients: int
+    dim: int
+    weights: np.ndarray
+    sample_counts: np.ndarray
+    client_data: ClassVar[tuple[str, ...]] = ()
+
+    # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
+    def client_value(self, y: Array) -> Array:
+        """f_k(y_kb): (N, B, d) -> (N, B)."""
+        raise MissingCapability(f"{type(self).__name__} has no value")
+
+    def client_gradient(self, y: Array) -> Array:
+        """grad f_k(y_kb): (N, B, d) -> (N, B, d)."""
+        raise MissingCapability(f"{type(self).__name__} has no gradient")
+
+    def client_hessian(self, y: Array) -> Array:
+        """Hessians: (N, B, d) -> (N, B, d, d), or (N, 1, d, d) when they do not depend on y."""
+        raise MissingCapability(f"{type(self).__name__} has no Hessian: choose a first-order local solver")
+
+    def client_batch_gradient(self, y: Array, samples: Array) -> Array:
+        """Mini-batch gradients: y (N, B, d), samples (N, B, b) indices below n_k -> (N, B, d); its mean over all samples
+        of a client is ``client_gradient``."""
+        raise MissingCapability(f"{type(self).__name__} has no mini-batch gradient: choose full gradient steps")
+
+    def smoothness(self) -> np.ndarray:
+        """beta_k (N,)."""
+        raise MissingCapability(f"{type(self).__name__} has no smoothness constant")
+
+    def strong_convexity(self) -> np.ndarray:
+        """mu_k (N,); 0 where f_k is convex but not strongly."""
+        return np.zeros(self.num_clients)
+
+    def joint_smoothness(self) -> float:
+        """Smoothness of F; sum_k w_k beta_k unless the subclass knows better."""
+        return float(self.weights @ self.smoothness())
+
+    def joint_strong_convexity(self) -> float:
+        """Strong convexity of F; sum_k w_k mu_k unless the subclass knows better."""
+        return float(self.weights @ self.strong_convexity())
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        """F as a cvxpy expression of a (d,) variable."""
+        raise MissingCapability(f"{type(self).__name__} has no cvxpy form: its optimum cannot be certified")
+
+    # --- public -------------------------------------------------------------------------------------------------------
+    def value(self, x: Array) -> Array:
+        """Per-client losses: x (..., d) -> (..., N)."""
+        xp = namespace(x)
+        y = self._to_client_major(x)
+        values = self.like(x).client_value(y)
+        return xp.reshape(xp.permute_dims(values, (1, 0)), (*x.shape[:-1], self.num_clients))
+
+    def gradient(self, x: Array) -> Array:
+        """Per-client gradients: x (..., d) -> (..., N, d)."""
+        xp = namespace(x)
+        y = self._to_client_major(x)
+        grads = self.like(x).client_gradient(y)
+        return xp.reshape(xp.permute_dims(grads, (1, 0, 2)), (*x.shape[:-1], self.num_clients, self.dim))
+
+    def gradient_each(self, y: Array) -> Array:
+        """grad f_k at a point of its own for each client: y (..., N, d) -> (..., N, d)."""
+        xp = namespace(y)
+        if y.shape[-2:] != (self.num_clients, self.dim):
+            raise InvalidInput(f"points of shape {y.shape}: expected (..., {self.num_clients}, {self.dim})")
+        flat = xp.permute_dims(xp.reshape(y, (-1, self.num_clients, self.dim)), (1, 0, 2))
+        grads = self.like(y).client_gradient(flat)
+        return xp.reshape(xp.permute_dims(grads, (1, 0, 2)), y.shape)
+
+    def objective(self, x: Array) -> Array:
+        """F: x (..., d) -> (...)."""
+        xp = namespace(x)
+        return xp.sum(self.value(x) * astype_like(self.weights, x), axis=-1)
+
+    def full_gradient(self, x: Array) -> Array:
+        """grad F: x (..., d) -> (..., d)."""
+        xp = namespace(x)
+        return xp.sum(self.gradient(x) * astype_like(self.weights, x)[:, None], axis=-2)
+
+    def full_hessian(self, x: np.ndarray) -> np.ndarray:
+        """Hessian of F at one point: (d,) -> (d, d)."""
+        y = np.broadcast_to(np.asarray(x, dtype=float), (self.num_clients, 1, self.dim))
+        return np.einsum("n,nij->ij", self.weights, to_numpy(self.client_hessian(y))[:, 0])
+
+    def optimum(self, gap: float = 1e-12) -> Optimum:
+        """The certified minimiser of F, computed once and kept.
+
+        Raises
+        ------
+        NotCertified
+            When no certificate of that relative gap exists (non-convex and unbounded problems among them).
+        """
+        from fedtheory import optimum
+
+        kept = self.__dict__.get("_optimum")
+        if kept is None or kept.gap > gap:
+            kept = self.__dict__["_optimum"] = optimum.certify(self, gap=gap)
+        return kept
+
+    def constants(self) -> Constants:
+        """All exact constants; the dissimilarity is filled in once an optimum has been computed."""
+        kept = self.__dict__.get("_optimum")
+        dissimilarity = None
+        if kept is not None:
+            grads = to_numpy(self.gradient(kept.x))
+            dissimilarity = float(self.weights @ (grads**2).sum(axis=-1))
+        beta_k, mu_k = self._beta_mu
+        return Constants(
+            beta_k, mu_k, float(beta_k.max()), self.joint_smoothness(), self.joint_strong_convexity(), dissimilarity
+        )
+
+    def subset(self, clients: np.ndarray) -> Problem:
+        """The kernels of some of the clients only, in that order (weights are renormalised)."""
+        other = copy.copy(self)
+        other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        for field in self.client_data:
+            data = getattr(self, field)
+            xp = namespace(data)
+            setattr(other, field, xp.take(data, astype_like(np.asarray(clients), data), axis=0))
+        other.__dict__["_beta_mu"] = tuple(c[clients] for c in self._beta_mu)
+        other.num_clients = len(clients)
+        other.sample_counts = self.sample_counts[clients]
+        w = self.weights[clients]
+        other.weights = w / w.sum() if w.sum() > 0 else np.full(len(clients), 1.0 / len(clients))
+        return other
+
+    def like(self, x: Array) -> Problem:
+        """This problem with its arrays in x's namespace, dtype and device (itself when they already are)."""
+        if not self.client_data:
+            return self
+        first = getattr(self, self.client_data[0])
+        key = (namespace(x).__name__, str(x.dtype), str(getattr(x, "device", "cpu")))
+        if (namespace(first).__name__, str(first.dtype), str(getattr(first, "device", "cpu"))) == key:
+            return self
+        cache = self.__dict__.setdefault("_like", {})
+        if key not in cache:
+            other = copy.copy(self)
+            other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+            for field in self.client_data:
+                setattr(other, field, astype_like(to_numpy(getattr(self, field)), x))
+            other.__dict__["_beta_mu"] = self._beta_mu
+            cache[key] = other
+        return cache[key]
+
+    @property
+    def beta_k(self) -> np.ndarray:
+        """Smoothness of each client's loss (N,), computed once."""
+        return self._beta_mu[0]
+
+    @property
+    def mu_k(self) -> np.ndarray:
+        """Strong convexity of each client's loss (N,), computed once."""
+        return self._beta_mu[1]
+
+    @cached_property
+    def _beta_mu(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(self.smoothness(), dtype=float), np.asarray(self.strong_convexity(), dtype=float)
+
+    def _to_client_major(self, x: Array) -> Array:
+        if x.shape[-1] != self.dim:
+            raise InvalidInput(f"points of shape {tuple(x.shape)}: the last axis must be the dimension d = {self.dim}")
+        xp = namespace(x)
+        flat = xp.reshape(x, (1, -1, self.dim))
+        return xp.broadcast_to(flat, (self.num_clients, flat.shape[1], self.dim))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(clients={self.num_clients}, dim={self.dim})"

@@ -1,0 +1,196 @@
+"""Linear models: f_k(x) = sum_j w_kj phi(a_kj' x, b_kj) + ridge/2 ||x||^2, with w_kj = 1/n_k.
+
+Clients of unequal size are padded with zero rows of zero weight, so that all of them stay one batched matrix product.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.arrays import Array, astype_like, namespace
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.base import Problem, check_finite, check_weights
+
+__all__ = ["LeastSquares", "LinearModel", "pad_clients"]
+
+
+def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(N, n, d) and (N, n), or lists of (n_k, d) and (n_k,): padded features, padded targets, counts (N,).
+
+    Raises
+    ------
+    InvalidInput
+        Names the first client whose shapes disagree, that has no samples, or that holds NaN or infinite data.
+    """
+    if len(features) != len(targets):
+        raise InvalidInput(f"features of {len(features)} clients but targets of {len(targets)}: give both for each client")
+    if len(features) == 0:
+        raise InvalidInput("no clients: features is empty")
+    blocks = [np.asarray(f, dtype=float) for f in features]
+    labels = [np.asarray(t, dtype=float) for t in targets]
+    dim = blocks[0].shape[1] if blocks[0].ndim == 2 else -1
+    for k, (a, b) in enumerate(zip(blocks, labels, strict=True)):
+        if a.ndim != 2 or b.ndim != 1 or a.shape[0] != b.shape[0] or a.shape[1] != dim:
+            raise InvalidInput(
+                f"client {k}: features {a.shape} and targets {b.shape} disagree: expected (n_k, {max(dim, 0)}) and (n_k,)"
+            )
+        if a.shape[0] == 0 or dim == 0:
+            raise InvalidInput(f"client {k} has no samples or no features (shape {a.shape}): drop it or give it data")
+        check_finite(f"features of client {k}", a)
+        check_finite(f"targets of client {k}", b)
+    counts = np.array([a.shape[0] for a in blocks])
+    padded = np.zeros((len(blocks), counts.max(), dim))
+    padded_targets = np.zeros((len(blocks), counts.max()))
+    for k, (a, b) in enumerate(zip(blocks, labels, strict=True)):
+        padded[k, : len(b)], padded_targets[k, : len(b)] = a, b
+    return padded, padded_targets, counts
+
+
+class LinearModel(Problem):
+    """Base of the losses phi(z, b) of one margin or prediction z = a'x.
+
+    A subclass gives ``phi``, ``dphi``, ``d2phi`` (elementwise in z and b) and ``curvature_max`` = sup phi''.
+    """
+
+    client_data: ClassVar[tuple[str, ...]] = ("features", "targets", "sample_weights")
+    curvature_max: float = 1.0
+
+    def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
+        if not (np.isfinite(ridge) and ridge >= 0):
+            raise InvalidInput(f"ridge is {ridge!r}: it must be a finite number >= 0")
+        self.features, self.targets, self.sample_counts = pad_clients(features, targets)
+        self.ridge = float(ridge)
+        self.num_clients, most, self.dim = self.features.shape
+        self.sample_weights = (np.arange(most) < self.sample_counts[:, None]) / self.sample_counts[:, None]
+        self.weights = check_weights(weights, self.sample_counts)
+
+    def phi(self, z: Array, b: Array) -> Array:
+        """The loss of a prediction."""
+        raise NotImplementedError
+
+    def dphi(self, z: Array, b: Array) -> Array:
+        """Its derivative in z."""
+        raise NotImplementedError
+
+    def d2phi(self, z: Array, b: Array) -> Array:
+        """Its second derivative in z (a generalised one where phi is only once differentiable)."""
+        raise NotImplementedError
+
+    def _predict(self, y: Array) -> Array:
+        xp = namespace(y)
+        return xp.matmul(y, xp.matrix_transpose(self.features))  # (N, B, n)
+
+    def client_value(self, y: Array) -> Array:
+        xp = namespace(y)
+        loss = self.phi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
+        return xp.sum(loss, axis=-1) + self.ridge / 2 * xp.sum(y * y, axis=-1)
+
+    def client_gradient(self, y: Array) -> Array:
+        slope = self.dphi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
+        return namespace(y).matmul(slope, self.features) + self.ridge * y
+
+    def client_hessian(self, y: Array) -> Array:
+        xp = namespace(y)
+        bend = self.d2phi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
+        weighted = self.features[:, None, :, :] * bend[..., None]  # (N, B, n, d)
+        gram = xp.matmul(xp.matrix_transpose(weighted), self.features[:, None, :, :])
+        return gram + self.ridge * astype_like(np.eye(self.dim), y)
+
+    def client_batch_gradient(self, y: Array, samples: Array) -> Array:
+        xp = namespace(y)
+        clients, points, batch = samples.shape
+        flat = xp.reshape(samples, (clients, points * batch))
+        rows = xp.stack([xp.take(self.features[k, ...], flat[k, ...], axis=0) for k in range(clients)])
+        labels = xp.stack([xp.take(self.targets[k, ...], flat[k, ...], axis=0) for k in range(clients)])
+        rows = xp.reshape(rows, (clients, points, batch, self.dim))
+        z = xp.sum(rows * y[:, :, None, :], axis=-1)
+        slope = self.dphi(z, xp.reshape(labels, (clients, points, batch))) / batch
+        return xp.sum(rows * slope[..., None], axis=2) + self.ridge * y
+
+    @cached_property
+    def _gram(self) -> np.ndarray:
+        return np.einsum("nij,ni,nik->njk", self.features, self.sample_weights, self.features, optimize=True)
+
+    def smoothness(self) -> np.ndarray:
+        return self.curvature_max * np.linalg.eigvalsh(self._gram)[:, -1] + self.ridge
+
+    def strong_convexity(self) -> np.ndarray:
+        return np.full(self.num_clients, self.ridge)
+
+    def joint_smoothness(self) -> float:
+        gram = np.einsum("n,nij->ij", self.weights, self._gram)
+        return float(self.curvature_max * np.linalg.eigvalsh(gram)[-1] + self.ridge)
+
+    def joint_strong_convexity(self) -> float:
+        return self.ridge
+
+    def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
+        """Elementwise phi(z, b) as a cvxpy expression."""
+        raise NotImplementedError
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        keep = self.sample_weights > 0
+        row_weights = (self.weights[:, None] * self.sample_weights)[keep]
+        loss = self.cvxpy_loss(self.features[keep] @ variable, self.targets[keep])
+        return row_weights @ loss + self.ridge / 2 * cp.sum_squares(variable)
+
+
+class LeastSquares(LinearModel):
+    """f_k(x) = ||A_k x - b_k||^2 / (2 n_k) + ridge/2 ||x||^2.
+
+    Parameters
+    ----------
+    features : (N, n, d), or a list of per-client (n_k, d) arrays.
+    targets : (N, n), or a list of (n_k,) arrays.
+    ridge : float >= 0
+    weights : 'uniform' (1/N), 'samples' (n_k/n), or N numbers that sum to 1.
+
+    Raises
+    ------
+    InvalidInput
+        Shapes that disagree, a client without samples, data that are not finite.
+
+    Notes
+    -----
+    Gradients go through the Gram matrices A_k'A_k/n_k (one (d, d) product a point whatever n_k); values go through the residuals,
+    which do not cancel.
+    """
+
+    name = "least squares"
+    client_data = ("features", "targets", "sample_weights", "gram", "moment")
+
+    def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
+        super().__init__(features, targets, ridge, weights)
+        self.gram = self._gram + self.ridge * np.eye(self.dim)
+        self.moment = np.einsum("nij,ni,ni->nj", self.features, self.sample_weights, self.targets)
+
+    def phi(self, z: Array, b: Array) -> Array:
+        return (z - b) ** 2 / 2
+
+    def dphi(self, z: Array, b: Array) -> Array:
+        return z - b
+
+    def d2phi(self, z: Array, b: Array) -> Array:
+        return namespace(z).ones_like(z)
+
+    def client_gradient(self, y: Array) -> Array:
+        return namespace(y).matmul(y, self.gram) - self.moment[:, None, :]
+
+    def client_hessian(self, y: Array) -> Array:
+        return self.gram[:, None, :, :]
+
+    def strong_convexity(self) -> np.ndarray:
+        return np.maximum(np.linalg.eigvalsh(self.gram)[:, 0], 0.0)
+
+    def joint_strong_convexity(self) -> float:
+        return float(max(np.linalg.eigvalsh(np.einsum("n,nij->ij", self.weights, self.gram))[0], 0.0))
+
+    def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
+        import cvxpy as cp
+
+        return cp.square(z - b) / 2

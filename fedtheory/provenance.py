@@ -1,0 +1,91 @@
+"""Where a result comes from: versions, commit, machine; and writing results so that nothing is left half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["provenance", "to_jsonable", "write_atomic", "write_json"]
+
+
+@cache
+def _commit() -> str | None:
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True).stdout
+        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=root, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head.strip() + ("+changes" if dirty.strip() else "")
+
+
+def provenance(seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
+    """Seed, versions, commit, device and time of a result."""
+    versions = {}
+    for package in ("fedtheory", "numpy", "scipy", "cvxpy", "clarabel", "scikit-learn", "torch"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "seed": seed,
+        "commit": _commit(),
+        "device": device,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "versions": versions,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def to_jsonable(value: Any) -> Any:
+    """NumPy scalars and arrays, tuples and paths as plain JSON values; NaN and infinities as strings."""
+    if isinstance(value, dict):
+        return {str(k): to_jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return to_jsonable(value.tolist())
+    if isinstance(value, np.generic):
+        return to_jsonable(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def write_atomic(path: Path | str, content: str | bytes) -> Path:
+    """Write a file whole or not at all: a temporary file beside it, then a rename."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def write_json(path: Path | str, value: Any) -> Path:
+    """JSON with plain values, written atomically."""
+    return write_atomic(path, json.dumps(to_jsonable(value), indent=1, allow_nan=False) + "\n")

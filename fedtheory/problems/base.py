@@ -1,7 +1,7 @@
 """What a federated problem is: N clients' losses f_k on R^d, their weights, and what is known exactly about them.
 
-Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel is one
-batched matrix product. The public methods take points of any leading shape and broadcast.
+Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel is
+one batched matrix product. The public methods take points of any leading shape and broadcast.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
         raise InvalidInput(f"weights = {weights!r}: use 'uniform' (1/m), 'samples' (n_k/n) or {num_clients} numbers")
     w = np.asarray(weights, dtype=float)
     if w.shape != (num_clients,):
-        raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number a client")
+        raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number each")
     check_finite("weights", w)
     if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
         raise InvalidInput(f"weights sum to {w.sum()!r} (least {w.min()!r}): they must be >= 0 and sum to 1")
@@ -75,8 +75,8 @@ def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
 class Problem:
     """min_x F(x) = sum_k w_k f_k(x).
 
-    A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and gives the
-    kernels below. What it cannot do raises `MissingCapability` with the capability's name.
+    A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and gives
+    the kernels below. What it cannot do raises `MissingCapability` with the capability's name.
     """
 
     name: str = "problem"
@@ -101,13 +101,17 @@ class Problem:
         raise MissingCapability(f"{type(self).__name__} has no Hessian: choose a first-order local solver")
 
     def client_batch_gradient(self, y: Array, samples: Array) -> Array:
-        """Mini-batch gradients: y (N, B, d), samples (N, B, b) indices below n_k -> (N, B, d); its mean over all samples
-        of a client is ``client_gradient``."""
+        """Mini-batch gradients: y (N, B, d), samples (N, B, b) indices below n_k -> (N, B, d); the mean over all
+        samples of a client is ``client_gradient``."""
         raise MissingCapability(f"{type(self).__name__} has no mini-batch gradient: choose full gradient steps")
 
     def smoothness(self) -> np.ndarray:
         """beta_k (N,)."""
         raise MissingCapability(f"{type(self).__name__} has no smoothness constant")
+
+    def smoothness_exact(self) -> np.ndarray:
+        """(N,) True where beta_k is proved to be the smallest smoothness constant; False where it may only bound it."""
+        return np.ones(self.num_clients, dtype=bool)
 
     def strong_convexity(self) -> np.ndarray:
         """mu_k (N,); 0 where f_k is convex but not strongly."""

@@ -26,7 +26,7 @@ def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np
         Names the first client whose shapes disagree, that has no samples, or that holds NaN or infinite data.
     """
     if len(features) != len(targets):
-        raise InvalidInput(f"features of {len(features)} clients but targets of {len(targets)}: give both for each client")
+        raise InvalidInput(f"features of {len(features)} clients but targets of {len(targets)}: give both for each")
     if len(features) == 0:
         raise InvalidInput("no clients: features is empty")
     blocks = [np.asarray(f, dtype=float) for f in features]
@@ -35,7 +35,8 @@ def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np
     for k, (a, b) in enumerate(zip(blocks, labels, strict=True)):
         if a.ndim != 2 or b.ndim != 1 or a.shape[0] != b.shape[0] or a.shape[1] != dim:
             raise InvalidInput(
-                f"client {k}: features {a.shape} and targets {b.shape} disagree: expected (n_k, {max(dim, 0)}) and (n_k,)"
+                f"client {k}: features {a.shape} and targets {b.shape} disagree: "
+                f"expected (n_k, {max(dim, 0)}) and (n_k,)"
             )
         if a.shape[0] == 0 or dim == 0:
             raise InvalidInput(f"client {k} has no samples or no features (shape {a.shape}): drop it or give it data")
@@ -157,8 +158,8 @@ class LeastSquares(LinearModel):
 
     Notes
     -----
-    Gradients go through the Gram matrices A_k'A_k/n_k (one (d, d) product a point whatever n_k); values go through the residuals,
-    which do not cancel.
+    Gradients go through the Gram matrices A_k'A_k/n_k (one (d, d) product a point whatever n_k); values go through the
+    residuals, which do not cancel.
     """
 
     name = "least squares"

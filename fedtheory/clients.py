@@ -79,6 +79,12 @@ class Clients:
         host = w[self.cohort.members] if self.cohort.members is not None else w * self.cohort.mask
         return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
 
+    def sample_shares(self) -> Array:
+        """Shares n_k/n of all samples, 0 outside the cohort: (S, P, 1)."""
+        share = self.problem.sample_counts / self.problem.sample_counts.sum()
+        host = share[self.cohort.members] if self.cohort.members is not None else share * self.cohort.mask
+        return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
+
     def broadcast(self, x: Array) -> Array:
         """Server to cohort: (S, d) -> (S, P, d)."""
         return self.xp.broadcast_to(x[:, None, :], (x.shape[0], self.cohort.slots, x.shape[1]))
@@ -95,7 +101,9 @@ class Clients:
 
     def sum(self, values: Array) -> Array:
         """Sum over the cohort: (S, P, d) -> (S, d)."""
-        return self.xp.sum(values if self.cohort.members is not None else values * self._mask, axis=1)
+        if self.cohort.members is None:  # chosen, not multiplied: outside the cohort there may be infinities
+            values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))
+        return self.xp.sum(values, axis=1)
 
     def mean(self, values: Array) -> Array:
         """Mean over the cohort: (S, P, d) -> (S, d)."""

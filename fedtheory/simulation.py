@@ -142,9 +142,10 @@ def simulate(
         cohort = sampling.sample(stream, t, range(scenarios), problem.num_clients)
         cohort = cohort.dense() if dense else cohort
         clients = Clients(problem, cohort, solver, x, stream, t, range(scenarios), in_place)
-        new = algorithm.round(state, clients)
-        check_finite_state(new, clients, t)
-        _measure(meters, problem, t, new.x, clients)
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported as an error, not as a warning
+            new = algorithm.round(state, clients)
+            check_finite_state(new, clients, t)
+            _measure(meters, problem, t, new.x, clients)
         if on_round is not None:
             on_round(t, state, new, clients)
         state = new
@@ -162,7 +163,8 @@ def check_finite_state(state: Any, clients: Clients, round_index: int) -> None:
     bad_x = np.argwhere(~np.isfinite(to_numpy(state.x)))[0]
     scenario, client = int(bad_x[0]), None
     for result in clients.results:
-        bad = np.argwhere(~np.isfinite(to_numpy(result.y)).all(axis=-1))
+        bad = ~np.isfinite(to_numpy(result.y)).all(axis=-1)
+        bad = np.argwhere(bad if clients.cohort.mask is None else bad & clients.cohort.mask)
         if len(bad):
             scenario, slot = (int(i) for i in bad[0])
             client = int(clients.cohort.members[scenario, slot]) if clients.cohort.members is not None else slot

@@ -1,6 +1,48 @@
 """The federated methods, one a file."""
 
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.algorithms.fedavg import FedAvg
+from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
+from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold
+from fedtheory.algorithms.fedprox import FedProx
+from fedtheory.algorithms.scaffold import Scaffold
+from fedtheory.errors import suggest
 
-__all__ = ["Algorithm", "FedElasticNetDyn"]
+__all__ = [
+    "Algorithm",
+    "FedAvg",
+    "FedDyn",
+    "FedElasticNetDyn",
+    "FedElasticNetProx",
+    "FedElasticNetScaffold",
+    "FedProx",
+    "Scaffold",
+    "get",
+    "names",
+]
+
+_ALGORITHMS: dict[str, type[Algorithm]] = {
+    cls.name: cls
+    for cls in (FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold, FedElasticNetDyn)
+}
+
+
+def names() -> list[str]:
+    """Names of all methods, as `get` takes them."""
+    return list(_ALGORITHMS)
+
+
+def get(name: str) -> type[Algorithm]:
+    """The class of a method by its name; its dataclass fields are the hyperparameters.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest known names.
+    """
+    found = _ALGORITHMS.get(name.lower().replace("_", "-"))
+    if found is None:
+        raise suggest(name.lower(), _ALGORITHMS, "algorithm")
+    return found

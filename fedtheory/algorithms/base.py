@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedtheory.arrays import Array, namespace
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
     from fedtheory.clients import Clients
 
-__all__ = ["Algorithm", "per_client", "require"]
+__all__ = [
+    "Aggregation",
+    "Algorithm",
+    "Sent",
+    "aggregate",
+    "check_choice",
+    "check_number",
+    "finite",
+    "per_client",
+    "require",
+    "step_sum",
+    "threshold",
+]
+
+Aggregation = Literal["cohort", "samples", "printed"]
+Sent = Literal["model", "update"]
 
 
 def require(condition: bool, name: str, value: Any, limit: str) -> None:
@@ -20,15 +36,66 @@ def require(condition: bool, name: str, value: Any, limit: str) -> None:
         raise InvalidInput(f"{name} = {value!r}: {limit}")
 
 
-def finite(value: float) -> bool:
+def finite(value: Any) -> bool:
     """Whether a hyperparameter is a finite real number."""
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_number(algorithm: Algorithm, name: str, what: str, positive: bool = False, why: str = "") -> None:
+    """Keep a hyperparameter as a Python float; raise `InvalidInput` unless it is finite and >= 0 (> 0 if positive)."""
+    value = getattr(algorithm, name)
+    limit = f"{what} must be a finite number {'> 0' if positive else '>= 0'}{why and ': ' + why}"
+    require(finite(value) and (value > 0 if positive else value >= 0), name, value, limit)
+    object.__setattr__(algorithm, name, float(value))
+
+
+def check_choice(algorithm: Algorithm, name: str, choices: tuple[str, ...]) -> None:
+    """Raise `InvalidInput` unless the hyperparameter is one of the choices."""
+    value = getattr(algorithm, name)
+    require(value in choices, name, value, "use " + " or ".join(repr(c) for c in choices))
 
 
 def per_client(x: Array, num_clients: int) -> Array:
     """A zero memory for every client: x (S, d) -> (S, N, d)."""
     xp = namespace(x)
     return xp.zeros_like(xp.broadcast_to(x[:, None, :], (x.shape[0], num_clients, x.shape[1])))
+
+
+def threshold(delta: Array, epsilon: float) -> Array:
+    """Entries with |delta| <= epsilon set to 0 (section 3 of the FedElasticNet paper)."""
+    if epsilon == 0.0:
+        return delta
+    xp = namespace(delta)
+    return xp.where(xp.abs(delta) <= epsilon, xp.zeros_like(delta), delta)
+
+
+def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Array:
+    """The server's combination of the cohort's updates: (S, P, d) -> (S, d).
+
+    'cohort': sum_{k in P_t} update_k / |P_t|. 'samples': sum n_k update_k / sum n_k, both over the cohort. 'printed':
+    sum_{k in P_t} (n_k/n) update_k, whose weights sum to less than 1 unless every client takes part.
+    """
+    if aggregation == "cohort":
+        return clients.mean(update)
+    shares = clients.sample_shares()  # n_k/n
+    total = clients.sum(shares * update)
+    return total if aggregation == "printed" else total / clients.sum(shares)
+
+
+def step_sum(clients: Clients, taken: float | None) -> float:
+    """B * eta_l of the local solver.
+
+    Raises
+    ------
+    MissingCapability
+        When the solver takes no gradient steps.
+    """
+    if taken is None:
+        raise MissingCapability(
+            f"{type(clients.solver).__name__} takes no gradient steps, so option='difference' (option II, which divides "
+            "by the local step size) is not defined: use option='gradient' (option I) or a gradient local solver"
+        )
+    return taken
 
 
 class Algorithm:

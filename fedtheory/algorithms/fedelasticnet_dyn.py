@@ -5,20 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, finite, per_client, require
+from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, threshold
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
-__all__ = ["FedElasticNetDyn", "FedElasticNetDynState", "threshold"]
-
-
-def threshold(delta: Array, epsilon: float) -> Array:
-    """Entries with |delta| <= epsilon set to 0 (section 3 of the paper, before what is sent)."""
-    if epsilon == 0.0:
-        return delta
-    xp = namespace(delta)
-    return xp.where(xp.abs(delta) <= epsilon, xp.zeros_like(delta), delta)
+__all__ = ["FedElasticNetDyn", "FedElasticNetDynState"]
 
 
 class FedElasticNetDynState(NamedTuple):
@@ -37,10 +29,22 @@ class FedElasticNetDyn(Algorithm):
     l1, l2 : float
         lambda_1 >= 0 and lambda_2 > 0.
     rule : 'sign' or 'true-gradient'
-        How line 5 updates the stored gradient. 'sign', as printed: g - lambda_2 delta - lambda_1 sign(delta) with sign(0) = 0.
-        'true-gradient': grad L_k(theta_k), i.e. the same line with the subgradient that satisfies (11).
-    epsilon : float
-        Threshold of section 3; the client applies it before lines 5 and 6, so that h stays the mean of the stored gradients.
+        How line 5 updates the stored gradient. 'sign', as printed: g - lambda_2 delta - lambda_1 sign(delta) with
+        sign(0) = 0. 'true-gradient': grad L_k(theta_k), i.e. the same line with the subgradient s that satisfies (11).
+    epsilon : float >= 0
+        Threshold of section 3; the client applies it before lines 5 and 6, so that h stays the mean of what is stored.
+
+    Raises
+    ------
+    InvalidInput
+        Hyperparameters out of range, unknown rule.
+
+    Notes
+    -----
+    What is sent. Under the sign rule delta is enough: the server finds sign(delta) itself. Under the true-gradient rule
+    it cannot find s, which is dense; the client sends v = g - grad L_k(theta_k) = lambda_2 delta + lambda_1 s, and the
+    server recovers delta = soft(v, lambda_1)/lambda_2. That holds at the minimiser only, so when the local solver is
+    inexact or epsilon moves the local model off the minimiser, delta is sent as well.
     """
 
     name: ClassVar[str] = "fedelasticnet-dyn"
@@ -52,10 +56,10 @@ class FedElasticNetDyn(Algorithm):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        require(finite(self.l1) and self.l1 >= 0, "l1", self.l1, "lambda_1 must be a finite number >= 0")
-        require(finite(self.l2) and self.l2 > 0, "l2", self.l2, "the method divides by lambda_2: it must be > 0")
-        require(self.rule in ("sign", "true-gradient"), "rule", self.rule, "use 'sign' or 'true-gradient'")
-        require(finite(self.epsilon) and self.epsilon >= 0, "epsilon", self.epsilon, "it must be a finite number >= 0")
+        check_number(self, "l1", "lambda_1")
+        check_number(self, "l2", "lambda_2", positive=True, why="the method divides by it")
+        check_choice(self, "rule", ("sign", "true-gradient"))
+        check_number(self, "epsilon", "the threshold")
 
     def init(self, x: Array, num_clients: int) -> FedElasticNetDynState:
         zeros = per_client(x, num_clients)
@@ -65,15 +69,17 @@ class FedElasticNetDyn(Algorithm):
         theta = clients.broadcast(state.x)  # line 2
         stored = clients.take(state.stored)
         objective = LocalObjective(center=theta, linear=stored, curvature=self.l2, l1=self.l1)
-        y = clients.minimise(objective, start=theta).y  # line 4
-        sent = threshold(y - theta, self.epsilon)
-        if self.epsilon:
-            y = theta + sent
+        result = clients.minimise(objective, start=theta)  # line 4
+        delta = threshold(result.y - theta, self.epsilon)
+        y = theta + delta if self.epsilon else result.y
         if self.rule == "sign":
-            new = stored - self.l2 * sent - self.l1 * clients.xp.sign(sent)  # line 5
+            new = stored - self.l2 * delta - self.l1 * clients.xp.sign(delta)  # line 5
+            clients.send(delta)  # line 6
         else:
             new = clients.gradient(y)  # line 5 with the exact subgradient
-        clients.send(sent)  # line 6
+            clients.send(stored - new)  # line 6: v
+            if self.epsilon or result.residual is None:
+                clients.send(delta)
         h = state.h + clients.sum(new - stored) / clients.num_clients  # line 11
         return FedElasticNetDynState(
             x=clients.mean(y) - h / self.l2,  # line 12

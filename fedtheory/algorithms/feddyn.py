@@ -1,0 +1,62 @@
+"""FedDyn (Acar et al. 2021, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, per_client
+from fedtheory.arrays import Array, namespace
+from fedtheory.clients import Clients
+from fedtheory.local.objective import LocalObjective
+
+__all__ = ["FedDyn", "FedDynState"]
+
+
+class FedDynState(NamedTuple):
+    x: Array  # theta (S, d)
+    gradients: Array  # grad L_k(theta_k^t) as the clients keep it, 0 at the start (S, N, d)
+    h: Array  # (S, d)
+
+
+@dataclass(frozen=True)
+class FedDyn(Algorithm):
+    """FedDyn: dynamic regularisation of the local objectives.
+
+    Parameters
+    ----------
+    alpha : float > 0
+    send : 'model' or 'update'
+        The paper sends theta_k; 'update' sends theta_k - theta (in brackets in FedElasticNet's Tables 3 and 4).
+
+    Raises
+    ------
+    InvalidInput
+        alpha not a finite number > 0, unknown names.
+    """
+
+    name: ClassVar[str] = "feddyn"
+    source: ClassVar[str] = "Acar et al. 2021, Algorithm 1"
+
+    alpha: float
+    send: Sent = "model"
+
+    def __post_init__(self) -> None:
+        check_number(self, "alpha", "alpha", positive=True, why="the method divides by it")
+        check_choice(self, "send", ("model", "update"))
+
+    def init(self, x: Array, num_clients: int) -> FedDynState:
+        return FedDynState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
+
+    def round(self, state: FedDynState, clients: Clients) -> FedDynState:
+        theta = clients.broadcast(state.x)  # transmit theta^{t-1} to each selected device
+        gradients = clients.take(state.gradients)
+        local = LocalObjective(center=theta, linear=gradients, curvature=self.alpha)
+        theta_k = clients.minimise(local, start=theta).y  # argmin L_k - <gradient_k, .> + alpha/2 ||. - theta||^2
+        clients.send(theta_k if self.send == "model" else theta_k - theta)
+        h = state.h - self.alpha / clients.num_clients * clients.sum(theta_k - theta)  # h^t
+        return FedDynState(
+            x=clients.mean(theta_k) - h / self.alpha,  # theta^t
+            gradients=clients.put(state.gradients, gradients - self.alpha * (theta_k - theta)),  # grad L_k(theta_k^t)
+            h=h,
+        )

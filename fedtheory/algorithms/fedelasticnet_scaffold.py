@@ -1,0 +1,83 @@
+"""FedElasticNet for SCAFFOLD (Algorithm 2 of the FedElasticNet paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, step_sum, threshold
+from fedtheory.arrays import Array, namespace
+from fedtheory.clients import Clients
+from fedtheory.local.objective import LocalObjective
+
+__all__ = ["FedElasticNetScaffold", "FedElasticNetScaffoldState"]
+
+
+class FedElasticNetScaffoldState(NamedTuple):
+    x: Array  # theta (S, d)
+    c_k: Array  # (S, N, d)
+    c: Array  # always the mean of the c_k (S, d)
+
+
+@dataclass(frozen=True)
+class FedElasticNetScaffold(Algorithm):
+    """FedElasticNet, Algorithm 2: SCAFFOLD with elastic net penalties on the update.
+
+    Line 7 as printed steps along lambda_1 sign(theta_k - theta): that is the local solver's choice
+    (``GradientSteps(..., l1='subgradient')``); a proximal step (``l1='prox'``) leaves exact zeros.
+
+    Parameters
+    ----------
+    l1, l2 : float >= 0
+        lambda_1 and lambda_2; section 3.2 allows lambda_2 = 0.
+    option : 'difference' or 'gradient'
+        'difference' is line 9 (it divides by B eta_l, so the local solver must have a step size, and by (7) the new
+        control variate holds the mean penalty slope, too); 'gradient' is SCAFFOLD's option I, grad L_k(theta^{t-1}).
+    server_lr : float > 0
+        eta_g.
+    epsilon : float >= 0
+        Threshold of section 3 on the sent delta_k (line 10); line 9 comes before it and uses the local model as it is.
+
+    Raises
+    ------
+    InvalidInput
+        Hyperparameters out of range, unknown names.
+    MissingCapability
+        In a round: option='difference' with a local solver that takes no gradient steps (`Exact`).
+    """
+
+    name: ClassVar[str] = "fedelasticnet-scaffold"
+    source: ClassVar[str] = "FedElasticNet, Algorithm 2"
+
+    l1: float  # lambda_1
+    l2: float  # lambda_2
+    option: Literal["difference", "gradient"] = "difference"
+    server_lr: float = 1.0  # eta_g
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "l1", "lambda_1")
+        check_number(self, "l2", "lambda_2")
+        check_choice(self, "option", ("difference", "gradient"))
+        check_number(self, "server_lr", "the global step size eta_g", positive=True)
+        check_number(self, "epsilon", "the threshold")
+
+    def init(self, x: Array, num_clients: int) -> FedElasticNetScaffoldState:
+        return FedElasticNetScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
+
+    def round(self, state: FedElasticNetScaffoldState, clients: Clients) -> FedElasticNetScaffoldState:
+        theta, c = clients.broadcast(state.x), clients.broadcast(state.c)  # line 2
+        c_k = clients.take(state.c_k)
+        objective = LocalObjective(center=theta, linear=c_k - c, curvature=self.l2, l1=self.l1)
+        result = clients.minimise(objective, start=theta)  # lines 4-8
+        if self.option == "difference":
+            new = c_k - c + (theta - result.y) / step_sum(clients, result.step_sum)  # line 9
+        else:
+            new = clients.gradient(theta)  # line 9 with SCAFFOLD's option I
+        delta = clients.send(threshold(result.y - theta, self.epsilon))  # line 10
+        delta_c = clients.send(new - c_k)  # line 10
+        return FedElasticNetScaffoldState(
+            x=state.x + self.server_lr * clients.mean(delta),  # line 12
+            c_k=clients.put(state.c_k, new),
+            c=state.c + clients.sum(delta_c) / clients.num_clients,  # line 13
+        )

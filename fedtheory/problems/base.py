@@ -1,7 +1,7 @@
 """What a federated problem is: N clients' losses f_k on R^d, their weights, and what is known exactly about them.
 
-Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel is
-one batched matrix product. The public methods take points of any leading shape and broadcast.
+Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel
+is one batched matrix product. The public methods take points of any leading shape and broadcast.
 """
 
 from __future__ import annotations
@@ -75,12 +75,13 @@ def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
 class Problem:
     """min_x F(x) = sum_k w_k f_k(x).
 
-    A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and gives
-    the kernels below. What it cannot do raises `MissingCapability` with the capability's name.
+    A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and
+    gives the kernels below. What it cannot do raises `MissingCapability` with the capability's name.
     """
 
     name: str = "problem"
     convex: bool = True
+    constant_hessian: bool = False  # client_hessian then gives (N, 1, d, d): f_k is quadratic
     num_clients: int
     dim: int
     weights: np.ndarray

@@ -163,6 +163,7 @@ class LeastSquares(LinearModel):
     """
 
     name = "least squares"
+    constant_hessian = True
     client_data = ("features", "targets", "sample_weights", "gram", "moment")
 
     def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:

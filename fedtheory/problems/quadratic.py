@@ -31,6 +31,7 @@ class Quadratic(Problem):
     """
 
     name = "quadratic"
+    constant_hessian = True
     client_data = ("hessians", "minimisers")
 
     def __init__(self, hessians: Any, minimisers: Any, weights: Any = "uniform") -> None:

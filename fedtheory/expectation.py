@@ -1,0 +1,355 @@
+"""Expectations over cohorts: exact, by enumerating one round or a whole tree of rounds, and by Monte Carlo.
+
+All three run the algorithm's own ``round``; what differs is which cohorts it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.clients import Clients
+from fedtheory.cohorts import Cohort, Full, Sampling, Uniform
+from fedtheory.errors import InvalidInput
+from fedtheory.local.exact import Exact
+from fedtheory.local.objective import LocalObjective, LocalSolver
+from fedtheory.problems.base import Problem
+from fedtheory.problems.linear import LeastSquares
+from fedtheory.problems.quadratic import Quadratic
+from fedtheory.simulation import check_start, simulate
+from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+
+__all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
+
+
+class FederatedLosses:
+    """A `Problem` with its certified optimum, as the views need it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.optimum = problem.optimum()
+        self.theta_star = self.optimum.x
+        self.grad_star = problem.gradient(self.theta_star)
+        self._gap = max(self.optimum.value - self.optimum.lower_bound, 0.0)
+        self._quadratic = isinstance(problem, Quadratic | LeastSquares)
+        if self._quadratic:
+            self._hessian = problem.full_hessian(self.theta_star)
+            self._gradient = problem.full_gradient(self.theta_star)
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        return self.problem.value(x)
+
+    def gradients(self, x: np.ndarray) -> np.ndarray:
+        return self.problem.gradient(x)
+
+    def gradients_each(self, y: np.ndarray) -> np.ndarray:
+        return self.problem.gradient_each(y)
+
+    def values_each(self, y: np.ndarray) -> np.ndarray:
+        flat = np.moveaxis(y.reshape(-1, *y.shape[-2:]), 1, 0)
+        return np.moveaxis(self.problem.client_value(flat), 0, 1).reshape(y.shape[:-1])
+
+    def excess(self, x: np.ndarray) -> np.ndarray:
+        if self._quadratic:  # no cancellation: Taylor's expansion at theta* is exact
+            r = x - self.theta_star
+            return inner(r @ self._hessian, r) / 2 + r @ self._gradient + self._gap
+        return self.problem.objective(x) - self.optimum.lower_bound
+
+    def noise(self, x: np.ndarray) -> np.ndarray:
+        eps = np.finfo(float).eps
+        if self._quadratic:
+            return self._gap + 32 * eps * norm_sq(x - self.theta_star) * np.abs(self._hessian).max()
+        return self._gap + 32 * eps * (np.abs(self.problem.objective(x)) + abs(self.optimum.value))
+
+
+def _constants(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling) -> ElasticConstants:
+    size = sampling.size if isinstance(sampling, Uniform) else problem.num_clients
+    return ElasticConstants(problem.num_clients, size, float(problem.beta_k.max()), algorithm.l1, algorithm.l2)
+
+
+def _expand(state: FedElasticNetDynState, count: int) -> FedElasticNetDynState:
+    return FedElasticNetDynState(*(np.repeat(a, count, axis=0) for a in state))
+
+
+def _tile(cohort: Cohort, states: int) -> Cohort:
+    """The C cohorts of a law for each of the states, states slowest."""
+    if cohort.members is not None:
+        return Cohort(cohort.num_clients, members=np.tile(cohort.members, (states, 1)))
+    return Cohort(cohort.num_clients, mask=np.tile(cohort.mask, (states, 1)))
+
+
+def _full_round(
+    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: FedElasticNetDynState
+) -> np.ndarray:
+    """theta_tilde of (19) for all m clients, from the algorithm's own code: (S, m, d)."""
+    everyone = Full().enumerate(problem.num_clients)
+    clients = Clients(problem, _tile(everyone, state.x.shape[0]), solver, state.x)
+    algorithm.round(state, clients)
+    return clients.results[-1].y
+
+
+def _own_anchor(
+    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: FedElasticNetDynState
+) -> np.ndarray:
+    """theta_tilde anchored at theta_k^{t-1}, as Theorem 3.1 prints it: (S, m, d)."""
+    everyone = Full().enumerate(problem.num_clients)
+    clients = Clients(problem, _tile(everyone, state.x.shape[0]), solver, state.x)
+    objective = LocalObjective(center=state.local, linear=state.stored, curvature=algorithm.l2, l1=algorithm.l1)
+    return clients.minimise(objective, start=state.local).y
+
+
+def round_view(
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    state: FedElasticNetDynState,
+    solver: LocalSolver | None = None,
+    losses: FederatedLosses | None = None,
+) -> RoundView:
+    """One round from S given states, over all cohorts of the law.
+
+    Parameters
+    ----------
+    state : FedElasticNetDynState with leading axis S
+    """
+    solver, losses = solver or Exact(), losses or FederatedLosses(problem)
+    law = sampling.enumerate(problem.num_clients)
+    states, cohorts = state.x.shape[0], law.scenarios
+    clients = Clients(problem, _tile(law, states), solver, state.x)
+    after = algorithm.round(_expand(state, cohorts), clients)
+    after = [a.reshape(states, cohorts, *a.shape[1:]) for a in after]
+    return RoundView(
+        losses=losses,
+        constants=_constants(problem, algorithm, sampling),
+        rule=algorithm.rule,
+        theta=state.x,
+        h=state.h,
+        stored=state.stored,
+        local=state.local,
+        tilde=_full_round(problem, algorithm, solver, state),
+        tilde_own=_own_anchor(problem, algorithm, solver, state),
+        members=law.dense().mask,
+        probability=law.probability,
+        theta_next=after[0],
+        h_next=after[2],
+        stored_next=after[1],
+        local_next=after[3],
+    )
+
+
+def random_states(
+    problem: Problem, count: int, rng: np.random.Generator, spread: float = 1.0
+) -> FedElasticNetDynState:
+    """States with arbitrary stored gradients (h their mean), around the optimum: the lemmas are claimed for all of them."""
+    m, d = problem.num_clients, problem.dim
+    star = problem.optimum().x
+    grad_star = problem.gradient(star)
+    size = spread * 10.0 ** rng.uniform(-2, 1, (count, 1))
+    theta = star + size * rng.standard_normal((count, d))
+    local = theta[:, None, :] + size[:, None] * rng.standard_normal((count, m, d)) * rng.integers(0, 2, (count, 1, 1))
+    kind = rng.integers(0, 3, (count, 1, 1))
+    noise = problem.beta_k.max() * size[:, None] * rng.standard_normal((count, m, d))
+    stored = np.where(kind == 0, grad_star + noise, np.where(kind == 1, problem.gradient_each(local), noise))
+    return FedElasticNetDynState(theta, stored, stored.mean(axis=1), local)
+
+
+def tree_depth(count: int, max_leaves: int = 50_000, longest: int = 30) -> int:
+    """Largest horizon T whose tree of cohorts has at most max_leaves nodes on its last level."""
+    depth = 1
+    while depth < longest and count**depth <= max_leaves:  # T rounds need the cohorts of T - 1 rounds
+        depth += 1
+    return depth
+
+
+class _Accumulator:
+    """Sums along the paths of a run that the theorem's sides need."""
+
+    def __init__(self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: FedElasticNetDynState) -> None:
+        self.losses, self.algorithm = losses, algorithm
+        paths, d = state.x.shape
+        self.gamma_sum = np.zeros((paths, d))
+        self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
+        self.split = 0.0
+
+    def add(
+        self,
+        gamma: np.ndarray,
+        theta: np.ndarray,
+        stored: np.ndarray,
+        y: np.ndarray,
+        grad: np.ndarray,
+        own: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:
+        """One round: gamma, theta (S, d); stored, y, grad (S, K, d) for the K clients averaged over; own = theta_k and the
+        minimiser anchored there."""
+        self.gamma_sum = self.gamma_sum + gamma
+        away = gamma - self.losses.theta_star
+        delta, l1, l2 = y - theta[:, None, :], self.algorithm.l1, self.algorithm.l2
+        sign = l1 * sgn(delta)
+        v = stored - grad
+        exact = np.where(delta != 0, sign, np.clip(v, -l1, l1))
+        self.sums["exact"] += inner(away, exact.mean(axis=1))
+        self.sums["sign"] += inner(away, sign.mean(axis=1))
+        self.sums["zeros"] += (delta == 0).sum(axis=-1).mean(axis=1)
+        self.split += float(inner(away.mean(axis=0), exact.mean(axis=(0, 1))))
+        if own is not None:
+            local, y_own = own
+            # The exact subgradient belongs to the anchor of the minimisation, theta_k^{t-1}.
+            residual = stored - self.losses.gradients_each(y_own) - l2 * (y_own - local)
+            self.sums["own"] += inner(away, np.clip(residual, -l1, l1).mean(axis=1))
+            self.sums["own_sign"] += inner(away, (l1 * sgn(y_own - theta[:, None, :])).mean(axis=1))
+
+    def repeat(self, count: int) -> None:
+        self.gamma_sum = np.repeat(self.gamma_sum, count, axis=0)
+        self.sums = {k: np.repeat(v, count) for k, v in self.sums.items()}
+
+    def excess(self, rounds: int) -> np.ndarray:
+        return self.losses.excess(self.gamma_sum / rounds)
+
+
+def _start_constants(losses: FederatedLosses, state: FedElasticNetDynState, algorithm: FedElasticNetDyn) -> dict[str, float]:
+    star = losses.theta_star
+    difference = state.stored[0] - losses.grad_star
+    true = losses.gradients(state.x[0]) - losses.grad_star
+    m = difference.shape[0]
+    return {
+        "start_sq": float(norm_sq(state.x[0] + state.h[0] / algorithm.l2 - star)),
+        "C0": float(norm_sq(difference).sum() / m),
+        "C0_printed": float(np.sqrt(norm_sq(difference)).sum() / m),
+        "C0_true": float(norm_sq(true).sum() / m),
+    }
+
+
+def tree(
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    rounds: int,
+    x0: Any = None,
+    solver: LocalSolver | None = None,
+    losses: FederatedLosses | None = None,
+    max_leaves: int = 50_000,
+) -> RunView:
+    """A run of `rounds` rounds with every sequence of cohorts: exact expectations for every horizon 1..rounds.
+
+    Raises
+    ------
+    InvalidInput
+        When the last level would have more than max_leaves nodes; says how many rounds fit.
+    """
+    solver, losses = solver or Exact(), losses or FederatedLosses(problem)
+    law = sampling.enumerate(problem.num_clients)
+    count = law.scenarios
+    if count ** (rounds - 1) > max_leaves:
+        raise InvalidInput(
+            f"{rounds} rounds of {count} cohorts make {count ** (rounds - 1)} paths, more than {max_leaves}: "
+            f"at most {tree_depth(count, max_leaves)} rounds fit, or use Monte Carlo"
+        )
+    state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
+    start = _start_constants(losses, state, algorithm)
+    sums = _Accumulator(losses, algorithm, state)
+    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", "split")}
+    totals = dict.fromkeys(("exact", "sign", "own", "own_sign", "zeros"), 0.0)
+    noise = []
+    uniform = np.allclose(law.probability, 1.0 / count, rtol=1e-12)
+    if not uniform:
+        raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
+    for t in range(1, rounds + 1):
+        y = _full_round(problem, algorithm, solver, state)
+        own = state.local, _own_anchor(problem, algorithm, solver, state)
+        gamma = state.x + state.h / algorithm.l2
+        sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
+        rows["excess"].append(float(sums.excess(t).mean()))
+        noise.append(float(losses.noise(sums.gamma_sum / t).mean()))
+        for name in totals:
+            rows[name].append(float(sums.sums[name].mean()))
+        rows["split"].append(float(sums.split))
+        if t < rounds:
+            nodes = state.x.shape[0]
+            clients = Clients(problem, _tile(law, nodes), solver, state.x)
+            state = algorithm.round(_expand(state, count), clients)
+            sums.repeat(count)
+    column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
+    horizons = np.arange(1, rounds + 1)
+    return RunView(
+        losses=losses,
+        constants=_constants(problem, algorithm, sampling),
+        rule=algorithm.rule,
+        d=problem.dim,
+        horizons=horizons,
+        exact=True,
+        excess=column["excess"],
+        noise=np.asarray(noise)[:, None],
+        inner_exact=column["exact"],
+        inner_sign=column["sign"],
+        inner_own=column["own"],
+        inner_own_sign=column["own_sign"],
+        inner_split=column["split"],
+        zeros=column["zeros"] / horizons[:, None],
+        **start,
+    )
+
+
+def look_horizons(rounds: int, looks: int = 25) -> np.ndarray:
+    """The horizons a long run is judged at: about `looks` of them, geometric, 1 and `rounds` among them."""
+    return np.unique(np.round(np.geomspace(1, rounds, min(looks, rounds))).astype(int))
+
+
+def monte_carlo(
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    rounds: int,
+    x0: Any = None,
+    scenarios: int = 1000,
+    seed: int = 0,
+    horizons: np.ndarray | None = None,
+    solver: LocalSolver | None = None,
+    losses: FederatedLosses | None = None,
+    on_round: Callable[[int], None] | None = None,
+) -> RunView:
+    """Scenario-wise sides of the theorem at the given horizons.
+
+    The mean over all m virtual clients is replaced by the mean over the cohort: the cohort is drawn independently of the state,
+    so its conditional expectation is the same, and nothing is solved for clients that stay away.
+    """
+    losses = losses or FederatedLosses(problem)
+    horizons = look_horizons(rounds) if horizons is None else np.asarray(horizons)
+    wanted = {int(t): i for i, t in enumerate(horizons)}
+    start_state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
+    sums = _Accumulator(losses, algorithm, algorithm.init(check_start(problem, x0, scenarios), problem.num_clients))
+    out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", "exact", "sign", "zeros")}
+
+    def observe(t: int, old: Any, new: Any, clients: Clients) -> None:
+        y = clients.results[-1].y
+        grad = clients.take(new.stored) if algorithm.rule == "true-gradient" else clients.gradient(y)
+        sums.add(old.x + old.h / algorithm.l2, old.x, clients.take(old.stored), y, grad, None)
+        if t in wanted:
+            i = wanted[t]
+            out["excess"][i] = sums.excess(t)
+            for name in ("exact", "sign"):
+                out[name][i] = sums.sums[name]
+            out["zeros"][i] = sums.sums["zeros"] / t
+        if on_round is not None:
+            on_round(t)
+
+    simulate(
+        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False
+    )
+    return RunView(
+        losses=losses,
+        constants=_constants(problem, algorithm, sampling),
+        rule=algorithm.rule,
+        d=problem.dim,
+        horizons=horizons,
+        exact=False,
+        excess=out["excess"],
+        noise=losses._gap,
+        inner_exact=out["exact"],
+        inner_sign=out["sign"],
+        zeros=out["zeros"],
+        **_start_constants(losses, start_state, algorithm),
+    )

@@ -1,0 +1,276 @@
+"""Running statements: assumptions first, then every form on exact or Monte Carlo expectations, then verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.cohorts import Full, Sampling, Uniform
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.simulation import check_start, simulate
+from fedtheory.theorems.core import Check, Form, Sides, Statement, judge
+from fedtheory.theorems.views import RoundView, RunView
+
+__all__ = ["CONFIDENCE", "Checks", "assumption_failure", "check_view", "judge_statistical", "reachable_states", "verify"]
+
+CONFIDENCE = 0.999  # one-sided, before the correction for the horizons looked at
+
+
+class Checks(list[Check]):
+    """Checks that print as a table."""
+
+    def __str__(self) -> str:
+        return "\n".join(str(c) for c in self)
+
+    @property
+    def verdict(self) -> str:
+        """Verdict of the repaired form where there is one, else of the first form."""
+        repaired = [c for c in self if c.form == "repaired"] or list(self)
+        for verdict in ("violated", "inconclusive", "not applicable"):
+            if any(c.verdict == verdict for c in repaired):
+                return verdict
+        return "holds"
+
+
+def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: Sampling) -> str | None:
+    """The first assumption of FedElasticNet's Theorem 3.1 that fails, with value and limit; None when all hold."""
+    if not isinstance(algorithm, FedElasticNetDyn):
+        return f"the statement is about FedElasticNet's Algorithm 3 (FedElasticNetDyn), not {type(algorithm).__name__}"
+    if algorithm.rule not in form.established:
+        return f"not claimed for the {algorithm.rule} rule"
+    if algorithm.epsilon != 0:
+        return f"threshold epsilon = {algorithm.epsilon:g}; the theorem has none (0)"
+    if not problem.convex:
+        return "some client's loss is not convex"
+    try:
+        beta = float(problem.beta_k.max())
+    except MissingCapability as error:
+        return str(error)
+    if not isinstance(sampling, Full | Uniform):
+        return f"cohorts are drawn by {type(sampling).__name__}; the theorem needs P of m uniformly (Uniform or Full)"
+    spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
+    if spread > 1e-12:
+        return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
+    ratio = algorithm.l2 / beta if beta > 0 else float("inf")
+    if form.threshold is not None and not ratio > form.threshold:
+        return f"lambda_2/beta = {ratio:.6g} is not above {form.threshold:.6g}"
+    return None
+
+
+def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
+    """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
+
+    The error probability 1 - confidence is divided by the number of horizons (Bonferroni). 'holds' when every lower confidence
+    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise.
+    """
+    looks, scenarios = sides.lhs.shape
+    slack = sides.rhs - sides.lhs
+    mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
+    z = stats.t.ppf(1 - (1 - confidence) / looks, df=scenarios - 1)
+    scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
+    tolerance = 1e-9 * scale + np.max(sides.noise)
+    lower, upper = mean - z * se, mean + z * se
+    worst = int(np.argmin(lower / scale))
+    if (upper < -tolerance).any():
+        verdict, worst = "violated", int(np.argmin(upper / scale))
+    else:
+        verdict = "holds" if (lower >= -tolerance).all() else "inconclusive"
+    lhs, rhs = sides.lhs.mean(axis=1), sides.rhs.mean(axis=1)
+    positive = rhs > 1e-6 * scale
+    return Check(
+        verdict=verdict,  # type: ignore[arg-type]
+        slack=float(mean[worst] / scale[worst]),
+        tightness=float(np.max(lhs[positive] / rhs[positive])) if positive.any() else float("nan"),
+        lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]),
+        standard_error=float(se[worst]),
+        confidence=confidence,
+        where={**fields.pop("where", {}), "index": [worst]},
+        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios",
+        count=looks,
+        **fields,
+    )
+
+
+def check_view(
+    statement: Statement,
+    form: Form,
+    view: RoundView | RunView | None,
+    rule: str,
+    instance: str = "",
+    confidence: float = CONFIDENCE,
+    sides: Callable[[Any], Sides] | None = None,
+) -> Check:
+    """Run one form (or, with `sides`, a mutant of it) on a view; assumptions are the caller's business."""
+    fields = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
+    if form.symbolic is not None:
+        ok = form.symbolic()
+        return Check(verdict="holds" if ok else "violated", mode="symbolic", count=1, **fields)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = (sides or form.sides)(view)  # type: ignore[misc]
+    rational = np.asarray(result.lhs).dtype == object
+    if isinstance(view, RunView) and not view.exact:
+        check = judge_statistical(result, confidence, mode="statistical", **fields)
+    else:
+        check = judge(result, mode="rational" if rational else "exact", **fields)
+    if isinstance(view, RunView):
+        check.where["T"] = int(view.horizons[check.where["index"][0]])
+    return check
+
+
+def reachable_states(
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    x0: Any = None,
+    rounds: int = 8,
+    scenarios: int = 2,
+    seed: int = 0,
+) -> FedElasticNetDynState:
+    """States of a real run, all rounds and scenarios stacked: round 0 first."""
+    run = simulate(problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), keep_states=True)
+    return stack_states(*run.states)  # type: ignore[misc]
+
+
+def resolved_states(
+    problem: Problem, algorithm: FedElasticNetDyn, state: FedElasticNetDynState, resolution: float = 1e-6
+) -> FedElasticNetDynState:
+    """The states that float64 can judge: gamma and the stored gradients differ from theta* and grad L_k(theta*) by more than
+    `resolution` relative to their own size. Closer ones compare rounding errors; an exact instance judges those."""
+    star = problem.optimum().x
+    grad_star = problem.gradient(star)
+    gamma = state.x + state.h / algorithm.l2
+    away = np.abs(gamma - star).max(axis=-1) > resolution * (np.abs(gamma).max(axis=-1) + np.abs(star).max())
+    stored = np.abs(state.stored - grad_star).max(axis=(1, 2)) > resolution * (
+        np.abs(state.stored).max(axis=(1, 2)) + np.abs(grad_star).max()
+    )
+    keep = away & stored
+    return FedElasticNetDynState(*(a[keep] for a in state))
+
+
+def stack_states(*parts: FedElasticNetDynState) -> FedElasticNetDynState:
+    """Several batches of states as one."""
+    return FedElasticNetDynState(*(np.concatenate(a) for a in zip(*parts, strict=True)))
+
+
+def verify(
+    statement: Statement,
+    problem: Problem,
+    algorithm: Any,
+    *,
+    sampling: Sampling | None = None,
+    x0: Any = None,
+    rounds: int | None = None,
+    mode: Literal["auto", "exact", "monte-carlo"] = "auto",
+    scenarios: int = 1000,
+    states: int = 32,
+    seed: int = 0,
+    forms: Iterable[str] | None = None,
+    confidence: float = CONFIDENCE,
+    max_leaves: int = 50_000,
+) -> Checks:
+    """Check a statement on a problem of yours.
+
+    Parameters
+    ----------
+    statement : Statement, from `theorems.get`
+    sampling : default full participation
+    rounds : int
+        Horizon T of statements about runs. Default: 50 by Monte Carlo, or as deep as the tree of cohorts allows (at most 30).
+    mode : 'exact' enumerates all cohorts; 'monte-carlo' needs `scenarios` runs; 'auto' takes exact where it is affordable.
+    states : int
+        Statements about one round are checked at that many random states and at the states of a real run.
+    forms : names of forms, default all
+
+    Returns
+    -------
+    Checks
+        One check a form. A form outside its assumptions is 'not applicable'; a problem whose optimum cannot be certified
+        makes all of them 'inconclusive'.
+    """
+    if mode not in ("auto", "exact", "monte-carlo"):
+        raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
+    sampling = sampling or Full()
+    sampling.check(problem.num_clients)
+    x0 = check_start(problem, x0, 1)[0]
+    chosen = [f for f in statement.forms] if forms is None else [statement.form(n) for n in forms]
+    rule = getattr(algorithm, "rule", "any")
+    out = Checks()
+    run: list[Form] = []
+    for form in chosen:
+        fields = {"statement": statement.id, "form": form.name, "rule": rule, "mode": "exact"}
+        if form.symbolic is not None:
+            out.append(check_view(statement, form, None, "any"))
+            continue
+        reason = assumption_failure(form, problem, algorithm, sampling)
+        if reason is None:
+            run.append(form)
+        else:
+            out.append(Check(verdict="not applicable", reason=reason, **fields))
+    if not run:
+        return out
+    try:
+        losses = FederatedLosses(problem)
+    except NotCertified as error:
+        return Checks(
+            [*out]
+            + [Check(statement.id, f.name, rule, "inconclusive", "exact", reason=str(error)) for f in run]
+        )
+    view = _view(statement, problem, algorithm, sampling, losses, x0, rounds, mode, scenarios, states, seed, max_leaves)
+    for form in run:
+        if form.exact_only and isinstance(view, RunView) and not view.exact:
+            out.append(
+                Check(statement.id, form.name, rule, "not applicable", "statistical", reason="needs exact expectations")
+            )
+        else:
+            out.append(check_view(statement, form, view, rule, problem.name, confidence))
+    return _in_order(out, chosen)
+
+
+def _in_order(checks: Checks, forms: Sequence[Form]) -> Checks:
+    order = {f.name: i for i, f in enumerate(forms)}
+    return Checks(sorted(checks, key=lambda c: order[c.form]))
+
+
+def _view(
+    statement: Statement,
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    losses: FederatedLosses,
+    x0: np.ndarray,
+    rounds: int | None,
+    mode: str,
+    scenarios: int,
+    states: int,
+    seed: int,
+    max_leaves: int,
+) -> RoundView | RunView:
+    count = sampling.count(problem.num_clients)
+    if statement.scope == "round":
+        if count > max_leaves:
+            raise InvalidInput(
+                f"{count} cohorts of P among m = {problem.num_clients} clients are too many to enumerate (limit {max_leaves}): "
+                "check a run-level statement by Monte Carlo, or use fewer clients"
+            )
+        rng = Stream(seed).generator("states")
+        real = reachable_states(problem, algorithm, sampling, x0, seed=seed)
+        batch = stack_states(random_states(problem, states, rng), resolved_states(problem, algorithm, real))
+        return round_view(problem, algorithm, sampling, batch, losses=losses)
+    depth = tree_depth(count, max_leaves)
+    if mode == "exact" or (mode == "auto" and (rounds or 0) <= depth and depth >= 3):
+        return tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
+    return monte_carlo(problem, algorithm, sampling, rounds or 50, x0, scenarios, seed, losses=losses)
+
+
+def with_instance(check: Check, instance: str) -> Check:
+    """The check, labelled."""
+    return replace(check, instance=instance)

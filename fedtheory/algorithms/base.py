@@ -92,7 +92,7 @@ def step_sum(clients: Clients, taken: float | None) -> float:
     """
     if taken is None:
         raise MissingCapability(
-            f"{type(clients.solver).__name__} takes no gradient steps, so option='difference' (option II, which divides "
+            f"{type(clients.solver).__name__} takes no gradient steps: option='difference' (option II, which divides "
             "by the local step size) is not defined: use option='gradient' (option I) or a gradient local solver"
         )
     return taken

@@ -1,9 +1,45 @@
 """Federated problems whose answer is known exactly, their generators and the real data sets."""
 
+from fedtheory.problems import datasets, partitions
 from fedtheory.problems.base import Constants, Problem
+from fedtheory.problems.datasets import Dataset, load_svmlight
+from fedtheory.problems.generators import (
+    SyntheticData,
+    random_huber,
+    random_least_squares,
+    random_logistic,
+    random_quadratic,
+    synthetic,
+    synthetic_least_squares,
+    synthetic_softmax,
+)
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.linear import LeastSquares, LinearModel
+from fedtheory.problems.partitions import Partition, federate
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.softmax import Softmax
 
-__all__ = ["Constants", "Huber", "LeastSquares", "LinearModel", "Logistic", "Problem", "Quadratic", "Softmax"]
+__all__ = [
+    "Constants",
+    "Dataset",
+    "Huber",
+    "LeastSquares",
+    "LinearModel",
+    "Logistic",
+    "Partition",
+    "Problem",
+    "Quadratic",
+    "Softmax",
+    "SyntheticData",
+    "datasets",
+    "federate",
+    "load_svmlight",
+    "partitions",
+    "random_huber",
+    "random_least_squares",
+    "random_logistic",
+    "random_quadratic",
+    "synthetic",
+    "synthetic_least_squares",
+    "synthetic_softmax",
+]

@@ -68,7 +68,7 @@ def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
         raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number each")
     check_finite("weights", w)
     if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
-        raise InvalidInput(f"weights sum to {w.sum()!r} (least {w.min()!r}): they must be >= 0 and sum to 1")
+        raise InvalidInput(f"weights sum to {float(w.sum())!r} (least {float(w.min())!r}): they must be >= 0 and sum to 1")
     return w
 
 

@@ -43,7 +43,7 @@ class Logistic(LinearModel):
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
-                f"client {k}: label {j} is {self.targets[k, j]:g}: logistic labels must be exactly -1 or +1; "
+                f"client {k}: label {j} is {float(self.targets[k, j])!r}: logistic labels must be exactly -1 or +1; "
                 "map two classes to -1 and +1, or use Softmax for more"
             )
 
@@ -88,9 +88,9 @@ class Huber(LinearModel):
     Notes
     -----
     beta_k = lambda_max(A_k'A_k/n_k) + ridge always bounds the curvature. It is the exact constant where some point puts
-    all residuals of the client inside the quadratic zone, which `smoothness_exact` decides; elsewhere it may be too large.
-    mu_k = ridge is exact: far out along almost every ray all residuals leave the zone. The Hessian is a generalised one
-    (h'' = 1 for |r| <= delta).
+    all residuals of the client inside the quadratic zone, which `smoothness_exact` decides; elsewhere it may be too
+    large. mu_k = ridge is exact: far out along almost every ray all residuals leave the zone. The Hessian is a
+    generalised one (h'' = 1 for |r| <= delta).
     """
 
     name = "huber"

@@ -37,13 +37,14 @@ class Softmax(Problem):
 
     Notes
     -----
-    beta_k = lambda_max(G_k)/2 + ridge with G_k = A_k'A_k/n_k. Proof: the Hessian is 1/n_k sum_j (a_j a_j') (x) S_j + ridge I
-    with S_j = diag(p_j) - p_j p_j'. For a unit v, v'S_j v is the variance of v_c under p_j, at most (max v - min v)^2/4
-    (Popoviciu) <= 1/2 (max v - min v <= sqrt(2) ||v||); so S_j <= I/2, and the sum is at most G_k (x) I/2.
+    beta_k = lambda_max(G_k)/2 + ridge with G_k = A_k'A_k/n_k. Proof: the Hessian is 1/n_k sum_j (a_j a_j') (x) S_j +
+    ridge I with S_j = diag(p_j) - p_j p_j'. For a unit v, v'S_j v is the variance of v_c under p_j, at most
+    (max v - min v)^2/4 (Popoviciu) <= 1/2 (max v - min v <= sqrt(2) ||v||); so S_j <= I/2, and the sum is at most G_k
+    (x) I/2.
 
     The constant is exact for C = 2, where x = 0 attains it, and for a client with some u such that a_j'u > 0 for all j
-    (an intercept is one): with w_0 = w_1 = 0 and every other w_c = -t u, p_j tends to (1/2, 1/2, 0, ...) as t grows, and
-    every S_j to an eigenvalue 1/2 along (1, -1, 0, ...)/sqrt(2). Otherwise it is an upper bound; `smoothness_exact`
+    (an intercept is one): with w_0 = w_1 = 0 and every other w_c = -t u, p_j tends to (1/2, 1/2, 0, ...) as t grows,
+    and every S_j to an eigenvalue 1/2 along (1, -1, 0, ...)/sqrt(2). Otherwise it is an upper bound; `smoothness_exact`
     says which. mu_k = ridge is exact: moving all w_c together changes nothing.
     """
 
@@ -66,7 +67,7 @@ class Softmax(Problem):
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
-                f"client {k}: label {j} is {padded[k, j]:g}: labels must be whole numbers 0..{num_classes - 1}; "
+                f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers 0..{num_classes - 1}; "
                 "renumber the classes or raise num_classes"
             )
         self.onehot = (padded[:, :, None] == np.arange(num_classes)) * real[:, :, None].astype(float)

@@ -1,0 +1,256 @@
+"""Real data: scikit-learn's bundled sets, and any LIBSVM/svmlight file the user names."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.problems.base import check_finite
+
+__all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "load_svmlight"]
+
+_LINE = re.compile(rb"\s*(#.*)?|\s*[^\s:#]+(\s+(qid|\d+):[^\s:#]+)*\s*(#.*)?")  # what a line of the format looks like
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples before they are dealt to clients.
+
+    Attributes
+    ----------
+    name : str
+    features : (n, p)
+    targets : (n,)
+        Real numbers for 'regression', -1 and +1 for 'binary', 0..C-1 for 'multiclass'.
+    task : 'regression', 'binary' or 'multiclass'
+    scaling : str
+        What was done to the features, in words.
+
+    Raises
+    ------
+    InvalidInput
+        Shapes that disagree, no samples, data that are not finite.
+    """
+
+    name: str
+    features: np.ndarray
+    targets: np.ndarray
+    task: str
+    scaling: str = "as given"
+
+    def __post_init__(self) -> None:
+        if self.task not in ("regression", "binary", "multiclass"):
+            raise InvalidInput(f"task is {self.task!r}: use 'regression', 'binary' or 'multiclass'")
+        if self.features.ndim != 2 or self.targets.shape != self.features.shape[:1] or self.features.size == 0:
+            raise InvalidInput(
+                f"{self.name}: features {self.features.shape} and targets {self.targets.shape}: "
+                "expected (n, p) and (n,), neither empty"
+            )
+        check_finite(f"features of {self.name}", self.features)
+        check_finite(f"targets of {self.name}", self.targets)
+
+    @property
+    def num_samples(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def num_classes(self) -> int:
+        """C of a classification task."""
+        if self.task == "regression":
+            raise InvalidInput(f"{self.name} is a regression task: it has no classes")
+        return 2 if self.task == "binary" else int(self.targets.max()) + 1
+
+    def standardised(self) -> Dataset:
+        """Every feature minus its mean, over its standard deviation (that of all n samples, divided by n); a constant
+        feature becomes 0 and stays, so that the dimension does."""
+        from sklearn.preprocessing import StandardScaler
+
+        scaled = StandardScaler().fit_transform(self.features)
+        return replace(self, features=scaled, scaling="features standardised: mean 0, variance 1 (constant ones: 0)")
+
+    def with_intercept(self) -> Dataset:
+        """The data with a last feature that is 1 everywhere."""
+        features = np.column_stack([self.features, np.ones(self.num_samples)])
+        return replace(self, features=features, scaling=self.scaling + "; constant feature 1 appended")
+
+
+def digits() -> Dataset:
+    """scikit-learn's digits: 1,797 samples, 64 standardised features (8 x 8 pixels), 10 classes."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return Dataset("digits", x, y.astype(float), "multiclass").standardised()
+
+
+def digits_binary(positive: str | int | tuple[int, ...] = "even") -> Dataset:
+    """`digits` as a binary task.
+
+    Parameters
+    ----------
+    positive : 'even', a digit, or a tuple of digits
+        Which digits are +1; the others are -1.
+
+    Raises
+    ------
+    InvalidInput
+        When the digits are not among 0..9, or are none or all of them.
+    """
+    chosen = {0, 2, 4, 6, 8} if positive == "even" else set(np.atleast_1d(np.asarray(positive)).tolist())
+    if not chosen or not chosen < set(range(10)):
+        raise InvalidInput(f"positive is {positive!r}: use 'even', a digit 0..9 or a tuple of some but not all digits")
+    data = digits()
+    name = "digits, even or odd" if positive == "even" else f"digits, {sorted(chosen)} or not"
+    return replace(data, name=name, targets=np.where(np.isin(data.targets, list(chosen)), 1.0, -1.0), task="binary")
+
+
+def breast_cancer() -> Dataset:
+    """scikit-learn's breast cancer (Wisconsin): 569 samples, 30 standardised features; +1 is benign, -1 malignant."""
+    from sklearn.datasets import load_breast_cancer
+
+    x, y = load_breast_cancer(return_X_y=True)
+    return Dataset("breast cancer", x, 2.0 * y - 1.0, "binary").standardised()
+
+
+def diabetes() -> Dataset:
+    """scikit-learn's diabetes: 442 samples, 10 standardised features; the target, disease progression, too."""
+    from sklearn.datasets import load_diabetes
+
+    x, y = load_diabetes(return_X_y=True, scaled=False)
+    return Dataset("diabetes", x, (y - y.mean()) / y.std(), "regression").standardised()
+
+
+def _read(path: Path) -> bytes:
+    """The file's decompressed bytes; compression is told by the file's first bytes."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise DataFileError(f"{path}: no such file: check the path") from None
+    except OSError as error:
+        raise DataFileError(f"{path}: cannot be read ({error.strerror}): name a readable file") from error
+    kind, magic, unpack = {
+        ".gz": ("gzip", b"\x1f\x8b", gzip.decompress),
+        ".bz2": ("bzip2", b"BZh", bz2.decompress),
+    }.get(path.suffix, ("plain", b"", bytes))
+    if not raw.startswith(magic):
+        raise DataFileError(f"{path}: not a {kind} file though its name says so: rename it or fetch it again")
+    try:
+        return unpack(raw)
+    except (EOFError, ValueError) as error:  # bz2 raises ValueError when the end-of-stream marker is missing
+        raise DataFileError(f"{path}: truncated {kind} file ({error}): fetch it again") from error
+    except (OSError, zlib.error) as error:
+        raise DataFileError(f"{path}: damaged {kind} file ({error}): fetch it again") from error
+
+
+def load_svmlight(
+    path: str | Path,
+    dimension: int | None = None,
+    labels: str | Mapping[float, float] = "keep",
+    zero_based: bool = False,
+    final_newline: bool = True,
+    max_gib: float = 2.0,
+) -> Dataset:
+    """A LIBSVM/svmlight file, plain, .gz or .bz2, as dense data.
+
+    Parameters
+    ----------
+    dimension : int or None
+        p. None takes the largest index in the file, which drops trailing features that happen to be absent (training
+        and test files, or a9a's family, then differ): name it.
+    labels : 'keep', 'binary', 'classes', or a mapping
+        'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of exactly two labels to
+        -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in increasing order; a mapping {label: -1 or +1}
+        covers every label.
+    zero_based : bool
+        Whether the first index is 0 (LIBSVM's files begin at 1).
+    final_newline : bool
+        Require one, which is how a file cut in its last line is noticed. (A plain file cut between lines cannot be told
+        from a shorter one.)
+    max_gib : float
+        Largest dense array to make.
+
+    Raises
+    ------
+    DataFileError
+        Missing, unreadable, truncated, empty, not of the format, or an index above the dimension.
+    InvalidInput
+        Labels that do not fit `labels`; a dense array above `max_gib`.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    path = Path(path)
+    if dimension is not None and (not isinstance(dimension, int | np.integer) or dimension < 1):
+        raise InvalidInput(f"dimension is {dimension!r}: it must be an integer >= 1, or None")
+    data = _read(path)
+    if not data.strip():
+        raise DataFileError(f"{path}: the file is empty: fetch it again")
+    if final_newline and not data.endswith(b"\n"):
+        number, last = data.count(b"\n") + 1, data[data.rfind(b"\n") + 1 :]
+        raise DataFileError(
+            f"{path}: truncated: line {number} ends without a newline ({_show(last)}): "
+            "fetch it again, or pass final_newline=False if the file is known to be whole"
+        )
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not _LINE.fullmatch(line):
+            raise DataFileError(
+                f"{path}: line {number} is not of the form 'label index:value ...' ({_show(line)}): "
+                "the file is truncated, damaged or in another format; fetch it again"
+            )
+    try:
+        x, y = load_svmlight_file(io.BytesIO(data), zero_based=zero_based)
+    except ValueError as error:
+        raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
+    if x.shape[0] == 0:
+        raise DataFileError(f"{path}: the file holds no samples: fetch it again")
+    dimension = max(x.shape[1], 1) if dimension is None else int(dimension)
+    if x.shape[1] > dimension:
+        largest = x.shape[1] - (1 if zero_based else 0)
+        raise DataFileError(
+            f"{path}: index {largest} is above the dimension {dimension}: pass dimension={x.shape[1]} or more"
+        )
+    need = x.shape[0] * dimension * 8 / 2**30
+    if need > max_gib:
+        raise InvalidInput(
+            f"{path}: {x.shape[0]} samples of dimension {dimension} take {need:.1f} GiB dense, "
+            f"the limit is {max_gib:g}: raise max_gib or take a smaller file"
+        )
+    x.resize((x.shape[0], dimension))
+    if not (np.isfinite(x.data).all() and np.isfinite(y).all()):
+        raise DataFileError(f"{path}: holds NaN or infinite numbers: data must be finite; correct the file")
+    targets, task = _map_labels(path, y, labels)
+    return Dataset(path.name, x.toarray(), targets, task)
+
+
+def _show(line: bytes) -> str:
+    text = line.decode(errors="replace")
+    return repr(text if len(text) <= 40 else "..." + text[-40:])
+
+
+def _map_labels(path: Path, y: np.ndarray, labels: str | Mapping[float, float]) -> tuple[np.ndarray, str]:
+    found = np.unique(y)
+    shown = ", ".join(f"{v:g}" for v in found[:5]) + (", ..." if len(found) > 5 else "")
+    if isinstance(labels, Mapping):
+        missing = [v for v in found if v not in labels]
+        if missing or not set(labels.values()) <= {-1, 1}:
+            raise InvalidInput(f"{path}: labels {shown} with the map {dict(labels)}: map every label to -1 or +1")
+        return np.array([float(labels[v]) for v in y]), "binary"
+    if labels == "keep":
+        return y, "regression"
+    if labels == "binary":
+        if len(found) != 2:
+            raise InvalidInput(
+                f"{path}: {len(found)} different labels ({shown}), but labels='binary' needs two: give a mapping "
+                "{label: -1 or +1}, or use labels='classes'"
+            )
+        return np.where(y == found[1], 1.0, -1.0), "binary"
+    if labels == "classes":
+        return np.searchsorted(found, y).astype(float), "multiclass"
+    raise InvalidInput(f"labels is {labels!r}: use 'keep', 'binary', 'classes' or a mapping")

@@ -1,0 +1,376 @@
+"""What every problem class promises: derivatives, constants, batching, namespaces, and clear refusals."""
+
+import array_api_strict
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.problems import Huber, LeastSquares, Logistic, Problem, Quadratic, Softmax
+
+SIZES = (5, 9, 4)  # unequal on purpose
+DIM = 3
+
+
+def _features(intercept=False):
+    g = np.random.default_rng(7)
+    blocks = [g.normal(size=(n, DIM)) for n in SIZES]
+    if intercept:
+        for a in blocks:
+            a[:, -1] = 1.0
+    return blocks
+
+
+def _targets(draw):
+    g = np.random.default_rng(8)
+    return [draw(g, n) for n in SIZES]
+
+
+def _real(g, n):
+    return g.normal(size=n) * 2
+
+
+def _sign(g, n):
+    return np.where(g.random(n) < 0.5, -1.0, 1.0)
+
+
+def _classes(count):
+    return lambda g, n: g.integers(count, size=n)
+
+
+def _quadratic(weights="uniform"):
+    g = np.random.default_rng(9)
+    h = g.normal(size=(3, DIM, DIM))
+    return Quadratic(h @ h.transpose(0, 2, 1) + 0.1 * np.eye(DIM), g.normal(size=(3, DIM)), weights)
+
+
+MAKERS = {
+    "quadratic": _quadratic,
+    "least squares": lambda w="uniform": LeastSquares(_features(), _targets(_real), 0.0, w),
+    "least squares, ridge": lambda w="uniform": LeastSquares(_features(), _targets(_real), 0.3, w),
+    "logistic": lambda w="uniform": Logistic(_features(), _targets(_sign), 0.0, w),
+    "logistic, ridge": lambda w="uniform": Logistic(_features(), _targets(_sign), 0.3, w),
+    "huber": lambda w="uniform": Huber(_features(), _targets(_real), 0.8, 0.0, w),
+    "huber, ridge": lambda w="uniform": Huber(_features(), _targets(_real), 50.0, 0.3, w),
+    "softmax of 2": lambda w="uniform": Softmax(_features(), _targets(_classes(2)), 2, 0.3, w),
+    "softmax of 4": lambda w="uniform": Softmax(_features(intercept=True), _targets(_classes(4)), 4, 0.0, w),
+    "softmax of 3, no intercept": lambda w="uniform": Softmax(_features(), _targets(_classes(3)), 3, 0.2, w),
+}
+SAMPLED = [name for name in MAKERS if name != "quadratic"]
+
+
+@pytest.fixture(params=MAKERS)
+def problem(request):
+    return MAKERS[request.param]()
+
+
+@pytest.fixture(params=SAMPLED)
+def sampled(request):
+    return MAKERS[request.param]
+
+
+def _points(problem, count, scale=1.0, seed=0):
+    return scale * np.random.default_rng(seed).normal(size=(count, problem.dim))
+
+
+def _hessians(problem, x):
+    """(N, B, d, d) at points x (B, d)."""
+    y = np.broadcast_to(x, (problem.num_clients, *x.shape))
+    return np.broadcast_to(problem.client_hessian(y), (*y.shape, problem.dim))
+
+
+# --- derivatives ------------------------------------------------------------------------------------------------------
+def test_gradient_is_the_derivative_of_the_value(problem):
+    x, step = _points(problem, 4), 1e-5
+    moves = step * np.eye(problem.dim)
+    slopes = np.stack([(problem.value(x + e) - problem.value(x - e)) / (2 * step) for e in moves], axis=-1)
+    np.testing.assert_allclose(problem.gradient(x), slopes, rtol=0, atol=1e-9 * max(1.0, np.abs(slopes).max()))
+
+
+def test_hessian_is_the_derivative_of_the_gradient(problem):
+    x, step = _points(problem, 4), 1e-6
+    moves = step * np.eye(problem.dim)
+    bends = np.stack([(problem.gradient(x + e) - problem.gradient(x - e)) / (2 * step) for e in moves], axis=-1)
+    hessians = _hessians(problem, x)
+    np.testing.assert_allclose(hessians, bends.transpose(1, 0, 2, 3), rtol=0, atol=1e-8 * max(1.0, np.abs(bends).max()))
+    np.testing.assert_allclose(hessians, hessians.transpose(0, 1, 3, 2), rtol=0, atol=1e-14 * np.abs(hessians).max())
+    joint = np.einsum("n,nij->ij", problem.weights, hessians[:, 0])
+    np.testing.assert_allclose(problem.full_hessian(x[0]), joint, rtol=1e-13, atol=1e-14)
+
+
+def test_value_minus_cvxpy_objective_is_rounding(problem):
+    variable = cp.Variable(problem.dim)
+    expression = problem.cvxpy_objective(variable)
+    assert expression.is_convex()
+    for x in _points(problem, 3):
+        variable.value = x
+        assert expression.value == pytest.approx(problem.objective(x), rel=1e-12)
+
+
+def test_batch_gradients_average_to_the_gradient(sampled):
+    problem = sampled()
+    for k, n in enumerate(SIZES):
+        one = problem.subset(np.array([k]))
+        y = _points(one, 2)[None]
+        full = one.client_gradient(y)
+        whole = np.broadcast_to(np.arange(n), (1, 2, n))
+        np.testing.assert_allclose(one.client_batch_gradient(y, whole), full, rtol=1e-12, atol=1e-14)
+        singles = [one.client_batch_gradient(y, np.full((1, 2, 1), j)) for j in range(n)]
+        np.testing.assert_allclose(np.mean(singles, axis=0), full, rtol=1e-12, atol=1e-14)
+        assert np.ptp(singles, axis=0).max() > 1e-3  # one sample is not the whole
+
+
+def test_missing_capabilities_are_named():
+    with pytest.raises(MissingCapability, match="mini-batch"):
+        _quadratic().client_batch_gradient(np.zeros((3, 1, DIM)), np.zeros((3, 1, 1), dtype=int))
+    with pytest.raises(MissingCapability, match="cvxpy"):
+        Problem().cvxpy_objective(None)
+
+
+# --- unequal sizes, weights -------------------------------------------------------------------------------------------
+def _alone(problem, k):
+    """Client k as a problem of its own, built from its unpadded data."""
+    n = problem.sample_counts[k]
+    a = [problem.features[k, :n]]
+    if isinstance(problem, Softmax):
+        return Softmax(a, [problem.labels[k]], problem.num_classes, problem.ridge)
+    extra = {"delta": problem.delta} if isinstance(problem, Huber) else {}
+    return type(problem)(a, [problem.targets[k, :n]], ridge=problem.ridge, **extra)
+
+
+def test_unequal_clients_equal_each_client_alone(sampled):
+    problem = sampled()
+    x = _points(problem, 3)
+    for k in range(3):
+        alone = _alone(problem, k)
+        assert alone.features.shape[1] == SIZES[k]
+        np.testing.assert_allclose(problem.value(x)[:, k], alone.value(x)[:, 0], rtol=1e-13)
+        np.testing.assert_allclose(problem.gradient(x)[:, k], alone.gradient(x)[:, 0], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(_hessians(problem, x)[k], _hessians(alone, x)[0], rtol=1e-12, atol=1e-14)
+        assert problem.beta_k[k] == pytest.approx(alone.beta_k[0], rel=1e-12)
+        assert problem.smoothness_exact()[k] == alone.smoothness_exact()[0]
+
+
+def test_sample_weights_give_the_pooled_loss(sampled):
+    problem = sampled("samples")
+    features = np.concatenate([problem.features[k, :n] for k, n in enumerate(SIZES)])
+    if isinstance(problem, Softmax):
+        pooled = Softmax([features], [np.concatenate(problem.labels)], problem.num_classes, problem.ridge)
+    else:
+        targets = np.concatenate([problem.targets[k, :n] for k, n in enumerate(SIZES)])
+        extra = {"delta": problem.delta} if isinstance(problem, Huber) else {}
+        pooled = type(problem)([features], [targets], ridge=problem.ridge, **extra)
+    x = _points(problem, 3)
+    np.testing.assert_allclose(problem.objective(x), pooled.value(x)[:, 0], rtol=1e-13)
+    np.testing.assert_allclose(problem.full_gradient(x), pooled.gradient(x)[:, 0], rtol=1e-11, atol=1e-14)
+    assert problem.joint_smoothness() == pytest.approx(pooled.beta_k[0], rel=1e-12)
+    assert np.abs(sampled().objective(x) - problem.objective(x)).min() > 1e-4  # uniform weights are another objective
+
+
+def test_subset_keeps_kernels_and_constants(problem):
+    part = problem.subset(np.array([2, 0]))
+    x = _points(problem, 2)
+    np.testing.assert_allclose(part.value(x), problem.value(x)[:, [2, 0]], rtol=1e-13)
+    np.testing.assert_array_equal(part.beta_k, problem.beta_k[[2, 0]])
+    assert part.weights.sum() == pytest.approx(1)
+
+
+# --- constants --------------------------------------------------------------------------------------------------------
+def test_no_curvature_outside_the_constants(problem):
+    x = np.concatenate([_points(problem, 60, scale) for scale in (0.01, 0.3, 1.0, 5.0, 40.0)])
+    hessians = _hessians(problem, x)
+    spectra = np.linalg.eigvalsh(hessians)
+    slack = 1e-12 * problem.beta_k.max()
+    assert (spectra[..., -1] <= problem.beta_k[:, None] + slack).all()
+    assert (spectra[..., 0] >= problem.mu_k[:, None] - slack).all()
+    joint = np.linalg.eigvalsh(np.einsum("n,nbij->bij", problem.weights, hessians))
+    assert joint[:, -1].max() <= problem.joint_smoothness() + slack
+    assert joint[:, 0].min() >= problem.joint_strong_convexity() - slack
+    constants = problem.constants()
+    assert constants.beta == problem.beta_k.max()
+    assert constants.beta_joint <= problem.weights @ problem.beta_k + slack
+    assert constants.mu >= problem.weights @ problem.mu_k - slack
+
+
+def _power_iteration(matrix, steps=5000):
+    v = np.random.default_rng(1).normal(size=matrix.shape[0])
+    for _ in range(steps):
+        v = matrix @ v
+        v /= np.linalg.norm(v)
+    return v @ matrix @ v
+
+
+def _most_curved_point(problem):
+    """A point where the smoothness constant is attained, or approached to rounding."""
+    x = np.zeros(problem.dim)
+    if isinstance(problem, Softmax) and problem.num_classes > 2:
+        w = x.reshape(problem.num_features, problem.num_classes)
+        w[-1, 2:] = -60.0  # through the intercept: all but two classes vanish
+    return x
+
+
+@pytest.mark.parametrize("name", [n for n in MAKERS if n not in ("huber", "softmax of 3, no intercept")])
+def test_smoothness_is_attained_where_it_is_called_exact(name):
+    problem = MAKERS[name]()
+    assert problem.smoothness_exact().all()
+    x = _most_curved_point(problem)
+    tops = [_power_iteration(h) for h in _hessians(problem, x[None])[:, 0]]
+    np.testing.assert_allclose(problem.beta_k, tops, rtol=1e-10)
+    assert problem.joint_smoothness() == pytest.approx(_power_iteration(problem.full_hessian(x)), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["logistic, ridge", "huber", "softmax of 4", "softmax of 2"])
+def test_strong_convexity_is_attained_far_out(name):
+    problem = MAKERS[name]()
+    spectra = np.linalg.eigvalsh(_hessians(problem, _points(problem, 3, 1e5)))
+    np.testing.assert_allclose(spectra[..., 0].min(axis=1), problem.mu_k, atol=1e-9)
+
+
+def test_huber_bound_that_is_not_exact_is_called_so():
+    problem = Huber([[[1.0], [1.0]], [[1.0], [2.0]]], [[0.0, 10.0], [0.0, 2.0]], delta=1.0)
+    np.testing.assert_array_equal(problem.smoothness_exact(), [False, True])
+    curvature = _hessians(problem, np.linspace(-20, 20, 4001)[:, None])[..., 0, 0].max(axis=1)
+    np.testing.assert_allclose(curvature, [0.5, 2.5])  # never both residuals of client 0 at once
+    np.testing.assert_allclose(problem.beta_k, [1.0, 2.5])
+
+
+def test_softmax_bound_that_is_not_exact_is_called_so():
+    labels = [[0, 1], [0, 2]]
+    problem = Softmax([[[1.0], [-1.0]], [[1.0], [3.0]]], labels, 3)
+    np.testing.assert_array_equal(problem.smoothness_exact(), [False, True])
+    grid = np.linspace(-8, 8, 41)
+    points = np.stack(np.meshgrid(0.0, grid, grid), axis=-1).reshape(-1, 3)
+    top = np.linalg.eigvalsh(_hessians(problem, points))[..., -1].max(axis=1)
+    assert top[0] < 0.4 < problem.beta_k[0] == pytest.approx(0.5)
+    assert top[1] == pytest.approx(problem.beta_k[1], rel=1e-3) == pytest.approx(2.5, rel=1e-3)
+
+
+def test_least_squares_constants_with_fewer_samples_than_features():
+    problem = LeastSquares([np.ones((1, 3))], [[1.0]])
+    assert problem.mu_k[0] == 0.0
+    assert problem.beta_k[0] == pytest.approx(3.0)
+
+
+# --- numerical range --------------------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("error")
+def test_logistic_is_stable_at_any_margin():
+    problem = Logistic([[[1.0]]], [[1.0]])
+    x = np.array([[-1e6], [-700.0], [0.0], [30.0], [700.0], [1e6]])
+    small = np.exp(-np.array([30.0, 700.0]))
+    np.testing.assert_allclose(problem.value(x)[:, 0], [1e6, 700.0, np.log(2), small[0], small[1], 0.0], rtol=1e-13)
+    np.testing.assert_allclose(problem.gradient(x)[:, 0, 0], [-1, -1, -0.5, -small[0], -small[1], 0.0], rtol=1e-12)
+    assert (_hessians(problem, x) >= 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_softmax_is_stable_at_any_logit():
+    problem = Softmax([[[1.0]]], [[1]], 3)
+    np.testing.assert_allclose(problem.value(np.array([[1e6, 0.0, -1e6], [0.0, 1e6, 0.0]]))[:, 0], [1e6, 0.0])
+    np.testing.assert_allclose(problem.gradient(np.array([1e6, 0.0, -1e6]))[0], [1.0, -1.0, 0.0])
+
+
+def test_softmax_of_two_classes_is_logistic_in_the_difference():
+    features, signs = _features(), _targets(_sign)
+    softmax = Softmax(features, [(b > 0).astype(int) for b in signs], 2)
+    x = _points(softmax, 3)
+    w = x.reshape(3, DIM, 2)  # the documented layout: feature by class
+    logistic = Logistic(features, signs)
+    np.testing.assert_allclose(softmax.value(x), logistic.value(w[:, :, 1] - w[:, :, 0]), rtol=1e-12)
+
+
+def test_huber_is_least_squares_within_delta_and_linear_beyond():
+    huber, squares = Huber([[[1.0]]], [[0.5]], delta=2.0), LeastSquares([[[1.0]]], [[0.5]])
+    inside = np.array([[-1.4], [0.5], [2.4]])
+    np.testing.assert_allclose(huber.value(inside), squares.value(inside), rtol=1e-15)
+    assert huber.value(np.array([10.5]))[0] == pytest.approx(2.0 * (10.0 - 1.0))
+
+
+# --- namespaces -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("library", [array_api_strict, torch], ids=["array_api_strict", "torch"])
+def test_namespaces_agree_to_rounding(problem, library):
+    x = _points(problem, 4)
+    here, there = x, library.asarray(x, dtype=library.float64)
+    moved = problem.like(there)
+    y = np.broadcast_to(x, (3, *x.shape)).copy()
+    y_there = library.asarray(y, dtype=library.float64)
+    pairs = [(problem.value(here), problem.value(there))]
+    pairs += [(problem.gradient(here), problem.gradient(there))]
+    pairs += [(problem.objective(here), problem.objective(there))]
+    pairs += [(problem.full_gradient(here), problem.full_gradient(there))]
+    pairs += [(problem.client_hessian(y), moved.client_hessian(y_there))]
+    if not isinstance(problem, Quadratic):
+        samples = np.random.default_rng(3).integers(min(SIZES), size=(3, 4, 2))
+        batch = moved.client_batch_gradient(y_there, library.asarray(samples))
+        pairs += [(problem.client_batch_gradient(y, samples), batch)]
+    for a, b in pairs:
+        assert not isinstance(b, np.ndarray)
+        np.testing.assert_allclose(np.asarray(b), a, rtol=1e-12, atol=1e-14)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+ONE = [[[1.0, 2.0]], [[3.0, 4.0]]]  # two clients, one sample each
+REGRESSIONS = [LeastSquares, Huber, Logistic]
+
+
+@pytest.mark.parametrize("make", [*REGRESSIONS, lambda a, b: Softmax(a, b, 2)])
+@pytest.mark.parametrize(
+    ("features", "targets", "message"),
+    [
+        (ONE, [[1.0]], "2 clients but targets of 1"),
+        (ONE, [[1.0], [1.0, 1.0]], r"client 1.*\(1, 2\).*\(2,\)"),
+        ([[[1.0, 2.0]], [[3.0]]], [[1.0], [1.0]], "client 1.*disagree"),
+        ([[1.0, 2.0]], [[1.0, 1.0]], "client 0.*disagree"),
+        ([[[1.0, 2.0]], np.zeros((0, 2))], [[1.0], []], "client 1 has no samples"),
+        ([], [], "no clients"),
+        ([[[1.0, 2.0]], [[np.nan, 4.0]]], [[1.0], [1.0]], r"features of client 1\[0, 0\] is nan.*finite"),
+        ([[[1.0, np.inf]]], [[1.0]], r"features of client 0\[0, 1\] is inf"),
+        (ONE, [[1.0], [-np.inf]], r"targets of client 1\[0\] is -inf"),
+    ],
+)
+def test_bad_data_is_refused(make, features, targets, message):
+    with pytest.raises(InvalidInput, match=message):
+        make(features, targets)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Logistic(ONE, [[1.0], [0.0]]), "client 1: label 0 is 0.*-1 or \\+1"),
+        (lambda: Logistic(ONE, [[2.0], [1.0]]), "client 0: label 0 is 2"),
+        (lambda: Logistic([[[1.0], [1.0]]], [[1.0, -1.0000001]]), "client 0: label 1 is -1.0000001"),
+        (lambda: Softmax(ONE, [[1], [2]], 2), "client 1: label 0 is 2.*0..1"),
+        (lambda: Softmax(ONE, [[0.5], [1]], 2), "client 0: label 0 is 0.5"),
+        (lambda: Softmax(ONE, [[-1], [1]], 2), "label 0 is -1"),
+        (lambda: Softmax(ONE, [[0], [0]], 1), "num_classes is 1"),
+        (lambda: Softmax(ONE, [[0], [0]], 2, ridge=np.nan), "ridge is nan"),
+        (lambda: LeastSquares(ONE, [[1.0], [1.0]], ridge=-1.0), "ridge is -1.0"),
+        (lambda: Huber(ONE, [[1.0], [1.0]], delta=0.0), "delta is 0.0.*> 0"),
+        (lambda: Huber(ONE, [[1.0], [1.0]], delta=np.inf), "delta is inf"),
+        (lambda: LeastSquares(ONE, [[1.0], [1.0]], weights=[0.5, 0.6]), "weights sum to 1.1"),
+        (lambda: LeastSquares(ONE, [[1.0], [1.0]], weights=[1.5, -0.5]), "least -0.5"),
+        (lambda: LeastSquares(ONE, [[1.0], [1.0]], weights=[1.0]), r"shape \(1,\).*2 clients"),
+        (lambda: LeastSquares(ONE, [[1.0], [1.0]], weights="equal"), "'equal': use 'uniform'"),
+        (lambda: Quadratic(np.eye(2), np.zeros((1, 2))), "disagree"),
+        (lambda: Quadratic([np.eye(2)], np.zeros((1, 3))), "disagree"),
+        (lambda: Quadratic([[[1.0, 1.0], [0.0, 1.0]]], np.zeros((1, 2))), "symmetr"),
+        (lambda: Quadratic([[[np.nan]]], [[0.0]]), "hessians.*nan"),
+    ],
+)
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+def test_points_of_the_wrong_dimension_are_refused(problem):
+    with pytest.raises(InvalidInput, match=f"d = {problem.dim}"):
+        problem.value(np.zeros((2, problem.dim + 1)))
+    with pytest.raises(InvalidInput, match="expected"):
+        problem.gradient_each(np.zeros((2, 1, problem.dim)))
+
+
+def test_indefinite_quadratic_is_marked():
+    problem = Quadratic([[[1.0, 0.0], [0.0, -2.0]]], np.zeros((1, 2)))
+    assert not problem.convex
+    assert problem.beta_k[0] == 2.0
+    assert problem.mu_k[0] == 0.0

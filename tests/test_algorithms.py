@@ -1,7 +1,7 @@
 """One round of every method worked out by hand, hyperparameters out of range, and the registry.
 
-The clients are one-dimensional quadratics f_k(x) = h_k (x - c_k)^2 / 2 with (h, c) = (1, 4), (3, -2), (1, 1/2); the numbers
-below are derived in each test's comment and are dyadic or thirds, so that they hold to a rounding or two.
+The clients are one-dimensional quadratics f_k(x) = h_k (x - c_k)^2 / 2 with (h, c) = (1, 4), (3, -2), (1, 1/2); the
+numbers below are derived in each test's comment and are dyadic or thirds, so that they hold to a rounding or two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedtheory.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.local import Exact, GradientSteps
 
-HAND = problems.Quadratic(np.array([1.0, 3.0, 1.0])[:, None, None], np.array([4.0, -2.0, 0.5])[:, None])
+HAND = problems.Quadratic(np.reshape([1.0, 3.0, 1.0], (3, 1, 1)), np.reshape([4.0, -2.0, 0.5], (3, 1)))
 
 
 @pytest.fixture(params=["gathered", "dense"])

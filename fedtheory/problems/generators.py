@@ -142,6 +142,11 @@ def _design(
     return features
 
 
+def _planted(problem: Any, planted: np.ndarray) -> Any:
+    problem.planted = planted
+    return problem
+
+
 def random_least_squares(
     num_clients: int,
     dim: int,
@@ -154,7 +159,7 @@ def random_least_squares(
     weights: Any = "uniform",
     seed: int = 0,
 ) -> LeastSquares:
-    """Least squares of chosen condition number and heterogeneity.
+    """Least squares of chosen condition number and heterogeneity; its ``planted`` (N, dim) holds the planted models.
 
     Parameters
     ----------
@@ -184,7 +189,7 @@ def random_least_squares(
     for a, x in zip(features, planted, strict=True):
         e = noise * g.standard_normal(len(a))
         targets.append(a @ x + e - a @ np.linalg.lstsq(a, e, rcond=None)[0])
-    return LeastSquares(features, targets, ridge, weights)
+    return _planted(LeastSquares(features, targets, ridge, weights), planted)
 
 
 def random_logistic(
@@ -198,7 +203,9 @@ def random_logistic(
     weights: Any = "uniform",
     seed: int = 0,
 ) -> Logistic:
-    """Logistic regression; labels are drawn from planted models, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
+    """Logistic regression; labels are drawn from planted models x_k, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
+
+    The attribute ``planted`` (N, dim) of the problem holds them.
 
     Parameters
     ----------
@@ -218,7 +225,7 @@ def random_logistic(
     planted = _scattered(g, num_clients, dim, heterogeneity)
     # a logistic variable exceeds -z with probability 1/(1 + exp(-z))
     labels = [np.where(g.logistic(size=len(a)) > -(a @ x), 1.0, -1.0) for a, x in zip(features, planted, strict=True)]
-    return Logistic(features, labels, ridge, weights)
+    return _planted(Logistic(features, labels, ridge, weights), planted)
 
 
 def random_huber(
@@ -235,7 +242,7 @@ def random_huber(
     weights: Any = "uniform",
     seed: int = 0,
 ) -> Huber:
-    """Huber regression with normal noise and a share of gross errors.
+    """Huber regression with normal noise and a share of gross errors; ``planted`` (N, dim) holds the planted models.
 
     Parameters
     ----------
@@ -262,7 +269,7 @@ def random_huber(
     for a, x in zip(features, planted, strict=True):
         gross = (g.random(len(a)) < outliers) * g.standard_normal(len(a))
         targets.append(a @ x + noise * g.standard_normal(len(a)) + 10 * delta * gross)
-    return Huber(features, targets, delta, ridge, weights)
+    return _planted(Huber(features, targets, delta, ridge, weights), planted)
 
 
 @dataclass(frozen=True)

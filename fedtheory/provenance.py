@@ -32,14 +32,19 @@ def _commit() -> str | None:
     return head.strip() + ("+changes" if dirty.strip() else "")
 
 
-def provenance(seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
-    """Seed, versions, commit, device and time of a result."""
+@cache
+def _versions() -> dict[str, str]:
     versions = {}
     for package in ("fedtheory", "numpy", "scipy", "cvxpy", "clarabel", "scikit-learn", "torch"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
+    return versions
+
+
+def provenance(seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
+    """Seed, versions, commit, device and time of a result."""
     return {
         "seed": seed,
         "commit": _commit(),
@@ -47,7 +52,7 @@ def provenance(seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "cores": os.cpu_count(),
-        "versions": versions,
+        "versions": _versions(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -193,9 +193,9 @@ def judge(sides: Sides, **fields: Any) -> Check:
             bad = int(np.argmin(np.isfinite(lhs) & np.isfinite(rhs)))
             return Check(verdict="inconclusive", reason=f"a side is not finite (entry {bad})", **fields)
         tiny = np.finfo(float).tiny
-        relative = slack / np.maximum(scale, tiny)
+        relative = slack / np.maximum(scale + noise, tiny)
         margin = slack + RELATIVE_TOLERANCE * scale + noise
-        worst = int(np.argmin(margin / np.maximum(scale, tiny)))
+        worst = int(np.argmin(margin / np.maximum(scale + noise, tiny)))
         ok = bool((margin >= 0).all())
     positive = np.asarray([float(r) for r in rhs]) if rational else rhs
     left = np.asarray([float(v) for v in lhs]) if rational else lhs

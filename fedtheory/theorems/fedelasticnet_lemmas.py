@@ -6,7 +6,7 @@ from typing import Any
 
 from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_properties import BOTH_FAIL, BOTH_HOLD, CONVEX_SMOOTH
+from fedtheory.theorems.fedelasticnet_properties import BOTH_FAIL, BOTH_HOLD
 from fedtheory.theorems.symbolic import chain_after_41, constants_identities
 from fedtheory.theorems.views import RoundView, inner, norm_sq, sgn
 
@@ -22,12 +22,13 @@ SAMPLED = ("every L_k is convex and beta-smooth", "P of the m clients are drawn 
 # --- Lemma B.3 --------------------------------------------------------------------------------------------------------
 def _b3(v: RoundView, subgradient: Any) -> Sides:
     grad, sub = v.mean_k(v.grad_tilde) / v.lambda2, v.mean_k(subgradient) / v.lambda2
-    return eq(v.drift, -grad - sub, grad, sub, v.h / v.lambda2, vector=True)
+    return eq(v.drift, -grad - sub, grad, sub, v.h / v.lambda2, vector=True, noise=v.position_noise)
 
 
 def _eq23(v: RoundView, gradient: Any, subgradient: Any) -> Sides:
     change = v.E(v.cohort_mean(v.stored[:, None] - gradient - subgradient)) / v.lambda2
-    return eq(v.drift, change - v.h / v.lambda2, change, v.h / v.lambda2, v.mean_k(v.stored) / v.lambda2, vector=True)
+    parts = (change, v.h / v.lambda2, v.mean_k(v.stored) / v.lambda2)
+    return eq(v.drift, change - v.h / v.lambda2, *parts, vector=True, noise=v.position_noise)
 
 
 def _eq24(v: RoundView, anchor: Any) -> Sides:
@@ -223,7 +224,7 @@ def _eq40(v: RoundView, subgradient: Any, sign_floor: bool = False, gap: int = 4
 def _eq41(v: RoundView, factor: Any = 1) -> Sides:
     kappa, b, share = v.constants.printed[1], v.beta, v.P / v.m
     common = [kappa * 2 * b * b * share * v.epsilon, b * v.epsilon / v.lambda2]
-    return le(common[0] + common[1] + v.move, *common, factor * v.epsilon)
+    return le(common[0] + common[1] + v.move, *common, factor * v.epsilon, noise=v.noise_sq)
 
 
 def potential_step(
@@ -408,9 +409,9 @@ STATEMENTS = (
         _form(
             "printed",
             r"\mathbb E\|\gamma^t-\gamma^{t-1}\|^2\le\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2=\epsilon_t",
-            lambda v: le(v.move, v.epsilon),
+            lambda v: le(v.move, v.epsilon, noise=v.noise_sq),
             BOTH_HOLD,
-            ("half of epsilon", lambda v: le(v.move, v.epsilon / 2)),
+            ("half of epsilon", lambda v: le(v.move, v.epsilon / 2, noise=v.noise_sq)),
         ),
     ),
     _statement(

@@ -243,6 +243,22 @@ class RoundView:
         """-(2/lambda_2) <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k>: (S,)."""
         return -2 * inner(self.gamma - self.losses.theta_star, self.mean_k(lambda1_s)) / self.lambda2
 
+    # --- what float64 resolves ------------------------------------------------------------------------------------------
+    @cached_property
+    def position_noise(self) -> Any:
+        """Absolute rounding error of differences of models, coordinate-wise: (S,); 0 in rational arithmetic."""
+        if self.theta.dtype == object:
+            return 0 * self.D
+        size = np.abs(self.tilde).max(axis=(1, 2)) + np.abs(self.stored).max(axis=(1, 2)) / self.lambda2
+        return 64 * np.finfo(float).eps * (size + np.abs(self.gamma).max(axis=-1))
+
+    @cached_property
+    def noise_sq(self) -> Any:
+        """Absolute rounding error of a mean squared distance the size of epsilon_t: (S,)."""
+        if self.theta.dtype == object:
+            return self.position_noise
+        return self.d * self.position_noise * (self.position_noise + 2 * np.sqrt(self.epsilon))
+
     # --- after the round ----------------------------------------------------------------------------------------------
     @cached_property
     def gamma_next(self) -> Any:

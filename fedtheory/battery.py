@@ -1,0 +1,157 @@
+"""The instances every statement is run on: at least 500 random ones in five families, the bundled real data, and long Monte Carlo runs.
+
+An instance is a small recipe (`Instance`), built where it is needed, so that a campaign can be spread over processes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtheory.cohorts import Uniform
+from fedtheory.problems import datasets, generators, partitions
+from fedtheory.problems.base import Problem
+from fedtheory.problems.quadratic import Quadratic
+from fedtheory.problems.softmax import Softmax
+from fedtheory.randomness import Stream
+
+__all__ = ["FAMILIES", "Instance", "long_runs", "random_battery", "real_battery"]
+
+# lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
+RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
+# lambda_1 relative to the size of the gradients at the optimum: from nothing to "nobody ever moves".
+L1 = (0.0, 0.001, 0.03, 0.3, 1.0, 10.0)
+FAMILIES = {"quadratic": 200, "ill-conditioned": 80, "identical": 80, "logistic": 80, "huber": 80}
+_CONDITION = 1e4
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance: a problem, an algorithm's lambdas and a cohort size.
+
+    Attributes
+    ----------
+    family : key of `FAMILIES`, a data set's name, or 'long run'
+    clients, cohort, dim : m, P, d
+    ratio, l1 : lambda_2/beta, and lambda_1 in units of the root mean square gradient coordinate at the optimum
+    seed : of the problem and the start
+    """
+
+    family: str
+    clients: int
+    cohort: int
+    dim: int
+    ratio: float
+    l1: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return (
+            f"{self.family} m={self.clients} P={self.cohort} d={self.dim} "
+            f"l2/beta={self.ratio:g} l1={self.l1:g} seed={self.seed}"
+        )
+
+    @property
+    def sampling(self) -> Uniform:
+        return Uniform(self.cohort)
+
+    def problem(self) -> Problem:
+        """The problem itself (seeded)."""
+        return _build(self)
+
+    def lambdas(self, problem: Problem) -> tuple[float, float]:
+        """lambda_1 and lambda_2."""
+        star = problem.optimum().x
+        gradients = problem.gradient(star)
+        scale = math.sqrt(float((gradients**2).mean()))
+        if scale < 1e-9 * float(problem.beta_k.max()):  # identical clients: gradients vanish at the optimum
+            scale = float(problem.beta_k.max())
+        return self.l1 * scale, self.ratio * float(problem.beta_k.max())
+
+    def start(self, problem: Problem) -> np.ndarray:
+        """Where runs start: a seeded normal point around the optimum."""
+        rng = Stream(self.seed).generator("start")
+        return problem.optimum().x + rng.standard_normal(problem.dim)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+def _build(i: Instance) -> Problem:
+    heterogeneity = float(10.0 ** Stream(i.seed).generator("heterogeneity").uniform(-1, 1))
+    options: dict[str, Any] = {"heterogeneity": heterogeneity, "seed": i.seed}
+    if i.family in ("quadratic", "long run"):
+        condition = 1.0 if i.dim == 1 else 10.0
+        return generators.random_quadratic(i.clients, i.dim, condition=condition, **options)
+    if i.family == "ill-conditioned":
+        return generators.random_quadratic(i.clients, i.dim, condition=_CONDITION, **options)
+    if i.family == "identical":
+        one = generators.random_quadratic(1, i.dim, condition=1.0 if i.dim == 1 else 10.0, heterogeneity=0.0, seed=i.seed)
+        return Quadratic(np.repeat(one.hessians, i.clients, axis=0), np.repeat(one.minimisers, i.clients, axis=0))
+    condition = 1.0 if i.dim == 1 else 10.0
+    samples = [6 + 4 * k for k in range(i.clients)]
+    if i.family == "logistic":
+        return generators.random_logistic(i.clients, i.dim, samples, condition=condition, ridge=0.1, **options)
+    if i.family == "huber":
+        return generators.random_huber(i.clients, i.dim, samples, condition=condition, ridge=0.05, **options)
+    return _real(i)
+
+
+def _real(i: Instance) -> Problem:
+    if i.family == "diabetes":
+        data = datasets.diabetes()
+        return partitions.federate(data, partitions.iid(data.num_samples, i.clients, sigma=0.5, seed=i.seed), ridge=1e-3)
+    if i.family == "breast cancer":
+        data = datasets.breast_cancer()
+        return partitions.federate(data, partitions.dirichlet(data.targets, i.clients, 0.6, seed=i.seed), ridge=1e-2)
+    data = datasets.digits_binary("even")
+    if i.family == "digits":
+        return partitions.federate(data, partitions.dirichlet(data.targets, i.clients, 0.3, seed=i.seed), ridge=1e-2)
+    multi = datasets.digits()
+    deal = partitions.classes_per_client(multi.targets, i.clients, 4, seed=i.seed)
+    return partitions.federate(multi, deal, Softmax, ridge=1e-2)
+
+
+def random_battery(seed: int = 0, scale: float = 1.0) -> list[Instance]:
+    """The random instances: m from 2 to 6 with every P, d from 1 to 5, all ratios and all lambda_1, in `FAMILIES`.
+
+    Parameters
+    ----------
+    scale : float
+        Multiplies the number of instances (1.0: 520).
+    """
+    out = []
+    cohorts = [(m, p) for m in range(2, 7) for p in range(1, m + 1)]
+    for family, count in FAMILIES.items():
+        rng = Stream(seed).generator(f"battery {family}")
+        for n in range(max(len(cohorts), round(count * scale))):
+            m, p = cohorts[n % len(cohorts)]  # every m and P before the rest is random
+            least = 2 if family == "ill-conditioned" else 1
+            dim = int(rng.integers(least, 6)) if n % 4 else least
+            ratio, l1 = RATIOS[int(rng.integers(len(RATIOS)))], L1[int(rng.integers(len(L1)))]
+            out.append(Instance(family, m, p, dim, ratio, l1, seed * 100_000 + n))
+    return out
+
+
+def real_battery(seed: int = 0) -> list[Instance]:
+    """The bundled data sets, cut into 5 or 6 clients."""
+    return [
+        Instance("diabetes", 6, 3, 10, 27.001, 0.3, seed),
+        Instance("diabetes", 5, 1, 10, 100.0, 1.0, seed + 1),
+        Instance("breast cancer", 6, 2, 30, 27.001, 0.3, seed),
+        Instance("breast cancer", 5, 4, 30, 10.69, 0.03, seed + 1),
+        Instance("digits", 5, 2, 64, 27.001, 0.3, seed),
+        Instance("digits, ten classes", 5, 2, 640, 27.001, 0.3, seed),
+    ]
+
+
+def long_runs(seed: int = 0) -> list[Instance]:
+    """m = 100, P = 10, for T = 1,000 rounds of Monte Carlo."""
+    return [
+        Instance("long run", 100, 10, 5, 27.001, 0.3, seed),
+        Instance("long run", 100, 10, 5, 100.0, 1.0, seed + 1),
+    ]

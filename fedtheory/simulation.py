@@ -132,6 +132,7 @@ def simulate(
     sampling, solver, stream = sampling or Full(), local_solver or Exact(), Stream(seed)
     sampling.check(problem.num_clients)
     solver.check(problem)
+    algorithm.check(solver)
     x = check_start(problem, x0, scenarios, like)
     state = algorithm.init(x, problem.num_clients)
     in_place = in_place if in_place is not None else not keep_states and on_round is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedtheory import algorithms, errors, problems
+from fedtheory import algorithms, errors, problems, simulate
 from fedtheory.algorithms.fedavg import FedAvgState
 from fedtheory.algorithms.feddyn import FedDynState
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
@@ -248,9 +248,12 @@ def test_numbers_of_any_kind_become_floats():
 
 @pytest.mark.parametrize("algorithm", [algorithms.Scaffold(), algorithms.FedElasticNetScaffold(0.1, 1.0)])
 def test_option_two_needs_a_step_size(play, algorithm):
-    state = algorithm.init(server(0), 3)
-    with pytest.raises(errors.MissingCapability, match=r"Exact takes no gradient steps.*option='gradient'"):
-        play(algorithm, state, [0, 1])
+    words = r"Exact takes no gradient steps.*use option='gradient'"
+    with pytest.raises(errors.MissingCapability, match=words):
+        play(algorithm, algorithm.init(server(0), 3), [0, 1])
+    flat = problems.Quadratic(np.zeros((2, 1, 1)), np.zeros((2, 1)))  # refused before a local solve could fail
+    with pytest.raises(errors.MissingCapability, match=words):
+        simulate(flat, algorithm, 1)
 
 
 def test_registry():

@@ -11,6 +11,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
     from fedtheory.clients import Clients
+    from fedtheory.local.objective import LocalSolver
 
 __all__ = [
     "Aggregation",
@@ -20,6 +21,7 @@ __all__ = [
     "check_choice",
     "check_number",
     "finite",
+    "no_step_size",
     "per_client",
     "require",
     "step_sum",
@@ -82,8 +84,16 @@ def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Arra
     return total if aggregation == "printed" else total / clients.sum(shares)
 
 
+def no_step_size(solver: LocalSolver) -> MissingCapability:
+    """The error of SCAFFOLD's option II with a local solver that takes no gradient steps."""
+    return MissingCapability(
+        f"{type(solver).__name__} takes no gradient steps, and option='difference' (option II) divides by the local step "
+        "size: use option='gradient' (option I) or a gradient local solver"
+    )
+
+
 def step_sum(clients: Clients, taken: float | None) -> float:
-    """B * eta_l of the local solver.
+    """B * eta_l, as the local solver reports it.
 
     Raises
     ------
@@ -91,10 +101,7 @@ def step_sum(clients: Clients, taken: float | None) -> float:
         When the solver takes no gradient steps.
     """
     if taken is None:
-        raise MissingCapability(
-            f"{type(clients.solver).__name__} takes no gradient steps: option='difference' (option II, which divides "
-            "by the local step size) is not defined: use option='gradient' (option I) or a gradient local solver"
-        )
+        raise no_step_size(clients.solver)
     return taken
 
 
@@ -103,6 +110,9 @@ class Algorithm:
 
     name: ClassVar[str]
     source: ClassVar[str]
+
+    def check(self, solver: LocalSolver) -> None:
+        """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""
 
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""

@@ -33,6 +33,10 @@ class FedDyn(Algorithm):
     ------
     InvalidInput
         alpha not a finite number > 0, unknown names.
+
+    Notes
+    -----
+    The method aims at the plain mean (1/m) sum_k L_k, whatever weights the problem carries.
     """
 
     name: ClassVar[str] = "feddyn"

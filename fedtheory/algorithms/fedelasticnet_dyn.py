@@ -45,6 +45,8 @@ class FedElasticNetDyn(Algorithm):
     it cannot find s, which is dense; the client sends v = g - grad L_k(theta_k) = lambda_2 delta + lambda_1 s, and the
     server recovers delta = soft(v, lambda_1)/lambda_2. That holds at the minimiser only, so when the local solver is
     inexact or epsilon moves the local model off the minimiser, delta is sent as well.
+
+    The method aims at the plain mean (1/m) sum_k L_k, whatever weights the problem carries.
     """
 
     name: ClassVar[str] = "fedelasticnet-dyn"

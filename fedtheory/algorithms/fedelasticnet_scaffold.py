@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, step_sum, threshold
+from fedtheory.algorithms.base import (
+    Algorithm,
+    check_choice,
+    check_number,
+    no_step_size,
+    per_client,
+    step_sum,
+    threshold,
+)
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients import Clients
-from fedtheory.local.objective import LocalObjective
+from fedtheory.local.exact import Exact
+from fedtheory.local.objective import LocalObjective, LocalSolver
 
 __all__ = ["FedElasticNetScaffold", "FedElasticNetScaffoldState"]
 
@@ -43,7 +52,11 @@ class FedElasticNetScaffold(Algorithm):
     InvalidInput
         Hyperparameters out of range, unknown names.
     MissingCapability
-        In a round: option='difference' with a local solver that takes no gradient steps (`Exact`).
+        option='difference' with a local solver that takes no gradient steps (`Exact`).
+
+    Notes
+    -----
+    The method aims at the plain mean (1/m) sum_k L_k, whatever weights the problem carries.
     """
 
     name: ClassVar[str] = "fedelasticnet-scaffold"
@@ -61,6 +74,10 @@ class FedElasticNetScaffold(Algorithm):
         check_choice(self, "option", ("difference", "gradient"))
         check_number(self, "server_lr", "the global step size eta_g", positive=True)
         check_number(self, "epsilon", "the threshold")
+
+    def check(self, solver: LocalSolver) -> None:
+        if self.option == "difference" and isinstance(solver, Exact):
+            raise no_step_size(solver)
 
     def init(self, x: Array, num_clients: int) -> FedElasticNetScaffoldState:
         return FedElasticNetScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))

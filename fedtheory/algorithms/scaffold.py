@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, step_sum
+from fedtheory.algorithms.base import Algorithm, check_choice, check_number, no_step_size, per_client, step_sum
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients import Clients
-from fedtheory.local.objective import LocalObjective
+from fedtheory.local.exact import Exact
+from fedtheory.local.objective import LocalObjective, LocalSolver
 
 __all__ = ["Scaffold", "ScaffoldState"]
 
@@ -38,7 +39,11 @@ class Scaffold(Algorithm):
     InvalidInput
         server_lr not a finite number > 0, unknown option.
     MissingCapability
-        In a round: option='difference' with a local solver that takes no gradient steps (`Exact`).
+        option='difference' with a local solver that takes no gradient steps (`Exact`).
+
+    Notes
+    -----
+    The method aims at the plain mean (1/m) sum_k f_k, whatever weights the problem carries.
     """
 
     name: ClassVar[str] = "scaffold"
@@ -50,6 +55,10 @@ class Scaffold(Algorithm):
     def __post_init__(self) -> None:
         check_choice(self, "option", ("difference", "gradient"))
         check_number(self, "server_lr", "the server's step size eta_g", positive=True)
+
+    def check(self, solver: LocalSolver) -> None:
+        if self.option == "difference" and isinstance(solver, Exact):
+            raise no_step_size(solver)
 
     def init(self, x: Array, num_clients: int) -> ScaffoldState:
         return ScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))

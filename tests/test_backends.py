@@ -1,0 +1,143 @@
+"""Every method gives the same run under NumPy, array_api_strict and torch, with dense and gathered cohorts."""
+
+from __future__ import annotations
+
+import functools
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from fedtheory import Bernoulli, Full, Uniform, algorithms, problems, simulate
+from fedtheory.arrays import namespace, to_numpy
+from fedtheory.local import SGD, Exact, GradientSteps
+
+torch = pytest.importorskip("torch")
+
+BACKENDS = {
+    "numpy": np.zeros(1),
+    "strict": array_api_strict.zeros(1, dtype=array_api_strict.float64),
+    "torch": torch.zeros(1, dtype=torch.float64),
+}
+ALGORITHMS = {
+    "fedavg": algorithms.FedAvg(),
+    "fedprox": algorithms.FedProx(0.8, "samples"),
+    "scaffold": algorithms.Scaffold("gradient"),
+    "scaffold-II": algorithms.Scaffold("difference", server_lr=0.7),
+    "feddyn": algorithms.FedDyn(4.0),
+    "fedelasticnet-prox": algorithms.FedElasticNetProx(0.1, 0.8, epsilon=0.01),
+    "fedelasticnet-scaffold": algorithms.FedElasticNetScaffold(0.1, 0.8, "gradient"),
+    "fedelasticnet-scaffold-II": algorithms.FedElasticNetScaffold(0.1, 0.8, epsilon=0.01),
+    "fedelasticnet-dyn": algorithms.FedElasticNetDyn(0.1, 4.0, epsilon=0.01),
+    "fedelasticnet-dyn-true": algorithms.FedElasticNetDyn(0.1, 4.0, "true-gradient"),
+}
+SOLVERS = {
+    "exact": Exact(),
+    "steps": GradientSteps(3, 0.3),
+    "sgd": SGD(steps=3, lr=0.1, batch_size=2),
+}
+SAMPLINGS = {"full": Full(), "uniform": Uniform(2), "bernoulli": Bernoulli(0.5)}
+ROUNDS, SCENARIOS = 4, 3
+
+
+@functools.cache
+def instance():
+    """Four clients of unequal size in dimension 3."""
+    rng = np.random.default_rng(21)
+    counts = (6, 3, 5, 4)
+    features = [rng.normal(size=(n, 3)) / 2 for n in counts]
+    return problems.LeastSquares(features, [rng.normal(size=n) for n in counts], ridge=0.5)
+
+
+def play(algorithm, solver, sampling, backend, dense):
+    """Leaves of all states, (rounds + 1, ...) each, then the wire metrics."""
+    like = None if backend == "numpy" else BACKENDS[backend]
+    run = simulate(
+        instance(),
+        ALGORITHMS[algorithm],
+        ROUNDS,
+        x0=np.random.default_rng(1).normal(size=(SCENARIOS, 3)),
+        sampling=SAMPLINGS[sampling],
+        scenarios=SCENARIOS,
+        seed=2,
+        local_solver=SOLVERS[solver],
+        record=("objective", "nonzeros", "entropy"),
+        keep_states=True,
+        dense=dense,
+        like=like,
+    )
+    assert namespace(run.final.x).__name__ == namespace(BACKENDS[backend]).__name__  # no leaf fell back to NumPy
+    assert all(type(leaf) is type(BACKENDS[backend]) for leaf in run.final)
+    leaves = [np.stack([to_numpy(s[i]) for s in run.states]) for i in range(len(run.final))]
+    return leaves + [run.metrics[name] for name in ("objective", "nonzeros", "entropy")]
+
+
+@functools.cache
+def reference(algorithm, solver, sampling):
+    return play(algorithm, solver, sampling, "numpy", dense=False)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_backends_and_layouts_agree(algorithm, solver, sampling):
+    if solver == "exact" and algorithm.endswith("-II"):
+        pytest.skip("option II divides by a step size")
+    expected = reference(algorithm, solver, sampling)
+    assert np.abs(np.diff(expected[0], axis=0)).max() > 1e-2
+    for backend in BACKENDS:
+        for dense in (False, True):
+            if backend == "numpy" and not dense:
+                continue
+            for a, b in zip(play(algorithm, solver, sampling, backend, dense), expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12, err_msg=f"{backend}, dense={dense}")
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "bernoulli"])
+def test_cohorts_are_the_same_for_every_method_and_solver(sampling):
+    """Who took part shows in which memories moved: the same clients, in the same rounds, for two methods that share nothing else."""
+
+    def moved(algorithm, solver, leaf):
+        memory = reference(algorithm, solver, sampling)[leaf]
+        return (memory[1:] != memory[:-1]).any(axis=-1)
+
+    expected = moved("feddyn", "exact", 1)
+    assert expected.any() and not expected.all()
+    for solver in SOLVERS:
+        for algorithm in ("feddyn", "fedelasticnet-dyn-true"):
+            assert (moved(algorithm, solver, 1) == expected).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memories_may_be_overwritten(backend):
+    """simulate overwrites client memories when nobody looks at old states; the end is the same."""
+    for algorithm in ("scaffold", "feddyn", "fedelasticnet-dyn"):
+        run = simulate(
+            instance(),
+            ALGORITHMS[algorithm],
+            ROUNDS,
+            x0=np.random.default_rng(1).normal(size=(SCENARIOS, 3)),
+            sampling=SAMPLINGS["uniform"],
+            scenarios=SCENARIOS,
+            seed=2,
+            like=None if backend == "numpy" else BACKENDS[backend],
+            in_place=True,
+        )
+        for leaf, expected in zip(run.final, reference(algorithm, "exact", "uniform")):
+            np.testing.assert_allclose(to_numpy(leaf), expected[-1], rtol=1e-10, atol=1e-12)
+
+
+def test_the_comparison_sees_a_small_change():
+    """A step size off by 1e-8 is rejected at the tolerance used above."""
+    moved = simulate(
+        instance(),
+        ALGORITHMS["feddyn"],
+        ROUNDS,
+        x0=np.random.default_rng(1).normal(size=(SCENARIOS, 3)),
+        sampling=SAMPLINGS["uniform"],
+        scenarios=SCENARIOS,
+        seed=2,
+        local_solver=GradientSteps(3, 0.3 + 1e-8),
+    )
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(moved.x, reference("feddyn", "steps", "uniform")[0][-1], rtol=1e-10, atol=1e-12)

@@ -1,0 +1,391 @@
+"""FedElasticNet's Algorithm 3 in exact rational arithmetic, on diagonal quadratics, which stay rational under the soft threshold.
+
+Written from the pseudocode, apart from `fedtheory.algorithms`: the second implementation that the first is compared with. The code is
+generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run thousands of instances
+at once, which is what a search needs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+
+__all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_upper"]
+
+RULES = ("sign", "true-gradient")
+MAX_PATHS = 20_000
+
+
+def exact_array(values: Any) -> np.ndarray:
+    """Nested lists or an array of ints, floats, strings such as '3/7' or Fractions, as an object array of Fractions.
+
+    Raises
+    ------
+    InvalidInput
+        An entry that is not a finite number, rows of different lengths.
+    """
+    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    out = np.empty(raw.shape, dtype=object)
+    for index in np.ndindex(raw.shape):
+        try:
+            out[index] = Fraction(raw[index])
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+            raise InvalidInput(f"{raw[index]!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
+    return out
+
+
+def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
+    """A rational r >= sqrt(q), exact for squares, else within 2^-bits relative. A bound that grows with it stays a bound."""
+    n, d = q.numerator, q.denominator
+    root, below = math.isqrt(n), math.isqrt(d)
+    if root * root == n and below * below == d:
+        return Fraction(root, below)
+    shift = 2 * (bits + max(0, d.bit_length() - n.bit_length()))
+    return Fraction(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
+
+
+class PerInstance(np.ndarray):
+    """An array whose axis 0 counts instances: against arrays with more axes it broadcasts by its first axis and its last ones.
+
+    So (B,), (B, d) and (B, m, d) combine with (B, C, m, d), and formulas written for one instance run for B.
+    """
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
+        closed = all(isinstance(a, PerInstance) or np.ndim(a) == 0 for a in inputs)
+        if method == "__call__":
+            most = max(np.ndim(a) for a in plain)
+            plain = [
+                p.reshape(p.shape[0], *(1,) * (most - p.ndim), *p.shape[1:]) if isinstance(a, PerInstance) else p
+                for a, p in zip(inputs, plain, strict=True)
+            ]
+        out = getattr(ufunc, method)(*plain, **options)
+        return out.view(PerInstance) if closed and isinstance(out, np.ndarray) and out.ndim else out
+
+
+def per_instance(values: Any) -> PerInstance:
+    """float64, axis 0 = instances."""
+    return np.ascontiguousarray(values, dtype=float).view(PerInstance)
+
+
+@dataclass(frozen=True)
+class DiagonalLosses:
+    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d) or, for B instances, (B, m, d)."""
+
+    h: Any
+    c: Any
+
+    @cached_property
+    def joint(self) -> Any:
+        """Curvature of R: (d,)."""
+        return self.h.sum(axis=-2) / self.h.shape[-2]
+
+    @cached_property
+    def theta_star(self) -> Any:
+        """The minimiser of R; 0 in coordinates R does not depend on: (d,)."""
+        pull = (self.h * self.c).sum(axis=-2) / self.h.shape[-2]
+        return pull / (self.joint + (self.joint == 0).astype(int))
+
+    @cached_property
+    def grad_star(self) -> Any:
+        if isinstance(self.h, PerInstance):
+            return self.h * (self.theta_star - self.c)
+        return self.h * (self.theta_star[None, :] - self.c)
+
+    @property
+    def beta(self) -> Any:
+        return self.h.max(axis=(-2, -1))
+
+    def values_each(self, y: Any) -> Any:
+        return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
+
+    def gradients_each(self, y: Any) -> Any:
+        return self.h * (y - self.c)
+
+    def values(self, x: Any) -> Any:
+        return self.values_each(x[..., None, :])
+
+    def gradients(self, x: Any) -> Any:
+        return self.gradients_each(x[..., None, :])
+
+    def excess(self, x: Any) -> Any:
+        away = x - self.theta_star
+        return (self.joint * away * away).sum(axis=-1) / 2
+
+    def noise(self, x: Any) -> Any:
+        return 0 * x.sum(axis=-1)
+
+
+class RationalState(NamedTuple):
+    """A batch of S states: theta, h (S, d); stored, local (S, m, d)."""
+
+    theta: Any
+    h: Any
+    stored: Any
+    local: Any
+
+
+def _soft(v: Any, t: Any) -> Any:
+    return sgn(v) * np.maximum(abs(v) - t, 0 * v)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem, the method's numbers and a starting point: Fractions (`Instance.exact`) or float64 for B instances at once
+    (`Instance.batch`), which then are the states of a `RoundView` and the columns of a `RunView`.
+
+    Attributes
+    ----------
+    losses : DiagonalLosses
+    x0 : (B, d); B = 1 when exact
+    """
+
+    losses: DiagonalLosses
+    lambda1: Any
+    lambda2: Any
+    P: int
+    rule: str
+    x0: Any
+
+    @classmethod
+    def exact(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
+        """From anything `exact_array` reads; h, c (m, d) and x0 (d,).
+
+        Raises
+        ------
+        InvalidInput
+            Shapes that disagree, a negative curvature or lambda_1, lambda_2 <= 0, P > m, an unknown rule.
+        """
+        h, c, x0 = (exact_array(a) for a in (h, c, x0))
+        l1, l2 = (exact_array([a])[0] for a in (lambda1, lambda2))
+        if h.ndim != 2 or h.shape != c.shape or x0.shape != h.shape[1:] or 0 in h.shape:
+            raise InvalidInput(f"h {h.shape}, c {c.shape} and x0 {x0.shape} disagree: expected (m, d), (m, d) and (d,)")
+        if (h < 0).any():
+            raise InvalidInput(f"curvature h = {h.min()} is negative: the losses must be convex (h >= 0)")
+        if not (h > 0).any():
+            raise InvalidInput("every curvature h is 0: beta must be positive")
+        if l1 < 0 or l2 <= 0:
+            raise InvalidInput(f"lambda_1 = {l1} must be >= 0 and lambda_2 = {l2} > 0")
+        if not isinstance(P, int) or isinstance(P, bool) or not 1 <= P <= len(h):
+            raise InvalidInput(f"cohort size P = {P!r} with m = {len(h)} clients: P must be an integer between 1 and m")
+        if rule not in RULES:
+            raise InvalidInput(f"rule {rule!r}: use 'sign' or 'true-gradient'")
+        return cls(DiagonalLosses(h, c), l1, l2, P, rule, x0[None])
+
+    @classmethod
+    def batch(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
+        """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d). The caller answers for the values."""
+        h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
+        return cls(DiagonalLosses(h, c), l1, l2, P, rule, np.asarray(x0, dtype=float))
+
+    @property
+    def m(self) -> int:
+        return self.losses.h.shape[-2]
+
+    @property
+    def d(self) -> int:
+        return self.losses.h.shape[-1]
+
+    @property
+    def is_exact(self) -> bool:
+        return self.losses.h.dtype == object
+
+    @cached_property
+    def constants(self) -> ElasticConstants:
+        number = Fraction if self.is_exact else float
+        return ElasticConstants(number(self.m), number(self.P), self.losses.beta, self.lambda1, self.lambda2)
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """All C(m, P) cohorts: (C, m) bool."""
+        cohorts = list(itertools.combinations(range(self.m), self.P))
+        out = np.zeros((len(cohorts), self.m), dtype=bool)
+        for row, cohort in zip(out, cohorts, strict=True):
+            row[list(cohort)] = True
+        return out
+
+    def repeat(self, count: int) -> Instance:
+        """Every instance `count` times in a row (an exact one is the same for all states anyway)."""
+        if self.is_exact:
+            return self
+        h, c, l1, l2, x0 = (
+            np.repeat(np.asarray(a), count, axis=0)
+            for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2, self.x0)
+        )
+        return Instance.batch(h, c, l1, l2, self.P, self.rule, x0)
+
+    def start(self) -> RationalState:
+        """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
+        stored = np.stack([0 * self.x0] * self.m, axis=1)
+        return RationalState(self.x0, 0 * self.x0, stored, stored + self.x0[:, None, :])
+
+    def minimise(self, anchor: Any, stored: Any) -> Any:
+        """argmin L_k(y) - <g_k, y> + lambda_2/2 ||y - anchor||^2 + lambda_1 ||y - anchor||_1 for all clients: (S, m, d)."""
+        v = stored - self.losses.gradients_each(anchor)
+        return anchor + _soft(v, self.lambda1) / (self.losses.h + self.lambda2)
+
+    def virtual(self, state: RationalState) -> Any:
+        """theta_tilde_k of (19): (S, m, d)."""
+        return self.minimise(state.theta[:, None, :] + 0 * state.stored, state.stored)
+
+    def step(self, state: RationalState, members: np.ndarray, tilde: Any = None) -> RationalState:
+        """One round with each of C cohorts. members (C, m) bool; the arrays come back as (S, C, ...)."""
+        tilde = self.virtual(state) if tilde is None else tilde
+        delta = tilde - state.theta[:, None, :]
+        if self.rule == "sign":
+            new = state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta)  # line 5
+        else:
+            new = self.losses.gradients_each(tilde)
+        here = members[None, :, :, None]
+        stored = np.where(here, new[:, None], state.stored[:, None])  # lines 5 and 9
+        local = np.where(here, tilde[:, None], state.local[:, None])
+        number = self.constants
+        h = state.h[:, None] + (stored - state.stored[:, None]).sum(axis=2) / number.m  # line 11
+        theta = (tilde[:, None] * members.astype(int)[None, :, :, None]).sum(axis=2) / number.P - h / self.lambda2  # line 12
+        return RationalState(theta, h, stored, local)
+
+    def after(self, cohorts: Sequence[Sequence[int]]) -> RationalState:
+        """The state after rounds with the given cohorts (client numbers from 0).
+
+        Raises
+        ------
+        InvalidInput
+            A cohort that is not P different clients.
+        """
+        state = self.start()
+        for t, cohort in enumerate(cohorts, 1):
+            chosen = sorted({int(k) for k in cohort})
+            if len(chosen) != self.P or len(cohort) != self.P or chosen[0] < 0 or chosen[-1] >= self.m:
+                raise InvalidInput(f"cohort {list(cohort)} of round {t} is not P = {self.P} of the clients 0..{self.m - 1}")
+            mask = np.zeros((1, self.m), dtype=bool)
+            mask[0, chosen] = True
+            state = RationalState(*(a[:, 0] for a in self.step(state, mask)))
+        return state
+
+    def round_view(self, state: RationalState) -> RoundView:
+        """One round from the S given states, over all cohorts; in a batch, state i belongs to instance i."""
+        tilde = self.virtual(state)
+        after = self.step(state, self.members, tilde)
+        count = len(self.members)
+        one = Fraction(1, count) if self.is_exact else 1 / count
+        return RoundView(
+            losses=self.losses,
+            constants=self.constants,
+            rule=self.rule,
+            theta=state.theta,
+            h=state.h,
+            stored=state.stored,
+            local=state.local,
+            tilde=tilde,
+            tilde_own=self.minimise(state.local, state.stored),
+            members=self.members,
+            probability=np.array([one] * count, dtype=object if self.is_exact else float),
+            theta_next=after.theta,
+            h_next=after.h,
+            stored_next=after.stored,
+            local_next=after.local,
+        )
+
+    def run_view(self, rounds: int) -> RunView:
+        """All horizons 1..rounds over the whole tree of cohorts; in a batch, column i belongs to instance i.
+
+        Raises
+        ------
+        InvalidInput
+            When the last level would have more than 20,000 nodes.
+        """
+        cohorts = len(self.members)
+        if cohorts ** (rounds - 1) > MAX_PATHS:
+            raise InvalidInput(
+                f"{rounds} rounds of {cohorts} cohorts make {cohorts ** (rounds - 1)} paths; the limit is {MAX_PATHS}"
+            )
+        columns = len(self.x0)
+        node, state, paths = self, self.start(), 1
+        m = self.constants.m
+        names = ("exact", "sign", "own", "own_sign", "zeros")
+        rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", "split")}
+        gamma_sum, split = 0 * state.theta, 0
+        sums: dict[str, Any] = {n: 0 * state.theta[:, 0] for n in names}
+
+        def expect(values: Any) -> Any:  # over the paths of each instance
+            count = Fraction(paths) if self.is_exact else paths
+            return values.reshape(columns, paths, *values.shape[1:]).sum(axis=1) / count
+
+        for t in range(1, rounds + 1):
+            losses, l1, l2 = node.losses, node.lambda1, node.lambda2
+            tilde = node.virtual(state)
+            delta = tilde - state.theta[:, None, :]
+            gamma = state.theta + state.h / l2
+            away = gamma - losses.theta_star
+            gamma_sum = gamma_sum + gamma
+            v = state.stored - losses.gradients_each(tilde) - l2 * delta  # lambda_1 s, exactly
+            own = node.minimise(state.local, state.stored)
+            v_own = state.stored - losses.gradients_each(own) - l2 * (own - state.local)
+            exact = np.where(delta == 0, v, l1 * sgn(delta)).sum(axis=1) / m
+            own_sign = sgn(own - state.theta[:, None, :])
+            sums["exact"] = sums["exact"] + inner(away, exact)
+            sums["sign"] = sums["sign"] + inner(away, l1 * sgn(delta).sum(axis=1) / m)
+            sums["own"] = sums["own"] + inner(away, v_own.sum(axis=1) / m)
+            sums["own_sign"] = sums["own_sign"] + inner(away, l1 * own_sign.sum(axis=1) / m)
+            sums["zeros"] = sums["zeros"] + np.asarray(delta == 0).astype(int).sum(axis=(1, 2)) / m
+            split = split + inner(expect(away), expect(exact))
+            rows["excess"].append(expect(losses.excess(gamma_sum / t)))
+            rows["split"].append(split)
+            for name in names:
+                rows[name].append(expect(sums[name]))
+            if t < rounds:
+                after = node.step(state, self.members, tilde)
+                state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in after))
+                gamma_sum = np.repeat(gamma_sum, cohorts, axis=0)
+                sums = {n: np.repeat(s, cohorts) for n, s in sums.items()}
+                node, paths = node.repeat(cohorts), paths * cohorts
+        dtype = object if self.is_exact else float
+        column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
+        horizons = np.array(range(1, rounds + 1), dtype=object if self.is_exact else int)
+        return RunView(
+            losses=self.losses,
+            constants=self._plain_constants(),
+            rule=self.rule,
+            d=self.d,
+            horizons=horizons,
+            exact=True,
+            excess=column["excess"],
+            noise=0 * column["excess"],
+            inner_exact=column["exact"],
+            inner_sign=column["sign"],
+            inner_own=column["own"],
+            inner_own_sign=column["own_sign"],
+            inner_split=column["split"],
+            zeros=column["zeros"] / horizons[:, None],
+            **self._start_constants(),
+        )
+
+    def _plain_constants(self) -> ElasticConstants:
+        """In a run view instances are columns: plain broadcasting from the right."""
+        if self.is_exact:
+            return self.constants
+        beta, l1, l2 = (np.asarray(a) for a in (self.losses.beta, self.lambda1, self.lambda2))
+        return ElasticConstants(float(self.m), float(self.P), beta, l1, l2)
+
+    def _start_constants(self) -> dict[str, Any]:
+        """||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (B,) each."""
+        losses, m = self.losses, self.constants.m
+        star = np.asarray(losses.grad_star).reshape(-1, self.m, self.d)  # B = 1 when exact
+        sq = norm_sq(star)
+        norms = np.sqrt(sq) if not self.is_exact else np.array([[sqrt_upper(q) for q in sq[0]]], dtype=object)
+        return {
+            "start_sq": norm_sq(self.x0 - losses.theta_star),
+            "C0": sq.sum(axis=1) / m,
+            "C0_printed": norms.sum(axis=1) / m,
+            "C0_true": norm_sq(losses.gradients(self.x0) - star).sum(axis=1) / m,
+        }

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedtheory.arrays import Array, namespace, soft_threshold
+import numpy as np
+
+from fedtheory.arrays import Array, namespace, soft_threshold, to_numpy
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fedtheory.problems.base import Problem
     from fedtheory.randomness import Stream
 
-__all__ = ["LocalObjective", "LocalResult", "LocalSolver", "Rows"]
+__all__ = ["LocalObjective", "LocalResult", "LocalSolver", "Rows", "residual_scale"]
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,28 @@ class LocalObjective:
         return xp.max(xp.abs(r), axis=-1)
 
 
+def residual_scale(objective: LocalObjective, y: Array, upper: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """What a KKT tolerance is relative to, without and with what rounding y can cause: (N, B, d) -> (N, B) twice, on the host."""
+    xp = namespace(y)
+
+    def largest(a: Array) -> np.ndarray:
+        return to_numpy(xp.max(xp.abs(xp.broadcast_to(a, y.shape)), axis=-1))
+
+    scale = largest((y - objective.center) * objective.curvature) + objective.l1
+    if objective.linear is not None:
+        scale = scale + largest(objective.linear)
+    size = to_numpy(xp.sqrt(xp.sum(y * y, axis=-1)))
+    scale = np.maximum(1.0, scale)
+    return scale, scale + 32 * float(xp.finfo(y.dtype).eps) / tolerance * upper[:, None] * size
+
+
 class LocalResult(NamedTuple):
     """What a local solver returns, in the layout it was called in (rows or slots)."""
 
     y: Array  # (..., d) the local model
     residual: Array | None = None  # (...) KKT residual, from exact solvers
-    step_sum: float | None = None  # sum of the step sizes taken (B * eta_l), from gradient solvers
+    # Sum of the step sizes taken (B * eta_l), from gradient solvers: a number, or (..., 1) where clients differ in it.
+    step_sum: float | Array | None = None
 
 
 class Rows(NamedTuple):

@@ -29,7 +29,7 @@ class Constants:
     Attributes
     ----------
     beta_k, mu_k : (N,)
-        Smoothness and strong convexity of each f_k.
+        Smoothness and strong convexity of each f_k (where ``smoothness_exact`` is False, beta_k is an upper bound).
     beta : float
         max_k beta_k: the constant the theorems use.
     beta_joint, mu : float

@@ -1,0 +1,174 @@
+"""Numbers with a proven error: double-double midpoints with a radius, elementwise on NumPy arrays.
+
+A `Ball` (hi, lo, rad) encloses every real number within rad of hi + lo. Every operation returns a ball that contains the exact
+result for all numbers in its operands, rounding included; radii are rounded up. The building blocks are the error-free
+transformations of Knuth (two_sum) and Dekker (two_product); the bound of `dot` follows Ogita, Rump, Oishi, "Accurate sum and dot
+product", SIAM J. Sci. Comput. 26 (2005).
+
+What is assumed: IEEE 754 binary64 in round to nearest, and that exp and log1p of the platform are within `LIBRARY_ERROR`
+(16 units of roundoff; NumPy documents 4 ulp = 8 units). Overflow shows as NaN or infinity, and no bound is then claimed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Ball", "dot", "gamma", "norm_up", "stack_sum", "two_product"]
+
+ROUNDOFF = 2.0**-53
+LIBRARY_ERROR = 16 * ROUNDOFF
+UP = 1 + 2.0**-40  # covers the roundings made while a radius of a few thousand operations is computed
+TINY = 2.0**-1000  # covers products that underflow
+
+
+def gamma(n: int) -> float:
+    """n u / (1 - n u), rounded up: Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1."""
+    return n * ROUNDOFF / (1 - n * ROUNDOFF) * UP
+
+
+def norm_up(values: np.ndarray) -> float:
+    """An upper bound of the Euclidean (Frobenius) norm of float64 numbers; never underflows."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or not np.isfinite(largest):
+        return largest
+    unit = 2.0 ** np.floor(np.log2(largest))
+    return float(np.linalg.norm(values / unit)) * unit * UP * (1 + gamma(np.size(values) + 4))
+
+
+def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    s = a + b
+    z = s - a
+    return s, (a - (s - z)) + (b - z)
+
+
+def _split(a: Any) -> tuple[Any, Any]:
+    c = 134217729.0 * a  # 2**27 + 1
+    high = c - (c - a)
+    return high, a - high
+
+
+def two_product(a: Any, b: Any) -> tuple[Any, Any]:
+    p = a * b
+    ah, al = _split(a)
+    bh, bl = _split(b)
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+@dataclass(frozen=True)
+class Ball:
+    """All real numbers within rad of hi + lo, elementwise; the three arrays broadcast against each other."""
+
+    hi: Any
+    lo: Any
+    rad: Any
+
+    @staticmethod
+    def exact(values: Any) -> Ball:
+        """The float64 numbers themselves."""
+        values = np.asarray(values, dtype=float)
+        return Ball(values, np.zeros_like(values), np.zeros_like(values))
+
+    @property
+    def mag(self) -> Any:
+        """An upper bound of |number|."""
+        return (np.abs(self.hi) + np.abs(self.lo) + self.rad) * UP
+
+    @property
+    def upper(self) -> Any:
+        """A float64 number that no member exceeds."""
+        rest = self.lo + self.rad
+        rounded = np.nextafter(self.hi + rest * (1 + np.sign(rest) * 2.0**-50), np.inf)
+        return np.where(rest == 0, self.hi, rounded)  # a float sum is 0 only when the exact one is
+
+    @property
+    def lower(self) -> Any:
+        """A float64 number that every member reaches."""
+        return -(-self).upper
+
+    def __neg__(self) -> Ball:
+        return Ball(-self.hi, -self.lo, self.rad)
+
+    def __add__(self, other: Any) -> Ball:
+        other = _ball(other)
+        s, e = _two_sum(self.hi, other.hi)
+        t = self.lo + other.lo
+        low = e + t
+        hi, lo = _two_sum(s, low)
+        return Ball(hi, lo, (self.rad + other.rad + ROUNDOFF * (np.abs(t) + np.abs(low))) * UP)
+
+    def __sub__(self, other: Any) -> Ball:
+        return self + -_ball(other)
+
+    def __mul__(self, other: Any) -> Ball:
+        other = _ball(other)
+        p, e = two_product(self.hi, other.hi)
+        u, v = self.hi * other.lo, self.lo * other.hi
+        t = u + v
+        low = e + t
+        hi, lo = _two_sum(p, low)
+        rounding = ROUNDOFF * (np.abs(u) + np.abs(v) + np.abs(t) + np.abs(low)) + np.abs(self.lo * other.lo)
+        carried = self.mag * other.rad + other.mag * self.rad  # counts rad*rad twice: still an upper bound
+        nonzero = (self.mag > 0) & (other.mag > 0)
+        return Ball(hi, lo, (rounding + carried) * UP + TINY * nonzero)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __getitem__(self, key: Any) -> Ball:
+        shape = np.broadcast_shapes(np.shape(self.hi), np.shape(self.lo), np.shape(self.rad))
+        return Ball(*(np.broadcast_to(a, shape)[key] for a in (self.hi, self.lo, self.rad)))
+
+    def clip(self, low: float, high: float) -> Ball:
+        """Elementwise clip at two float64 limits; it is 1-Lipschitz, so radii do not grow."""
+        above, below = (self.hi - high) + self.lo > 0, (self.hi - low) + self.lo < 0
+        hi = np.where(above, high, np.where(below, low, self.hi))
+        return Ball(hi, np.where(above | below, 0.0, self.lo), self.rad)
+
+    def sum(self) -> Ball:
+        """Sum over axis 0, in pairs: log2(n) levels."""
+        shape = np.broadcast_shapes(np.shape(self.hi), np.shape(self.lo), np.shape(self.rad))
+        if shape[0] == 0:
+            return Ball.exact(np.zeros(shape[1:]))
+        hi, lo, rad = (np.broadcast_to(a, shape) for a in (self.hi, self.lo, self.rad))
+        while (n := len(hi)) > 1:
+            half = n // 2
+            paired = Ball(hi[:half], lo[:half], rad[:half]) + Ball(*(a[half : 2 * half] for a in (hi, lo, rad)))
+            if n % 2:
+                parts = zip((paired.hi, paired.lo, paired.rad), (hi, lo, rad))
+                hi, lo, rad = (np.concatenate([a, rest[2 * half :]]) for a, rest in parts)
+            else:
+                hi, lo, rad = paired.hi, paired.lo, paired.rad
+        return Ball(hi[0], lo[0], rad[0])
+
+
+def _ball(values: Any) -> Ball:
+    return values if isinstance(values, Ball) else Ball.exact(values)
+
+
+def stack_sum(columns: list[Ball]) -> Ball:
+    """Scalars or equal-shaped balls -> one ball of shape (len, ...)."""
+    return Ball(*(np.stack([np.asarray(getattr(c, f)) for c in columns]) for f in ("hi", "lo", "rad")))
+
+
+def dot(rows: np.ndarray, x: np.ndarray) -> Ball:
+    """rows (n, p) times x (C, p) transposed, both exact float64: a ball (n, C).
+
+    Products and partial sums are split without error; the 2p leftovers, each at most roundoff times a partial sum of
+    |rows| |x|, are added in plain float64. Their sum's error is at most gamma(2p) (p + 1) roundoff |rows| |x|.
+    """
+    n, p = rows.shape
+    total = np.zeros((n, len(x)))
+    rest, size = np.zeros_like(total), np.zeros_like(total)
+    columns = np.ascontiguousarray(rows.T)
+    for i in range(p):
+        if not columns[i].any():
+            continue
+        product, e = two_product(columns[i][:, None], x[:, i])
+        total, f = _two_sum(total, product)
+        rest = rest + (e + f)
+        size = size + np.abs(product)
+    hi, lo = _two_sum(total, rest)
+    return Ball(hi, lo, gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any())

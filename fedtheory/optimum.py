@@ -1,0 +1,251 @@
+"""The certified minimiser of F: an independent solver, a polish to machine precision, and a proven lower bound on F*.
+
+1. cvxpy with Clarabel, when its conic form is of moderate size. Neither its status nor its value is believed: only its point is
+   used, as a start.
+2. Damped (semismooth) Newton steps in float64; the last ones use gradients computed in double-double arithmetic, which refines
+   the linear solves.
+3. `fedtheory.certificates`: F(x) and grad F(x) are enclosed, and F* is bounded from below in the same arithmetic.
+
+What is claimed: with F the function of the stored float64 data in real arithmetic,
+lower_bound <= F* <= F(x) <= value. A statement about a measured F(y) should use `Optimum.excess`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from fedtheory.certificates import LowerBound, Structure, lower_bounds
+from fedtheory.enclosures import norm_up
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.problems.base import Problem
+from fedtheory.structures import structure_of
+
+__all__ = ["Optimum", "assess", "certify"]
+
+CONIC_ENTRIES = 100_000  # entries of the data in the conic form above which cvxpy takes more than about a second
+NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A minimiser of F with proof.
+
+    Attributes
+    ----------
+    x : (d,)
+        The point; where F has several minimisers, one of them.
+    value : float
+        F(x), rounded up: F* <= F(x) <= value.
+    lower_bound : float
+        At most F*, rounding included.
+    gap : float
+        (value - lower_bound) / details['scale'], the scale being max(|value|, |F(0)|).
+    kkt_residual : float
+        An upper bound of ||grad F(x)||.
+    certificate : str
+        The argument behind lower_bound.
+    solver : str
+        Where x comes from.
+    details : dict
+        'scale'; 'conic' (what the conic solver said, or why it was skipped); 'conic_value' (F at its point, or None);
+        'newton_steps'; 'bounds' (the bounds that were proven, by argument).
+    """
+
+    x: np.ndarray
+    value: float
+    lower_bound: float
+    gap: float
+    kkt_residual: float
+    certificate: str
+    solver: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def excess(self, values: Any) -> tuple[Any, Any]:
+        """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and F(y) - lower_bound.
+
+        The first is F(y) - lower_bound: a bound that it meets holds. The second is F(y) - value: a bound that it exceeds is violated.
+        """
+        return values - self.lower_bound, values - self.value
+
+
+def certify(problem: Problem, gap: float = 1e-12) -> Optimum:
+    """The certified minimiser of F.
+
+    Parameters
+    ----------
+    problem : Problem
+    gap : float > 0
+        Largest relative gap that is accepted.
+
+    Raises
+    ------
+    InvalidInput
+        gap is not a positive number.
+    NotCertified
+        F is not convex (names the most negative eigenvalue), has no minimiser, or no bound of that gap could be proven.
+    """
+    if not (np.isfinite(gap) and gap > 0):
+        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12")
+    structure = structure_of(problem)
+    start, conic, conic_value = _conic_start(problem)
+    x, steps = _polish(problem, structure, start)
+    best = _assess(problem, structure, x)
+    origin = np.zeros(problem.dim)
+    if x.any() and best.gap > gap and float(problem.objective(origin)) <= best.value:
+        best = min(best, _assess(problem, structure, origin), key=lambda o: o.gap)
+    if not best.gap <= gap:
+        why = structure.why_not(x)
+        raise NotCertified(
+            f"{problem!r}: no optimum could be certified: the proven relative gap is {best.gap:.3g}, the limit {gap:.3g} "
+            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point). {why[:1].upper()}{why[1:]}"
+        )
+    solver = f"{'Clarabel' if conic_value is not None else 'no conic solver'} + Newton polish"
+    if conic_value is None and conic.startswith("skipped"):
+        solver = f"polish only: {conic}"
+    return replace(best, solver=solver, details=best.details | {
+        "conic": conic, "conic_value": conic_value, "newton_steps": steps,
+    })
+
+
+def assess(problem: Problem, x: Any) -> Optimum:
+    """What can be proven of F* from a given point x (d,), however good or bad: `gap` says which.
+
+    Raises
+    ------
+    InvalidInput
+        x has another shape or is not finite.
+    NotCertified
+        F is not convex, or of a kind for which no bound is known.
+    """
+    point = np.asarray(x, dtype=float)
+    if point.shape != (problem.dim,) or not np.isfinite(point).all():
+        raise InvalidInput(f"x of shape {point.shape}: expected ({problem.dim},) finite numbers")
+    return _assess(problem, structure_of(problem), point)
+
+
+def _assess(problem: Problem, structure: Structure, x: np.ndarray) -> Optimum:
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, gradient = structure.enclose(x)
+        upper = float(value.upper)
+        scale = max(abs(upper), abs(float(problem.objective(np.zeros(problem.dim)))))
+        bounds = lower_bounds(structure, x, value, gradient, enough=1e-13 * scale)
+    # Without any bound F* may be -infinity.
+    best = bounds[0] if bounds and np.isfinite(upper) else LowerBound(-np.inf, "none")
+    width = upper - best.value
+    gap = 0.0 if width == 0 else width / scale if scale > 0 else np.inf
+    return Optimum(
+        x.copy(), upper, best.value, float(gap), norm_up(gradient.mag), best.name, "given point",
+        {"scale": scale, "bounds": {b.name: b.value for b in bounds}},
+    )  # fmt: skip
+
+
+def _conic_start(problem: Problem) -> tuple[np.ndarray, str, float | None]:
+    """A starting point (d,), what happened, and F there (None when the start is 0)."""
+    zero = np.zeros(problem.dim)
+    entries = int(problem.sample_counts.sum()) * problem.dim
+    if entries > CONIC_ENTRIES:
+        return zero, f"skipped, its conic form of {entries} data entries exceeds {CONIC_ENTRIES}", None
+    import warnings
+
+    import cvxpy as cp
+
+    variable = cp.Variable(problem.dim)
+    conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
+            conic.solve(solver=cp.CLARABEL)
+    except (cp.SolverError, cp.DCPError, ValueError, ArithmeticError) as problem_of_solver:
+        return zero, f"failed: {type(problem_of_solver).__name__}: {problem_of_solver}", None
+    x = variable.value
+    if x is None or not np.isfinite(x).all():
+        return zero, f"no point, status {conic.status!r}", None
+    x = np.asarray(x, dtype=float)
+    value = float(problem.objective(x))
+    if not value <= float(problem.objective(zero)):
+        return zero, f"worse than 0, status {conic.status!r}", None
+    return x, f"status {conic.status!r}", value
+
+
+def _polish(problem: Problem, structure: Structure, x: np.ndarray) -> tuple[np.ndarray, int]:
+    """Newton from x (d,) until the gradient stops decreasing: the point and the number of steps."""
+    if problem.dim > NEWTON_DIM:
+        from scipy.optimize import minimize
+
+        found = minimize(
+            problem.objective, x, jac=problem.full_gradient, method="L-BFGS-B",
+            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": 50},
+        )  # fmt: skip
+        return found.x, int(found.nit)
+    coordinates, _ = structure.coordinates
+    if len(coordinates) == 0:
+        return x, 0
+    x, steps = _newton(problem, structure, x, coordinates)
+    # Refinement: gradients without rounding, the factor of the last Hessian.
+    with np.errstate(over="ignore", invalid="ignore"):
+        gradient = structure.enclose(x)[1]
+        size = np.inf
+        solve = _factor(structure.hessian(x, quick=True)[0], coordinates)
+        for _ in range(8):
+            if solve is None:
+                break
+            step = solve((gradient.hi + gradient.lo)[coordinates])
+            decrement = abs(float(step @ gradient.hi[coordinates]))
+            if not decrement < size / 4:
+                break
+            size, kept, steps = decrement, x, steps + 1
+            x = x.copy()
+            x[coordinates] -= step
+            gradient = structure.enclose(x)[1]
+        else:
+            return x, steps
+    return (kept if size < np.inf else x), steps
+
+
+def _newton(problem: Problem, structure: Structure, x: np.ndarray, coordinates: np.ndarray) -> tuple[np.ndarray, int]:
+    """Damped Newton with plain float64 values, until rounding hides any further decrease."""
+    value = float(problem.objective(x))
+    for steps in range(200):
+        g = problem.full_gradient(x)[coordinates]
+        solve = _factor(structure.hessian(x, quick=True)[0], coordinates)
+        if solve is None:
+            return x, steps
+        step = solve(g)
+        slope = float(step @ g)
+        if not slope > 1e-15 * abs(value) or not np.isfinite(step).all():
+            return x, steps
+        length, moved = 1.0, x.copy()
+        while length > 1e-10:
+            moved[coordinates] = x[coordinates] - length * step
+            trial = float(problem.objective(moved))
+            if trial <= value - 1e-4 * length * slope:
+                break
+            length /= 2
+        else:
+            return x, steps
+        x, value = moved, trial
+    return x, 200
+
+
+def _factor(h: np.ndarray, coordinates: np.ndarray) -> Any:
+    """g -> (H_JJ + tau D)^-1 g with the smallest tau that makes it positive definite; H is scaled to a unit diagonal."""
+    h = h[np.ix_(coordinates, coordinates)]
+    diagonal = np.diag(h)
+    floor = max(float(diagonal.max(initial=0.0)) * 1e-16, 1e-300)
+    scale = 1 / np.sqrt(np.maximum(diagonal, floor))
+    hs = h * scale * scale[:, None]
+    tau = 0.0
+    while True:
+        try:
+            factor = scipy.linalg.cho_factor(hs + tau * np.eye(len(h)), lower=True)
+            return lambda g: scale * scipy.linalg.cho_solve(factor, scale * g)
+        except np.linalg.LinAlgError:
+            tau = max(tau * 100, 1e-14)
+            if tau > 1e6:
+                return None
+        except ValueError:  # not finite
+            return None

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, namespace, put_slots, take_slots, to_numpy
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, take_slots, to_numpy
 from fedtheory.cohorts import Cohort
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.problems.base import Problem
@@ -112,12 +112,19 @@ class Clients:
     # --- the work -----------------------------------------------------------------------------------------------------
     def minimise(self, objective: LocalObjective, start: Array) -> LocalResult:
         """Run the local solver on every slot; arrays of the objective and the start are (S, P, d)."""
-        rows = objective.map(self._to_rows)
-        result = self.solver.solve(self._row_problem, rows, self._to_rows(start), self._rows)
+        seen: dict[int, Array] = {}  # the same array in two roles stays one array, which solvers may use
+
+        def to_rows(values: Array) -> Array:
+            if id(values) not in seen:
+                seen[id(values)] = self._to_rows(values)
+            return seen[id(values)]
+
+        result = self.solver.solve(self._row_problem, objective.map(to_rows), to_rows(start), self._rows)
+        steps = result.step_sum
         out = LocalResult(
             self._to_slots(result.y),
             None if result.residual is None else self._to_slots(result.residual[..., None])[..., 0],
-            result.step_sum,
+            steps if steps is None or isinstance(steps, float | int) else self._to_slots(steps),
         )
         self.results.append(out)
         return out
@@ -142,17 +149,20 @@ class Clients:
     @cached_property
     def _layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
-        members = self.cohort.members
-        flat = members.ravel()
-        clients, client_of_slot, counts = np.unique(flat, return_inverse=True, return_counts=True)
-        order = np.argsort(client_of_slot, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        flat = self.cohort.members.ravel()
+        small = flat.astype(np.int16 if self.num_clients < 2**15 else np.int64)
+        order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
+        counts = np.bincount(flat, minlength=self.num_clients)
+        clients = np.nonzero(counts)[0]
+        counts = counts[clients]
+        starts = np.cumsum(counts) - counts
         width = int(counts.max())
-        column = np.arange(flat.size) - np.repeat(starts, counts)  # position within the client's rows, in sorted order
+        row = np.repeat(np.arange(len(clients)), counts)  # in sorted order
+        column = np.arange(flat.size) - starts[row]
         slot_of_row = np.repeat(order[starts][:, None], width, axis=1)  # padding repeats the client's first slot
-        slot_of_row[client_of_slot[order], column] = order
+        slot_of_row[row, column] = order
         row_of_slot = np.empty(flat.size, dtype=np.int64)
-        row_of_slot[order] = client_of_slot[order] * width + column
+        row_of_slot[order] = row * width + column
         return clients, slot_of_row, np.arange(width) < counts[:, None], row_of_slot
 
     @cached_property
@@ -178,6 +188,9 @@ class Clients:
 
     def _to_rows(self, values: Array) -> Array:
         xp, slots, width = self.xp, self.cohort.slots, values.shape[-1]
+        if is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0:
+            scenario_of_row = self._layout[1] // slots  # the server's model: no copy for each slot first
+            return np.broadcast_to(values, (self.cohort.scenarios, slots, width))[:, 0].take(scenario_of_row, axis=0)
         values = xp.broadcast_to(values, (self.cohort.scenarios, slots, width))
         if self.cohort.members is None:
             return xp.permute_dims(values, (1, 0, 2))

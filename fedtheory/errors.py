@@ -59,6 +59,9 @@ class Diverged(FedTheoryError, ArithmeticError):
         self.client = client
         self.scenario = scenario
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:  # it crosses processes
+        return type(self), (str(self), self.round_index, self.client, self.scenario)
+
 
 class LocalSolveFailed(FedTheoryError, ArithmeticError):
     """An exact local solve stopped above its KKT tolerance."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.clients import Clients
 from fedtheory.cohorts import Full, Sampling
-from fedtheory.errors import Diverged, InvalidInput, suggest
+from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, suggest
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
-from fedtheory.messages.measures import entropy_bits
+from fedtheory.messages.measures import bin_counts, entropy_of_counts
+from fedtheory.parallel import Board, Progress, run_processes
 from fedtheory.problems.base import Problem
 from fedtheory.provenance import provenance
 from fedtheory.randomness import Stream
@@ -30,7 +31,6 @@ METRICS = {
     "nonzeros": "nonzero entries sent, mean over the participants",
     "entropy": "entropy in bits an entry of what was sent (bins of 0.01)",
 }
-_WIRE = ("nonzeros", "entropy")
 
 
 @dataclass
@@ -92,6 +92,9 @@ def simulate(
     like: Array | None = None,
     on_round: Callable[[int, Any, Any, Clients], None] | None = None,
     in_place: bool | None = None,
+    chunk: int | None = None,
+    workers: int = 1,
+    progress: bool = False,
 ) -> Trajectory:
     """Run a federated method on a problem.
 
@@ -111,16 +114,22 @@ def simulate(
     like : array
         Run in this array's namespace, dtype and device (default NumPy float64).
     on_round : callable(round_index, old_state, new_state, clients)
-        Called after each round; raise to stop.
+        Called after each round of each chunk (``clients.scenarios`` says which); raise to stop.
     in_place : bool
         Let client memories be overwritten; default: yes unless states are kept or observed.
+    chunk : int
+        Scenarios run together (default: all, or an equal share a worker); results do not depend on it beyond rounding.
+    workers : int
+        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1.
+    progress : bool
+        Show a progress bar on the terminal for work that takes longer than two seconds.
 
     Raises
     ------
     InvalidInput
         Before any work: P > m, rounds < 1, shapes that disagree, unknown metrics (`UnknownName`).
     Diverged
-        At the first non-finite number, with round and client.
+        At the first non-finite number, with round and client; the earliest round over all chunks.
     """
     if not isinstance(rounds, int | np.integer) or rounds < 1:
         raise InvalidInput(f"rounds = {rounds!r}: it must be an integer >= 1")
@@ -129,31 +138,151 @@ def simulate(
     for name in record:
         if name not in METRICS:
             raise suggest(name, METRICS, "metric")
+    if not isinstance(workers, int | np.integer) or workers < 1:
+        raise InvalidInput(f"workers = {workers!r}: it must be an integer >= 1")
+    if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
+        raise InvalidInput(f"chunk = {chunk!r}: it must be an integer >= 1, or None")
+    if workers > 1 and on_round is not None:
+        raise InvalidInput("on_round is called in this process, so it needs workers=1; chunk=... saves memory as well")
     sampling, solver, stream = sampling or Full(), local_solver or Exact(), Stream(seed)
     sampling.check(problem.num_clients)
     solver.check(problem)
     algorithm.check(solver)
     x = check_start(problem, x0, scenarios, like)
-    state = algorithm.init(x, problem.num_clients)
     in_place = in_place if in_place is not None else not keep_states and on_round is None
-    meters = {name: np.zeros((rounds + 1, scenarios)) for name in record}
-    _measure(meters, problem, 0, state.x, None)
-    states = [state] if keep_states else None
-    for t in range(1, rounds + 1):
-        cohort = sampling.sample(stream, t, range(scenarios), problem.num_clients)
-        cohort = cohort.dense() if dense else cohort
-        clients = Clients(problem, cohort, solver, x, stream, t, range(scenarios), in_place)
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported as an error, not as a warning
-            new = algorithm.round(state, clients)
-            check_finite_state(new, clients, t)
-            _measure(meters, problem, t, new.x, clients)
-        if on_round is not None:
-            on_round(t, state, new, clients)
-        state = new
-        if states is not None:
-            states.append(state)
+    if {"suboptimality", "distance"} & set(record):
+        problem.optimum()  # once, before any process is started
+    job = _Job(problem, algorithm, rounds, sampling, solver, stream, tuple(record), keep_states, dense, in_place)
+    size = chunk or -(-scenarios // workers)
+    pieces = [(range(a, min(a + size, scenarios)), x[a : a + size, ...]) for a in range(0, scenarios, size)]
+    with Progress(rounds * len(pieces), f"{algorithm.name}, {scenarios} scenarios", progress) as bar:
+        if workers > 1 and len(pieces) > 1:
+            parts = run_processes(job, pieces, min(workers, len(pieces)), bar)
+        else:
+            board = Board.in_memory(len(pieces))
+            parts = [job.run(i, piece, board, bar, on_round) for i, piece in enumerate(pieces)]
+    failed = [p.error for p in parts if p.error is not None]
+    if failed:
+        raise min(failed, key=lambda e: e[0])[1]
+    meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in record}
+    if "entropy" in meters:
+        for t in range(1, rounds + 1):
+            meters["entropy"][t] = _joint_entropy([p.bins[t - 1] for p in parts if p.bins[t - 1] is not None])
+    states = [_join([p.states[t] for p in parts]) for t in range(rounds + 1)] if keep_states else None
     device = str(getattr(x, "device", "cpu"))
-    return Trajectory(problem, algorithm, rounds, meters, state, states, provenance(seed, device))
+    final = _join([p.final for p in parts])
+    return Trajectory(problem, algorithm, rounds, meters, final, states, provenance(seed, device))
+
+
+class _Part(NamedTuple):
+    """What one chunk of scenarios gave."""
+
+    meters: dict[str, np.ndarray]
+    bins: list[tuple[np.ndarray, np.ndarray] | None]  # a round's message bins and counts
+    final: Any
+    states: list[Any] | None
+    error: tuple[int, Exception] | None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """All rounds of one chunk; it is sent to processes, so it holds data only."""
+
+    problem: Problem
+    algorithm: Algorithm
+    rounds: int
+    sampling: Sampling
+    solver: LocalSolver
+    stream: Stream
+    record: tuple[str, ...]
+    keep_states: bool
+    dense: bool
+    in_place: bool
+
+    def __call__(self, index: int, piece: tuple[range, Array], board_path: str, chunks: int) -> _Part:
+        return self.run(index, piece, Board(chunks, board_path))
+
+    def run(
+        self,
+        index: int,
+        piece: tuple[range, Array],
+        board: Board,
+        bar: Progress | None = None,
+        on_round: Callable[[int, Any, Any, Clients], None] | None = None,
+    ) -> _Part:
+        scenarios, x = piece
+        problem, clients_total = self.problem, self.problem.num_clients
+        meters = {name: np.zeros((self.rounds + 1, len(scenarios))) for name in self.record}
+        bins: list[Any] = []
+        state = self.algorithm.init(x, clients_total)
+        state = _own(state) if self.in_place else state
+        _measure(meters, problem, 0, state.x, None)
+        states = [state] if self.keep_states else None
+        for t in range(1, self.rounds + 1):
+            if t > board.limit:
+                break
+            try:
+                cohort = self.sampling.sample(self.stream, t, scenarios, clients_total)
+                cohort = cohort.dense() if self.dense else cohort
+                clients = Clients(problem, cohort, self.solver, x, self.stream, t, scenarios, self.in_place)
+                with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
+                    new = self.algorithm.round(state, clients)
+                    check_finite_state(new, clients, t)
+                    _measure(meters, problem, t, new.x, clients)
+            except (FedTheoryError, np.linalg.LinAlgError) as error:
+                board.fail(index, t)
+                return _Part(meters, bins, None, None, (t, error))
+            if "entropy" in self.record:
+                bins.append(_bins(clients))
+            if on_round is not None:
+                on_round(t, state, new, clients)
+            state = new
+            if states is not None:
+                states.append(state)
+            board.tick(index, t)
+            if bar is not None:
+                bar.update(board.done)
+        return _Part(meters, bins, state, states, None)
+
+
+def _own(state: Any) -> Any:
+    """The state with every memory in a buffer of its own, so that one may be overwritten without touching another."""
+    seen: set[int] = set()
+    fields = []
+    for value in state:
+        if is_numpy(value):
+            root = value if value.base is None else value.base
+            fresh = value.flags.writeable and value.flags.c_contiguous and id(root) not in seen
+            value = value if fresh else np.array(value)
+            seen.add(id(value if value.base is None else value.base))
+        elif id(value) in seen and hasattr(value, "ndim"):
+            value = namespace(value).asarray(value, copy=True)
+        seen.add(id(value))
+        fields.append(value)
+    return type(state)(*fields)
+
+
+def _join(parts: list[Any]) -> Any:
+    """States of chunks, put together along the scenario axis."""
+    if len(parts) == 1:
+        return parts[0]
+    fields = []
+    for values in zip(*parts, strict=True):
+        arrays = all(getattr(v, "ndim", 0) >= 1 for v in values)
+        fields.append(namespace(*values).concat(list(values), axis=0) if arrays else values[0])
+    return type(parts[0])(*fields)
+
+
+def _bins(clients: Clients) -> tuple[np.ndarray, np.ndarray] | None:
+    sent = clients.sent_numpy()
+    return bin_counts(np.concatenate([m.ravel() for m in sent])) if sent else None
+
+
+def _joint_entropy(parts: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    if not parts:
+        return 0.0
+    where, inverse = np.unique(np.concatenate([p[0] for p in parts]), return_inverse=True)
+    return entropy_of_counts(np.bincount(inverse, np.concatenate([p[1] for p in parts]), len(where)))
 
 
 def check_finite_state(state: Any, clients: Clients, round_index: int) -> None:
@@ -170,6 +299,7 @@ def check_finite_state(state: Any, clients: Clients, round_index: int) -> None:
             scenario, slot = (int(i) for i in bad[0])
             client = int(clients.cohort.members[scenario, slot]) if clients.cohort.members is not None else slot
             break
+    scenario = clients.scenarios[scenario]  # its number in the whole run
     at = "the server" if client is None else f"client {client}"
     raise Diverged(
         f"diverged in round {round_index} at {at} (scenario {scenario}): the model is not finite; "
@@ -180,15 +310,21 @@ def check_finite_state(state: Any, clients: Clients, round_index: int) -> None:
     )
 
 
+def _nonzeros(clients: Clients) -> np.ndarray | float:
+    """Nonzero entries a participant sent, mean over each scenario's participants (S,)."""
+    cohort, total = clients.cohort, 0.0
+    for message in clients.sent:
+        count = np.count_nonzero(to_numpy(message), axis=-1)
+        total = total + (count if cohort.mask is None else count * cohort.mask).sum(axis=1) / cohort.size()
+    return total
+
+
 def _measure(meters: dict[str, np.ndarray], problem: Problem, t: int, x: Array, clients: Clients | None) -> None:
     for name, out in meters.items():
-        if name in _WIRE:
-            if clients is not None and clients.sent:
-                sent = clients.sent_numpy()
-                if name == "nonzeros":
-                    out[t] = sum(np.count_nonzero(m) / m.shape[0] for m in sent)
-                else:
-                    out[t] = entropy_bits(np.concatenate([m.ravel() for m in sent]))
+        if name == "entropy":
+            continue  # of all chunks together, at the end
+        if name == "nonzeros":
+            out[t] = 0.0 if clients is None else _nonzeros(clients)
         elif name == "gradient_norm":
             out[t] = np.linalg.norm(to_numpy(problem.full_gradient(x)), axis=-1)
         elif name == "distance":

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.battery import Instance, long_runs, random_battery, real_battery
 from fedtheory.errors import NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
 from fedtheory.randomness import Stream
 from fedtheory.theorems.core import Check, Statement, all_statements
+from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
 from fedtheory.verification import assumption_failure, check_view, reachable_states, resolved_states, stack_states
 
 __all__ = ["Campaign", "Row", "Task", "check_instance", "check_long_run", "plan", "run", "summarise"]
@@ -36,6 +38,7 @@ class Task:
     rounds: int = 1000
     scenarios: int = 1000
     states: int = 16
+    fixed_point: bool = False  # also look at a fixed point of Algorithm 1
 
 
 @dataclass
@@ -119,7 +122,9 @@ def plan(
         tasks += [Task("exact", i, states=4, max_leaves=100) for i in real_battery(seed)]
     battery = random_battery(seed, scale)
     deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
-    tasks += [Task("exact", i, max_leaves=50_000 if n in deep else 400) for n, i in enumerate(battery)]
+    tasks += [
+        Task("exact", i, max_leaves=50_000 if n in deep else 400, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
+    ]
     return tasks
 
 
@@ -144,7 +149,7 @@ def check_instance(task: Task, statements: Sequence[Statement] | None = None) ->
     lambda1, lambda2 = instance.lambdas(problem)
     x0, sampling = instance.start(problem), instance.sampling
     rng = Stream(instance.seed).generator("states")
-    states = random_states(problem, task.states, rng)
+    states = random_states(problem, task.states, rng, lambda2)
     depth = min(tree_depth(sampling.count(problem.num_clients), task.max_leaves), 12 if task.max_leaves <= 400 else 30)
     for rule in RULES:
         algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
@@ -168,7 +173,25 @@ def check_instance(task: Task, statements: Sequence[Statement] | None = None) ->
                         problem, algorithm, sampling, depth, x0, losses=losses, max_leaves=task.max_leaves
                     )
             out.append(check_view(statement, form, views[statement.scope], rule, instance.name))
+    if task.fixed_point:
+        out += _check_fixed_point(instance, problem, lambda1, statements)
     return out
+
+
+def _check_fixed_point(
+    instance: Instance, problem: Any, lambda1: float, statements: Sequence[Statement]
+) -> list[Check]:
+    """Algorithm 1 with lambda_2 of the order of beta, so that its fixed points differ visibly from the optimum."""
+    algorithm = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
+    forms = _forms(statements, "fixed-point")
+    try:
+        view = fixed_point(problem, algorithm, instance.start(problem))
+    except NotCertified as error:
+        return [
+            Check(s.id, f.name, "any", "inconclusive", "exact", reason=str(error), instance=instance.name)
+            for s, f in forms
+        ]
+    return [check_view(s, f, view, "any", instance.name) for s, f in forms]
 
 
 def check_long_run(task: Task, statements: Sequence[Statement] | None = None) -> list[Check]:

@@ -141,19 +141,25 @@ def round_view(
 
 
 def random_states(
-    problem: Problem, count: int, rng: np.random.Generator, spread: float = 1.0
+    problem: Problem, count: int, rng: np.random.Generator, lambda2: float, spread: float = 1.0
 ) -> FedElasticNetDynState:
-    """States with arbitrary stored gradients (h their mean), around the optimum: the lemmas are claimed for all of them."""
+    """States with arbitrary stored gradients (h their mean): the lemmas are claimed for all of them.
+
+    Every fourth state has gamma next to the optimum, where only the memories are wrong and the bounds are closest.
+    """
     m, d = problem.num_clients, problem.dim
-    star = problem.optimum().x
+    star, beta = problem.optimum().x, float(problem.beta_k.max())
     grad_star = problem.gradient(star)
     size = spread * 10.0 ** rng.uniform(-2, 1, (count, 1))
-    theta = star + size * rng.standard_normal((count, d))
-    local = theta[:, None, :] + size[:, None] * rng.standard_normal((count, m, d)) * rng.integers(0, 2, (count, 1, 1))
+    offset = size * rng.standard_normal((count, d))
+    local = star + offset[:, None, :] + size[:, None] * rng.standard_normal((count, m, d)) * rng.integers(0, 2, (count, 1, 1))
     kind = rng.integers(0, 3, (count, 1, 1))
-    noise = problem.beta_k.max() * size[:, None] * rng.standard_normal((count, m, d))
+    noise = beta * size[:, None] * rng.standard_normal((count, m, d))
     stored = np.where(kind == 0, grad_star + noise, np.where(kind == 1, problem.gradient_each(local), noise))
-    return FedElasticNetDynState(theta, stored, stored.mean(axis=1), local)
+    h = stored.mean(axis=1)
+    near = (np.arange(count) % 4 == 3)[:, None]
+    theta = star + np.where(near, 1e-3 * beta / lambda2 * offset - h / lambda2, offset)
+    return FedElasticNetDynState(theta, stored, h, local)
 
 
 def tree_depth(count: int, max_leaves: int = 50_000, longest: int = 30) -> int:
@@ -211,15 +217,14 @@ class _Accumulator:
 
 
 def _start_constants(losses: FederatedLosses, state: FedElasticNetDynState, algorithm: FedElasticNetDyn) -> dict[str, float]:
-    star = losses.theta_star
-    difference = state.stored[0] - losses.grad_star
-    true = losses.gradients(state.x[0]) - losses.grad_star
-    m = difference.shape[0]
+    """Means over the starts (all equally likely)."""
+    gamma = state.x + state.h / algorithm.l2
+    stored = norm_sq(state.stored - losses.grad_star)
     return {
-        "start_sq": float(norm_sq(state.x[0] + state.h[0] / algorithm.l2 - star)),
-        "C0": float(norm_sq(difference).sum() / m),
-        "C0_printed": float(np.sqrt(norm_sq(difference)).sum() / m),
-        "C0_true": float(norm_sq(true).sum() / m),
+        "start_sq": float(norm_sq(gamma - losses.theta_star).mean()),
+        "C0": float(stored.mean()),
+        "C0_printed": float(np.sqrt(stored).mean()),
+        "C0_true": float(norm_sq(losses.gradients(state.x) - losses.grad_star).mean()),
     }
 
 
@@ -235,6 +240,10 @@ def tree(
 ) -> RunView:
     """A run of `rounds` rounds with every sequence of cohorts: exact expectations for every horizon 1..rounds.
 
+    Parameters
+    ----------
+    x0 : (d,), or (n, d) for a start drawn from n equally likely points
+
     Raises
     ------
     InvalidInput
@@ -248,7 +257,8 @@ def tree(
             f"{rounds} rounds of {count} cohorts make {count ** (rounds - 1)} paths, more than {max_leaves}: "
             f"at most {tree_depth(count, max_leaves)} rounds fit, or use Monte Carlo"
         )
-    state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
+    starts = 1 if x0 is None or np.ndim(x0) == 1 else len(x0)
+    state = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start = _start_constants(losses, state, algorithm)
     sums = _Accumulator(losses, algorithm, state)
     rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", "split")}

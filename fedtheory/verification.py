@@ -16,6 +16,7 @@ from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, r
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation import check_start, simulate
+from fedtheory.theorems import fedelasticnet_algorithm1
 from fedtheory.theorems.core import Check, Form, Sides, Statement, judge
 from fedtheory.theorems.views import RoundView, RunView
 
@@ -210,7 +211,10 @@ def verify(
         if form.symbolic is not None:
             out.append(check_view(statement, form, None, "any"))
             continue
-        reason = assumption_failure(form, problem, algorithm, sampling)
+        if statement.scope == "fixed-point":
+            reason, fields["rule"] = fedelasticnet_algorithm1.assumption_failure(problem, algorithm), "any"
+        else:
+            reason = assumption_failure(form, problem, algorithm, sampling)
         if reason is None:
             run.append(form)
         else:
@@ -218,6 +222,10 @@ def verify(
     if not run:
         return out
     try:
+        if statement.scope == "fixed-point":
+            fixed = fedelasticnet_algorithm1.fixed_point(problem, algorithm, x0)
+            out += [check_view(statement, form, fixed, "any", problem.name) for form in run]
+            return _in_order(out, chosen)
         losses = FederatedLosses(problem)
     except NotCertified as error:
         return Checks(
@@ -263,7 +271,7 @@ def _view(
             )
         rng = Stream(seed).generator("states")
         real = reachable_states(problem, algorithm, sampling, x0, seed=seed)
-        batch = stack_states(random_states(problem, states, rng), resolved_states(problem, algorithm, real))
+        batch = stack_states(random_states(problem, states, rng, algorithm.l2), resolved_states(problem, algorithm, real))
         return round_view(problem, algorithm, sampling, batch, losses=losses)
     depth = tree_depth(count, max_leaves)
     if mode == "exact" or (mode == "auto" and (rounds or 0) <= depth and depth >= 3):

@@ -86,8 +86,8 @@ class Form:
     name : 'printed', 'repaired', or another word for a further reading
     sides : callable(view) -> Sides, or None for symbolic identities
     established : dict rule -> verdict
-        What is established for each rule of Algorithm 3 ('sign', 'true-gradient'; 'any' where no rule enters). A campaign that
-        finds otherwise fails. A rule that is absent is not run.
+        What is established for each rule of Algorithm 3 ('sign', 'true-gradient'; 'any' where no rule enters): 'holds' (proved),
+        'violated' (by a witness), or 'open' (neither). A campaign that finds otherwise fails. A rule that is absent is not run.
     threshold : callable(constants) -> float, or None
         The least lambda_2 / beta (exclusive) the form is claimed for.
     """
@@ -95,7 +95,7 @@ class Form:
     name: str
     latex: str
     sides: Callable[[Any], Sides] | None
-    established: dict[str, Verdict]
+    established: dict[str, Verdict | Literal["open"]]
     threshold: float | None = None
     note: str = ""
     mutants: tuple[Mutant, ...] = ()
@@ -112,14 +112,15 @@ class Statement:
     ----------
     id : str, such as 'fedelasticnet/eq-28'
     source : where it stands in the paper
-    scope : 'round' (given the state before a round), 'run' (a horizon T), or 'algebra' (no data enter)
+    scope : 'round' (given the state before a round), 'run' (a horizon T), 'fixed-point' (of Algorithm 1), or 'algebra'
+        (no data enter)
     symbols : dict symbol -> where it lives in the code
     """
 
     id: str
     title: str
     source: str
-    scope: Literal["round", "run", "algebra"]
+    scope: Literal["round", "run", "fixed-point", "algebra"]
     forms: tuple[Form, ...]
     assumptions: tuple[str, ...] = ()
     symbols: dict[str, str] = field(default_factory=dict)

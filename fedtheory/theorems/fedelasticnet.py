@@ -29,12 +29,18 @@ SYMBOLS = {
 
 def load() -> None:
     """Register all statements of the paper (once)."""
-    from fedtheory.theorems import fedelasticnet_lemmas, fedelasticnet_properties, fedelasticnet_theorem
+    from fedtheory.theorems import (
+        fedelasticnet_algorithm1,
+        fedelasticnet_lemmas,
+        fedelasticnet_properties,
+        fedelasticnet_theorem,
+    )
 
     register(
         *fedelasticnet_properties.STATEMENTS,
         *fedelasticnet_lemmas.STATEMENTS,
         *fedelasticnet_theorem.STATEMENTS,
+        *fedelasticnet_algorithm1.STATEMENTS,
         aliases={
             "fedelasticnet/eq-13": "fedelasticnet/theorem-3.1",
             "fedelasticnet/eq-18": "fedelasticnet/theorem-b1",

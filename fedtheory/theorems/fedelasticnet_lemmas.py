@@ -250,6 +250,11 @@ def _b6(v: RoundView, d: Any, subgradient: Any, kappa_scale: Any = 1) -> Sides:
     return potential_step(v, v.constants.printed, a / 2 * v.lambda1 * v.lambda1 * d + 0 * v.D, subgradient, kappa_scale)
 
 
+def _b6_zeros(v: RoundView, kappa_scale: Any = 1) -> Sides:
+    floor = 33 * v.constants.printed[0] / 80 * v.lambda1 * v.lambda1 * v.zeros  # 0.4125 = 0.3 (1 + 3/8)
+    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
+
+
 def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
     family = v.constants.theorem_b(tau)
     floor = family[0] * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
@@ -692,9 +697,37 @@ STATEMENTS = (
             r"\dots+\kappa\tfrac P{2m}\lambda_1^2d" + LAST_S,
             lambda v: _b6(v, v.d, v.lambda1_s),
             BOTH_HOLD,
-            ("kappa ten times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (10 * v.P / v.P))),
+            ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             ("last term dropped", lambda v: _b6(v, 0, 0 * v.lambda1_s)),
             threshold=REPAIRED_THRESHOLD,
+            note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
+        ),
+        _form(
+            "d missing",
+            r"\dots+\kappa\tfrac P{2m}\lambda_1^2" + LAST_S,
+            lambda v: _b6(v, 1, v.lambda1_s),
+            {"sign": "violated", "true-gradient": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
+            threshold=PRINTED_THRESHOLD,
+            note="exact s, but no factor d: the sign rule breaks it from about five coordinates on",
+        ),
+        _form(
+            "no floor",
+            r"\dots+0" + LAST_S,
+            lambda v: _b6(v, 0, v.lambda1_s),
+            {"sign": "violated", "true-gradient": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
+        ),
+        _form(
+            "sharpened",
+            r"\dots+0.4125\,a\lambda_1^2z_t" + LAST_S,
+            lambda v: _b6_zeros(v),
+            {"sign": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
         ),
     ),
     _statement(

@@ -64,9 +64,10 @@ def _same_models(v: RoundView, tilde: Any) -> Sides:
     return eq(tilde[:, None] * part, v.local_next * part, vector=True)
 
 
-def _stored_is_gradient(v: RoundView) -> Sides:
+def _stored_is_gradient(v: RoundView, gradient: Any = None) -> Sides:
     part = v.members.astype(int)[None, :, :, None]
-    return eq(v.stored_next * part, v.grad_tilde[:, None] * part, v.stored[:, None] * part, vector=True)
+    gradient = v.grad_tilde if gradient is None else gradient
+    return eq(v.stored_next * part, gradient[:, None] * part, v.stored[:, None] * part, vector=True)
 
 
 def stored_virtual(v: RoundView) -> Any:
@@ -273,6 +274,7 @@ STATEMENTS = (
                 r"g_k^t=\nabla L_k(\theta_k^t)\ \ (k\in\mathcal P_t)",
                 _stored_is_gradient,
                 {"sign": "violated", "true-gradient": "holds"},
+                mutants=(Mutant("gradient at gamma", lambda v: _stored_is_gradient(v, v.grad_gamma)),),
                 note="(20) writes the stored vector as the gradient at theta_k^t; under the sign rule it is not",
             ),
             Form(

@@ -2,5 +2,6 @@
 
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
+from fedtheory.local.steps import SGD, GradientSteps
 
-__all__ = ["Exact", "LocalObjective", "LocalResult", "LocalSolver"]
+__all__ = ["SGD", "Exact", "GradientSteps", "LocalObjective", "LocalResult", "LocalSolver"]

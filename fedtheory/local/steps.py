@@ -1,0 +1,196 @@
+"""Local solvers that walk: full gradient steps and mini-batch SGD."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fedtheory.arrays import Array, astype_like, namespace
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import BLOCK
+
+__all__ = ["SGD", "GradientSteps"]
+
+
+def _require(condition: bool, name: str, value: Any, limit: str) -> None:
+    if not condition:
+        raise InvalidInput(f"{name} = {value!r}: {limit}")
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _check_walk(lr: Any, decay: Any, l1: Any) -> None:
+    _require(_positive(lr), "lr", lr, "the local step size must be a finite number > 0")
+    _require(_positive(decay) and decay <= 1, "decay", decay, "the step size's factor a round must lie in (0, 1]")
+    _require(l1 in ("subgradient", "prox"), "l1", l1, "use 'subgradient' (as printed) or 'prox'")
+
+
+def _move(objective: LocalObjective, y: Array, gradient: Array, lr: float, l1: str) -> Array:
+    """One step of size lr along grad f_k + penalty."""
+    gradient = gradient + objective.smooth_penalty_gradient(y)
+    if l1 == "prox":
+        return objective.prox(y - lr * gradient, lr)
+    if objective.l1:
+        gradient = gradient + objective.l1 * namespace(y).sign(y - objective.l1_center)  # sign(0) = 0
+    return y - lr * gradient
+
+
+@dataclass(frozen=True)
+class GradientSteps(LocalSolver):
+    """`steps` full gradient steps on the local objective.
+
+    Parameters
+    ----------
+    steps : int >= 1
+    lr : float > 0
+        y <- y - lr * gradient; it has the unit of 1/curvature, and steps are stable for lr < 2/(beta_k + curvature).
+    l1 : 'subgradient' or 'prox'
+        'subgradient': l1 sign(y - anchor) with sign(0) = 0, as printed (FedElasticNet, Algorithm 2, line 7). 'prox': the soft
+        threshold after the smooth step, which gives exact zeros.
+    decay : float in (0, 1]
+        In round t the step size is lr * decay**(t - 1).
+
+    Notes
+    -----
+    The result's ``step_sum`` is steps * (the round's step size).
+    """
+
+    steps: int
+    lr: float
+    l1: Literal["subgradient", "prox"] = "subgradient"
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(_count(self.steps), "steps", self.steps, "the number of local steps must be an integer >= 1")
+        _check_walk(self.lr, self.decay, self.l1)
+
+    def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        lr = self.lr * self.decay ** (rows.round_index - 1)
+        y = start
+        for _ in range(self.steps):
+            y = _move(objective, y, problem.client_gradient(y), lr, self.l1)
+        return LocalResult(y, step_sum=self.steps * lr)
+
+
+@dataclass(frozen=True)
+class SGD(LocalSolver):
+    """Mini-batch SGD on the local objective, without replacement within an epoch.
+
+    Each client shuffles its samples anew in every epoch and takes them `batch_size` at a time; the last batch of an epoch holds what is
+    left. Clients of unequal size therefore make unequal numbers of steps, unless `steps` is given. The order is a function of
+    (seed, round, epoch, scenario, client) alone: it does not depend on the cohort's layout, the array library or the chunks.
+
+    Parameters
+    ----------
+    batch_size : int >= 1
+        A client with fewer samples uses all of them.
+    lr : float > 0
+        y <- y - lr * gradient; it has the unit of 1/curvature.
+    epochs, steps : int >= 1
+        Exactly one: passes through the client's samples, or steps.
+    decay, epoch_decay : float in (0, 1]
+        In round t and epoch e (from 0) the step size is lr * decay**(t - 1) * epoch_decay**e.
+    l1 : 'subgradient' or 'prox'
+        As in `GradientSteps`.
+
+    Notes
+    -----
+    ``step_sum`` is a number when all clients of the problem make the same steps, and (..., 1) otherwise.
+    """
+
+    batch_size: int
+    lr: float
+    epochs: int | None = None
+    steps: int | None = None
+    decay: float = 1.0
+    epoch_decay: float = 1.0
+    l1: Literal["subgradient", "prox"] = "subgradient"
+
+    def __post_init__(self) -> None:
+        _require(_count(self.batch_size), "batch_size", self.batch_size, "the mini-batch must be an integer >= 1")
+        given = [v for v in (self.epochs, self.steps) if v is not None]
+        if len(given) != 1:
+            raise InvalidInput(f"epochs = {self.epochs!r}, steps = {self.steps!r}: give exactly one of the two")
+        _require(_count(given[0]), "epochs" if self.steps is None else "steps", given[0], "it must be an integer >= 1")
+        _check_walk(self.lr, self.decay, self.l1)
+        _require(
+            _positive(self.epoch_decay) and self.epoch_decay <= 1, "epoch_decay", self.epoch_decay, "use (0, 1]"
+        )
+
+    def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
+        if type(problem).client_batch_gradient is Problem.client_batch_gradient:
+            raise MissingCapability(
+                f"{type(problem).__name__} has no samples to draw mini-batches from: use GradientSteps or Exact"
+            )
+
+    def schedule(self, samples: int, round_index: int = 1) -> list[tuple[int, int, int, float]]:
+        """(epoch, first sample, last sample, step size) of every step of a client with that many samples."""
+        batch, out = min(self.batch_size, samples), []
+        base = self.lr * self.decay ** (round_index - 1)
+        epochs = self.epochs if self.epochs is not None else -(-self.steps // -(-samples // batch))
+        for epoch in range(epochs):
+            lr = base * self.epoch_decay**epoch
+            out += [(epoch, a, min(a + batch, samples), lr) for a in range(0, samples, batch)]
+        return out if self.steps is None else out[: self.steps]
+
+    def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        self.check(problem)
+        xp = namespace(start)
+        objective = objective.map(lambda a: xp.broadcast_to(a, start.shape))
+        sizes = np.asarray(problem.sample_counts).astype(int)
+        groups = [np.nonzero(sizes == size)[0] for size in np.unique(sizes)]  # one schedule a group: batches stay dense
+        if len(groups) == 1:
+            y, taken = self._walk(problem, objective, start, rows, int(sizes[0]))
+            return LocalResult(y, step_sum=taken)
+        parts, sums = [], np.zeros((len(sizes), 1, 1))
+        for group in groups:
+            index = astype_like(group, start)
+            part = Rows(rows.clients[group], rows.scenarios[group], rows.valid[group], rows.stream, rows.round_index)
+            pick = objective.map(lambda a, i=index: xp.take(a, i, axis=0))
+            y, sums[group] = self._walk(
+                problem.subset(group), pick, xp.take(start, index, axis=0), part, int(sizes[group[0]])
+            )
+            parts.append(y)
+        back = astype_like(np.argsort(np.concatenate(groups)), start)
+        y = xp.take(xp.concat(parts, axis=0), back, axis=0)
+        step_sum = astype_like(np.ascontiguousarray(np.broadcast_to(sums, (*start.shape[:2], 1))), start)
+        return LocalResult(y, step_sum=step_sum)
+
+    def _walk(
+        self, problem: Problem, objective: LocalObjective, y: Array, rows: Rows, samples: int
+    ) -> tuple[Array, float]:
+        """All steps of clients that hold `samples` samples each: the last point and the sum of the step sizes."""
+        total, epoch_now, order = 0.0, -1, None
+        for epoch, first, last, lr in self.schedule(samples, rows.round_index):
+            if epoch != epoch_now:
+                order, epoch_now = _orders(rows, samples, epoch), epoch
+            batch = astype_like(np.ascontiguousarray(order[:, :, first:last]), y)
+            y = _move(objective, y, problem.client_batch_gradient(y, batch), lr, self.l1)
+            total += lr
+        return y, total
+
+
+def _orders(rows: Rows, samples: int, epoch: int) -> np.ndarray:
+    """A random order of each row's samples: (N, B, samples), a function of (seed, round, epoch, scenario, client) alone."""
+    out = np.empty((*rows.scenarios.shape, samples), dtype=np.int64)
+    for n, client in enumerate(rows.clients):
+        scenario = rows.scenarios[n]
+        blocks = scenario // BLOCK
+        for block in np.unique(blocks):
+            here = blocks == block
+            # client in the high word: one generator for each client and block of scenarios
+            generator = rows.stream.generator("minibatch", rows.round_index, epoch, (int(client) << 32) | int(block))
+            keys = generator.random((BLOCK, samples))[scenario[here] - block * BLOCK]
+            out[n, here] = np.argsort(keys, axis=-1)
+    return out

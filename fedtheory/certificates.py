@@ -202,6 +202,10 @@ class Structure:
     def further_bounds(self, x: np.ndarray, value: Ball, gradient: Ball) -> list[LowerBound]:
         return []
 
+    def separated(self, x: np.ndarray, quick: bool = False) -> bool:
+        """Whether x itself shows that F has no minimiser; quick: in plain float64."""
+        return False
+
     def why_not(self, x: np.ndarray) -> str:
         """The likely reason why no bound was found."""
         return "no argument applies"

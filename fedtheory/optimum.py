@@ -210,6 +210,8 @@ def _newton(problem: Problem, structure: Structure, x: np.ndarray, coordinates: 
     """Damped Newton with plain float64 values, until rounding hides any further decrease."""
     value = float(problem.objective(x))
     for steps in range(200):
+        if structure.separated(x, quick=True):
+            return x, steps
         g = problem.full_gradient(x)[coordinates]
         solve = _factor(structure.hessian(x, quick=True)[0], coordinates)
         if solve is None:

@@ -227,12 +227,21 @@ class LogisticRows(RowLoss):
         shift = float(self.reach(coordinates, metric).max(initial=0.0)) * radius * UP
         return (1 - metric.delta) * float(np.exp(-shift)) * (1 - 4 * LIBRARY_ERROR)
 
+    def separated(self, x: np.ndarray, quick: bool = False) -> bool:
+        return self.ridge == 0 and bool((self.margins(self.predict(x, quick)).lower > 0).all())
+
+    def margins(self, z: Ball) -> Ball:
+        """How much each label's logit is ahead: all positive at some x means that F decreases along x for ever."""
+        return z[:, 0] * self.b
+
     def differences(self) -> np.ndarray | None:
         """Rows whose products with x are the margins; None when there are too many."""
         return self.a * self.b[:, None]
 
     def why_not(self, x: np.ndarray) -> str:
-        found = _separate(self.differences()) if self.ridge == 0 else None
+        found = "are separable" if self.separated(x) else None
+        if found is None and self.ridge == 0:
+            found = _separate(self.differences())
         if found is not None:
             return (
                 f"F has no minimiser: the data {found}, and along a direction on which all margins are >= 0 and some > 0 F decreases "
@@ -303,6 +312,12 @@ class SoftmaxRows(LogisticRows):
     def local_curvature(self, x: np.ndarray, coordinates: np.ndarray, metric: Metric, radius: float) -> float:
         shift = 4 * float(self.reach(coordinates, metric).max(initial=0.0)) * radius * UP
         return (1 - metric.delta) * float(np.exp(-shift)) * (1 - 4 * LIBRARY_ERROR)
+
+    def margins(self, z: Ball) -> Ball:
+        each = np.arange(len(z.hi))
+        lead = z[each, self.b][:, None] - z
+        others = np.arange(self.classes)[None] != self.b[:, None]
+        return lead[others]
 
     def differences(self) -> np.ndarray | None:
         n, p = self.a.shape

@@ -1,0 +1,239 @@
+"""Witnesses: small files that hold an instance on which a statement fails, replayed in exact rational arithmetic."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.provenance import write_json
+from fedtheory.theorems.core import Check, Form, Sides, Statement, get
+from fedtheory.theorems.rational import Instance, RationalState, exact_array
+from fedtheory.verification import check_view
+
+__all__ = ["Witness", "builtin_witnesses", "exact_check", "load", "replay", "save"]
+
+FORMAT = "fedtheory witness, version 1"
+MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An instance of diagonal quadratics L_k(x) = sum_i h_ki (x_i - c_ki)^2/2 on which one form of a statement fails.
+
+    All numbers are fraction strings ('-3/7'), so that the file is the instance and not an approximation of it.
+
+    Attributes
+    ----------
+    h, c : m rows of d curvatures >= 0 and minimisers
+    P : cohort size
+    x0 : d numbers; the run starts there with g_k = 0
+    T : horizon, for statements about runs
+    cohorts : for statements about one round: the cohorts of the rounds before it (client numbers from 0); the state is the
+        one they lead to, so it is reachable
+    state : {'theta', 'stored', 'local'} instead of `cohorts`, where only an arbitrary state is known
+    lhs, rhs : the claimed sides where the violation is worst (for equalities the largest difference, and 0)
+    found_by, provenance : how it was found; not part of the claim
+    """
+
+    statement: str
+    form: str
+    rule: str
+    h: list[list[str]]
+    c: list[list[str]]
+    lambda1: str
+    lambda2: str
+    P: int
+    x0: list[str]
+    T: int | None = None
+    cohorts: list[list[int]] | None = None
+    state: dict[str, Any] | None = None
+    lhs: str = ""
+    rhs: str = ""
+    found_by: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the state is that of a real run started at g_k = 0."""
+        return self.state is None
+
+    @property
+    def name(self) -> str:
+        """File name without extension."""
+        paper, statement = self.statement.split("/")
+        text = f"{paper}-{statement}-{self.form}-{self.rule}".lower().replace("=", "is")
+        return re.sub(r"[^a-z0-9.]+", "-", text).strip("-")
+
+    def __str__(self) -> str:
+        m, d = len(self.h), len(self.x0)
+        when = f"T = {self.T}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
+        return f"{self.statement} [{self.form}, {self.rule} rule]: m = {m}, P = {self.P}, d = {d}, {when}"
+
+
+_REQUIRED = ("statement", "form", "rule", "h", "c", "lambda1", "lambda2", "P", "x0", "lhs", "rhs")
+
+
+def save(witness: Witness, path: Path | str) -> Path:
+    """Write a witness as JSON, whole or not at all."""
+    content = {k: v for k, v in asdict(witness).items() if v is not None}
+    return write_json(path, {"format": FORMAT, **content})
+
+
+def load(path: Path | str) -> Witness:
+    """Read a witness file. It is checked for form only; `replay` decides whether it is true.
+
+    Raises
+    ------
+    DataFileError
+        Missing, not JSON, truncated, of another format, with missing or unknown fields.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataFileError(f"{path}: {path.stat().st_size} bytes; a witness file has at most {MAX_BYTES}")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DataFileError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+    return _parse(text, str(path))
+
+
+def _parse(text: str, label: str) -> Witness:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
+    if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+        raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
+    missing = [k for k in _REQUIRED if k not in data]
+    unknown = sorted(set(data) - set(Witness.__dataclass_fields__))
+    if missing or unknown:
+        what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+        raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
+    for key in ("statement", "form", "rule", "lambda1", "lambda2", "lhs", "rhs"):
+        if not isinstance(data[key], str):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
+    for key in ("h", "c", "x0"):
+        if not isinstance(data[key], list):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; expected a list")
+    return Witness(**data)
+
+
+def instance_of(witness: Witness) -> Instance:
+    """The exact instance. Raises `InvalidInput` as `Instance.exact` does."""
+    w = witness
+    return Instance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0)
+
+
+def _state_of(witness: Witness, instance: Instance) -> RationalState:
+    if (witness.cohorts is None) == (witness.state is None):
+        raise InvalidInput("a witness about one round has either cohorts (of the rounds before it) or a state, not both")
+    if witness.cohorts is not None:
+        if not isinstance(witness.cohorts, list) or not all(isinstance(c, list) for c in witness.cohorts):
+            raise InvalidInput(f"cohorts = {witness.cohorts!r}: expected a list of lists of client numbers")
+        return instance.after(witness.cohorts)
+    if not isinstance(witness.state, dict) or set(witness.state) != {"theta", "stored", "local"}:
+        raise InvalidInput("state: expected the fields theta (d), stored (m, d) and local (m, d)")
+    theta, stored, local = (exact_array(witness.state[k]) for k in ("theta", "stored", "local"))
+    m, d = instance.m, instance.d
+    if theta.shape != (d,) or stored.shape != (m, d) or local.shape != (m, d):
+        raise InvalidInput(
+            f"state: theta {theta.shape}, stored {stored.shape}, local {local.shape}; expected ({d},), ({m}, {d}), ({m}, {d})"
+        )
+    return RationalState(theta[None], stored.sum(axis=0)[None] / Fraction(m), stored[None], local[None])
+
+
+def _assumptions(statement: Statement, form: Form, witness: Witness, instance: Instance) -> None:
+    if form.sides is None:
+        raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
+    if witness.rule not in form.established:
+        raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
+    ratio = instance.lambda2 / instance.losses.beta
+    if form.threshold is not None and not ratio > Fraction(form.threshold):
+        raise InvalidInput(f"lambda_2/beta = {ratio} is not above {form.threshold:.6g}: the assumptions of {statement.id} fail")
+
+
+def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
+    """(lhs, rhs, scale) where rhs - lhs is least, exactly."""
+    entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
+    lhs, rhs, scale = min(entries, key=lambda e: e[1] - e[0])
+    return Fraction(lhs), Fraction(rhs), Fraction(scale)
+
+
+def exact_check(witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
+    """Run the form on the witness's instance in exact arithmetic, whatever it claims: the check, then lhs, rhs, scale.
+
+    Raises
+    ------
+    UnknownName
+        The statement or form does not exist.
+    InvalidInput
+        The instance is malformed or outside the assumptions of the form.
+    """
+    statement = get(witness.statement)
+    form = statement.form(witness.form)
+    instance = instance_of(witness)
+    _assumptions(statement, form, witness, instance)
+    if statement.scope == "run":
+        if not isinstance(witness.T, int) or isinstance(witness.T, bool) or not 1 <= witness.T <= 200:
+            raise InvalidInput(f"horizon T = {witness.T!r}: expected an integer between 1 and 200")
+        view: Any = instance.run_view(witness.T)
+        form_sides = form.sides
+
+        def last(run: Any) -> Sides:
+            whole = form_sides(run)  # type: ignore[misc]
+            return Sides(*(np.asarray(a)[-1:] for a in (whole.lhs, whole.rhs, whole.scale)), whole.relation)
+
+        check = check_view(statement, form, view, witness.rule, str(witness), sides=last)
+        check.where["T"] = witness.T
+        return check, *worst_sides(last(view))
+    view = instance.round_view(_state_of(witness, instance))
+    check = check_view(statement, form, view, witness.rule, str(witness))
+    return check, *worst_sides(form.sides(view))  # type: ignore[misc]
+
+
+def replay(witness: Witness | Path | str) -> Check:
+    """Recompute everything in rational arithmetic: the run, the assumptions, both sides.
+
+    Returns
+    -------
+    Check
+        With verdict 'violated' and mode 'rational'.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not violate the statement, or the sides are not the claimed ones.
+    DataFileError, UnknownName
+        As `load` and `theorems.get` raise them.
+    """
+    if not isinstance(witness, Witness):
+        witness = load(witness)
+    check, lhs, rhs, _ = exact_check(witness)
+    if check.verdict != "violated":
+        raise InvalidInput(f"not a witness: {witness.statement} [{witness.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}")
+    claimed = exact_array([witness.lhs, witness.rhs])
+    if (lhs, rhs) != tuple(claimed):
+        raise InvalidInput(
+            f"the witness claims lhs = {float(claimed[0]):.12g}, rhs = {float(claimed[1]):.12g}, but its data give "
+            f"{float(lhs):.12g} and {float(rhs):.12g}: it was changed after it was found"
+        )
+    return check
+
+
+def builtin_witnesses() -> list[Witness]:
+    """All witnesses that come with the package, by name."""
+    folder = resources.files("fedtheory.theorems") / "witnesses"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
+    return [_parse(f.read_text(encoding="utf-8"), f.name) for f in files]

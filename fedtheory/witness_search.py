@@ -1,0 +1,359 @@
+"""The search for violations: SciPy's differential evolution over instances of a form, in batches of float64, then exact witnesses.
+
+The same search hunts printed statements, where it should find something, and repaired ones, where it must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.optimize import differential_evolution
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
+from fedtheory.theorems.rational import Instance, RationalState
+from fedtheory.witness import Witness
+from fedtheory.witness_shrink import shrink
+
+__all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
+
+VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
+POPULATION = 96
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The discrete part of an instance: m clients, P a round, dimension d, T rounds (run) or the cohorts before the round.
+
+    With ``cohorts=None`` a statement about one round is tried from arbitrary states.
+    """
+
+    m: int
+    P: int
+    d: int
+    T: int = 1
+    cohorts: tuple[tuple[int, ...], ...] | None = ()
+
+    def __str__(self) -> str:
+        state = "any state" if self.cohorts is None else f"after {[list(c) for c in self.cohorts]}" if self.cohorts else "start"
+        return f"m={self.m} P={self.P} d={self.d} T={self.T} {state}"
+
+
+RUN_SHAPES = (
+    Shape(1, 1, 1, 60),
+    Shape(2, 2, 1, 40),
+    Shape(2, 1, 1, 6),
+    Shape(3, 3, 1, 12),
+    Shape(3, 1, 1, 4),
+    Shape(3, 2, 1, 4),
+    Shape(4, 1, 1, 3),
+    Shape(1, 1, 2, 12),
+    Shape(2, 1, 2, 4),
+)
+LONG_RUN_SHAPES = (
+    Shape(1, 1, 1, 12),
+    Shape(1, 1, 1, 160),
+    Shape(2, 1, 1, 5),
+    Shape(2, 2, 1, 12),
+    Shape(2, 2, 1, 120),
+    Shape(2, 1, 1, 9),
+    Shape(3, 3, 1, 60),
+    Shape(3, 1, 1, 6),
+    Shape(3, 2, 1, 6),
+)
+REACHED_SHAPES = (
+    Shape(1, 1, 1),
+    Shape(1, 1, 1, cohorts=((0,),)),
+    Shape(1, 1, 1, cohorts=((0,), (0,))),
+    Shape(2, 1, 1),
+    Shape(2, 2, 1),
+    Shape(2, 1, 1, cohorts=((0,),)),
+    Shape(2, 2, 1, cohorts=((0, 1),)),
+    Shape(2, 1, 1, cohorts=((0,), (1,))),
+    Shape(3, 1, 1, cohorts=((0,), (1,))),
+    Shape(2, 1, 1, cohorts=((0,), (1,), (0,))),
+    Shape(2, 1, 2, cohorts=((0,), (1,))),
+)
+FREE_SHAPES = tuple(
+    Shape(m, P, d, cohorts=None)
+    for m, P, d in ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1), (1, 1, 2), (2, 1, 2), (3, 2, 2), (2, 1, 3), (4, 2, 1))
+)
+
+
+def default_shapes(scope: str, hunt: bool) -> tuple[Shape, ...]:
+    """Simplest first. When hunting for a witness, states of real runs come before arbitrary ones; to test that nothing is found,
+    arbitrary states come first, since they include the others."""
+    if scope == "run":
+        return LONG_RUN_SHAPES if hunt else RUN_SHAPES
+    return REACHED_SHAPES + FREE_SHAPES if hunt else FREE_SHAPES + REACHED_SHAPES[5:6]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    best : float
+        Largest (lhs - rhs)/scale. Below `RELATIVE_TOLERANCE` it is rounding.
+    tightness : float
+        Largest lhs/rhs over instances whose right side is positive (NaN for equalities).
+    best_instance, tightest_instance : dict
+        With the shape and the numbers.
+    evaluations : int
+        Instances tried (a run counts once, whatever its horizon).
+    witness : Witness or None
+        Proved in exact arithmetic.
+    """
+
+    statement: str
+    form: str
+    rule: str
+    seed: int
+    budget: int
+    evaluations: int
+    best: float
+    tightness: float
+    best_instance: dict[str, Any] = field(default_factory=dict)
+    tightest_instance: dict[str, Any] = field(default_factory=dict)
+    witness: Witness | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was found beyond rounding."""
+        return self.witness is None and not self.best > RELATIVE_TOLERANCE
+
+
+class _Target:
+    """One form on one shape: numbers in the unit cube to margins and ratios."""
+
+    def __init__(self, statement: Statement, form: Form, rule: str, shape: Shape, sides: Callable[[Any], Sides]) -> None:
+        self.run, self.form, self.rule, self.shape, self.sides = statement.scope == "run", form, rule, shape, sides
+        m, d = shape.m, shape.d
+        self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (d,), "l1": (), "l2": ()}
+        if self.run:
+            self.parts |= {"beta": (), "length": ()}
+        elif shape.cohorts is None:
+            self.parts |= {"stored": (m, d), "local": (m, d)}
+        self.size = sum(int(np.prod(s)) for s in self.parts.values())
+
+    def numbers(self, u: np.ndarray) -> dict[str, np.ndarray]:
+        """(B, size) in [0, 1] to the numbers of B instances."""
+        out, at = {}, 0
+        for name, shape in self.parts.items():
+            count = int(np.prod(shape))
+            out[name] = u[:, at : at + count].reshape(len(u), *shape)
+            at += count
+        beta = 10 ** (8 * out.pop("beta", np.full(len(u), 0.5)) - 4)
+        length = 10 ** (8 * out.pop("length", np.full(len(u), 0.5)) - 4)
+        h = np.maximum(out["h"] - 0.15, 0) ** 2  # a curvature may be 0
+        top = h.max(axis=(1, 2))
+        out["h"] = np.where(top[:, None, None] > 0, h / np.maximum(top, 1e-300)[:, None, None], 1.0) * beta[:, None, None]
+        for name, power in (("c", 2), ("stored", 2), ("x0", 5), ("local", 5)):
+            if name in out:
+                z = 2 * out[name] - 1
+                unit = beta * length if name == "stored" else length
+                out[name] = 4 * np.sign(z) * np.abs(z) ** power * unit.reshape((-1,) + (1,) * (z.ndim - 1))
+        # Starts are measured from the optimum, local models from the start: both may nearly coincide.
+        weight = out["h"].sum(axis=1)
+        out["x0"] = out["x0"] + (out["h"] * out["c"]).sum(axis=1) / np.where(weight > 0, weight, 1.0)
+        if "local" in out:
+            out["local"] = out["local"] + out["x0"][:, None, :]
+        out["l1"] = np.where(out["l1"] < 0.05, 0.0, 10 ** (6 * out["l1"] - 4)) * beta * length
+        least = self.form.threshold or 0.02
+        out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
+        return out
+
+    def evaluate(self, u: np.ndarray) -> Sides:
+        """Sides with instances on axis 0 (a round) or on the last axis (a run)."""
+        n = self.numbers(u)
+        instance = Instance.batch(n["h"], n["c"], n["l1"], n["l2"], self.shape.P, self.rule, n["x0"])
+        if self.run:
+            return self.sides(instance.run_view(self.shape.T))
+        if self.shape.cohorts is None:
+            stored = n["stored"]
+            state = RationalState(n["x0"], stored.mean(axis=1), stored, n["local"])
+        else:
+            state = instance.after(self.shape.cohorts)
+        return self.sides(instance.round_view(state))
+
+    def scores(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Margin, ratio lhs/rhs and the horizon of the largest margin for each of B points of the unit cube."""
+        with np.errstate(all="ignore"):
+            sides = self.evaluate(u)
+            lhs, rhs, scale = (np.asarray(a, dtype=float) for a in (sides.lhs, sides.rhs, sides.scale))
+            margins = (lhs - rhs) / np.maximum(scale, 1e-290)
+            ratio = np.where(rhs > 1e-6 * scale, lhs / rhs, np.where(lhs - rhs > 1e-6 * scale, np.inf, -np.inf))
+        margins = np.where(np.isfinite(margins), margins, -1.0)
+        ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+        if self.run:
+            margins, ratio = margins.T, ratio.T
+        margins, ratio = margins.reshape(len(u), -1), ratio.reshape(len(u), -1)
+        if sides.relation == "==":
+            ratio = np.full_like(ratio, -np.inf)
+        return margins.max(axis=1), ratio.max(axis=1), margins.argmax(axis=1)
+
+    def describe(self, u: np.ndarray) -> dict[str, Any]:
+        numbers = {k: v[0] for k, v in self.numbers(u[None]).items()}
+        margin_, ratio, horizon = (a[0] for a in self.scores(u[None]))
+        found = {"shape": str(self.shape), "margin": float(margin_), "ratio": float(ratio), **numbers}
+        return {**found, "horizon": int(horizon) + 1} if self.run else found
+
+    def witness(self, statement: Statement, u: np.ndarray) -> Witness:
+        """The point as a witness with 9 digits a number, not yet shrunk."""
+        n = {k: v[0] for k, v in self.numbers(u[None]).items()}
+        text = {k: _digits(v) for k, v in n.items()}
+        more: dict[str, Any] = {}
+        if self.run:
+            more["T"] = int(self.scores(u[None])[2][0]) + 1
+        elif self.shape.cohorts is None:
+            more["state"] = {"theta": text["x0"], "stored": text["stored"], "local": text["local"]}
+        else:
+            more["cohorts"] = [list(c) for c in self.shape.cohorts]
+        return Witness(
+            statement.id, self.form.name, self.rule, text["h"], text["c"], text["l1"], text["l2"], self.shape.P, text["x0"], **more
+        )
+
+
+def _digits(a: np.ndarray) -> Any:
+    return [_digits(x) for x in a] if np.ndim(a) else str(Fraction(f"{float(a):.9g}"))
+
+
+class _Best:
+    """The best points seen over all evaluations, whatever the optimiser was after."""
+
+    def __init__(self) -> None:
+        self.evaluations = 0
+        self.margin, self.ratio = -np.inf, -np.inf
+        self.margin_at: np.ndarray | None = None
+        self.ratio_at: np.ndarray | None = None
+
+    def see(self, u: np.ndarray, margins: np.ndarray, ratios: np.ndarray) -> None:
+        self.evaluations += len(u)
+        i, j = int(margins.argmax()), int(ratios.argmax())
+        if margins[i] > self.margin:
+            self.margin, self.margin_at = float(margins[i]), u[i].copy()
+        if ratios[j] > self.ratio:
+            self.ratio, self.ratio_at = float(ratios[j]), u[j].copy()
+
+
+def _explore(target: _Target, budget: int, seed: int, use_ratio: bool, best: _Best) -> None:
+    """Two thirds of the budget over the whole cube, the rest in a small box around the best point."""
+
+    def loss(points: np.ndarray) -> np.ndarray:
+        u = np.clip(points.T, 0, 1)
+        margins, ratios, _ = target.scores(u)
+        best.see(u, margins, ratios)
+        return -(np.clip(ratios, -1e3, 1e3) if use_ratio else margins)
+
+    for part, share in enumerate((2 / 3, 1 / 3)):
+        population = int(min(POPULATION, max(8, share * budget / 4)))
+        generations = max(0, int(share * budget / population) - 1)
+        centre = best.ratio_at if use_ratio else best.margin_at
+        if part == 0 or centre is None:
+            low, high = np.zeros(target.size), np.ones(target.size)
+        else:
+            low, high = np.clip(centre - 0.03, 0, 0.999), np.clip(centre + 0.03, 0.001, 1)
+        rng = np.random.default_rng([seed, part, int(use_ratio)])
+        differential_evolution(
+            loss,
+            list(zip(low, high, strict=True)),
+            init=rng.uniform(low, high, (population, target.size)),
+            maxiter=generations,
+            mutation=(0.4, 0.9),
+            recombination=0.8,
+            tol=0,
+            atol=0,
+            polish=False,
+            vectorized=True,
+            updating="deferred",
+            rng=rng,
+        )
+
+
+def search(
+    statement: str | Statement,
+    form: str | Form = "repaired",
+    rule: str = "sign",
+    budget: int = 2000,
+    seed: int = 0,
+    shapes: Sequence[Shape] | None = None,
+    sides: Callable[[Any], Sides] | None = None,
+) -> SearchResult:
+    """Look for an instance of diagonal quadratics on which a form fails, simplest shapes first.
+
+    Parameters
+    ----------
+    budget : instances to try, shared evenly by the shapes (a multiple of a small population is used)
+    seed : the same seed gives the same result
+    shapes : default `default_shapes`
+    sides : run this instead of the form's own sides (for mutants)
+
+    Returns
+    -------
+    SearchResult
+        It stops at the first shape with a violation of at least `VISIBLE`, and before arbitrary states are tried when a
+        real run has any. A violation is shrunk and proved in exact arithmetic
+        unless `sides` is given, since a witness file names a form of a statement.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        No such statement or form; a form without data, or not claimed for the rule.
+    """
+    statement = get(statement) if isinstance(statement, str) else statement
+    form = statement.form(form) if isinstance(form, str) else form
+    if form.sides is None:
+        raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: there is nothing to search")
+    if rule not in form.established:
+        raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
+    if budget < 1:
+        raise InvalidInput(f"budget = {budget}: try at least 1 instance")
+    hunt = form.established[rule] == "violated"
+    shapes = tuple(shapes or default_shapes(statement.scope, hunt))
+    found: list[tuple[_Target, _Best]] = []
+    evaluations = 0
+    for number, shape in enumerate(shapes):
+        target, best = _Target(statement, form, rule, shape, sides or form.sides), _Best()
+        share = max(8, budget // len(shapes))
+        both = not hunt and _has_ratio(target)
+        for use_ratio in (False, True) if both else (False,):
+            _explore(target, share // (2 if both else 1), seed * 1000 + number, use_ratio, best)
+        evaluations += best.evaluations
+        found.append((target, best))
+        most = max(b.margin for _, b in found)
+        if most >= VISIBLE or (most > 1e-6 and _leaves_real_runs(shapes, number)):
+            break
+    target, best = next((t, b) for t, b in found if b.margin >= min(VISIBLE, most / 2) or b.margin == most)
+    tight_target, tight = max(found, key=lambda f: f[1].ratio)
+    witness = None
+    if sides is None and best.margin > RELATIVE_TOLERANCE:
+        witness = shrink(target.witness(statement, best.margin_at))  # type: ignore[arg-type]
+    return SearchResult(
+        statement.id,
+        form.name,
+        rule,
+        seed,
+        budget,
+        evaluations,
+        best.margin,
+        tight.ratio if np.isfinite(tight.ratio) else float("nan"),
+        target.describe(best.margin_at) if best.margin_at is not None else {},
+        tight_target.describe(tight.ratio_at) if np.isfinite(tight.ratio) else {},
+        witness,
+    )
+
+
+def _leaves_real_runs(shapes: Sequence[Shape], number: int) -> bool:
+    """Whether the next shape is the first with arbitrary states: a smaller violation on a real run is preferred to those."""
+    return shapes[number].cohorts is not None and number + 1 < len(shapes) and shapes[number + 1].cohorts is None
+
+
+def _has_ratio(target: _Target) -> bool:
+    return target.evaluate(np.full((1, target.size), 0.6)).relation == "<="
+
+

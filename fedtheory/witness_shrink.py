@@ -1,0 +1,181 @@
+"""From a violation found in float64 to a short exact witness: simpler numbers, one after the other, while the violation stays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError
+from fedtheory.theorems.core import get
+from fedtheory.theorems.rational import exact_array
+from fedtheory.witness import Witness, exact_check, instance_of
+
+__all__ = ["margin", "shrink", "simplest_between"]
+
+WIDTHS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(1, 30), Fraction(1, 100), Fraction(1, 1000), Fraction(1, 10**5))
+SPECIAL = (Fraction(0), Fraction(1), Fraction(-1))
+Numbers = dict[str, Any]  # the fields of a witness as Fractions
+
+
+def simplest_between(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction of least denominator (then numerator) in [low, high], 0 < low <= high, by continued fractions."""
+    whole = math.floor(low)
+    if whole == low or whole + 1 <= high:
+        return Fraction(whole if whole == low else whole + 1)
+    return whole + 1 / simplest_between(1 / (high - whole), 1 / (low - whole))
+
+
+def _near(x: Fraction, width: Fraction) -> Fraction:
+    size = abs(x)
+    near = simplest_between(size * (1 - width), size * (1 + width))
+    return near if x > 0 else -near
+
+
+def _cost(x: Fraction) -> float:
+    """Digits, trailing zeros apart, and a little for numbers far from 1."""
+    digits = len(str(abs(x.numerator)).rstrip("0")) + len(str(x.denominator).rstrip("0"))
+    return digits + (0.25 * abs(math.log10(abs(x))) if x else 0.0)
+
+
+def _round_numbers(x: Fraction) -> list[Fraction]:
+    """A power of ten, and one or two significant digits of x or 1/x, whichever is above 1."""
+    size = abs(x)
+    near = [Fraction(10) ** round(math.log10(size))]
+    for digits in (1, 2):
+        large = Fraction(f"{float(max(size, 1 / size)):.{digits}g}")
+        near.append(large if size >= 1 else 1 / large)
+    return near if x > 0 else [-y for y in near]
+
+
+def margin(witness: Witness) -> float:
+    """(lhs - rhs)/scale in exact arithmetic; -1 where the instance is outside the assumptions."""
+    try:
+        _, lhs, rhs, scale = exact_check(witness)
+    except FedTheoryError:
+        return -1.0
+    return float((lhs - rhs) / scale) if scale else 0.0
+
+
+def _numbers(w: Witness) -> Numbers:
+    out: Numbers = {k: exact_array(getattr(w, k)) for k in ("h", "c", "x0")}
+    out |= {k: exact_array([getattr(w, k)]) for k in ("lambda1", "lambda2")}
+    if w.state is not None:
+        out |= {f"state.{k}": exact_array(v) for k, v in w.state.items()}
+    return out
+
+
+def _texts(a: Any) -> Any:
+    return [_texts(x) for x in a] if a.ndim > 1 else [str(x) for x in a]
+
+
+def _with(w: Witness, n: Numbers) -> Witness:
+    fields = {k: _texts(n[k]) for k in ("h", "c", "x0")} | {k: str(n[k][0]) for k in ("lambda1", "lambda2")}
+    if w.state is not None:
+        fields["state"] = {k: _texts(n[f"state.{k}"]) for k in w.state}
+    return replace(w, **fields)
+
+
+def _scaled(n: Numbers, length: Fraction, loss: Fraction) -> Numbers:
+    """x -> length * x and L -> loss * L; both leave the structure of the problem alone."""
+    powers = {"h": (0, 1), "c": (1, 0), "x0": (1, 0), "lambda1": (1, 1), "lambda2": (0, 1)}
+    powers |= {"state.theta": (1, 0), "state.local": (1, 0), "state.stored": (1, 1)}
+    return {k: v * length ** powers[k][0] * loss ** powers[k][1] for k, v in n.items()}
+
+
+def _moved(n: Numbers, shift: Any) -> Numbers:
+    return {k: v - shift if k in ("c", "x0", "state.theta", "state.local") else v for k, v in n.items()}
+
+
+def _joint_moves(n: Numbers) -> Iterator[Numbers]:
+    """Simplifications that touch many numbers at once."""
+    yield {**n, "h": 0 * n["h"] + n["h"].max()}
+    yield {**n, "c": 0 * n["c"] + n["c"][0]}
+    beta = n["h"].max()
+    yield _scaled(n, Fraction(1), 1 / beta)
+    for name in ("lambda1", "x0", "c"):
+        size = abs(n[name]).max()
+        if size:
+            yield _scaled(n, 1 / size, Fraction(1))
+    for power in (-3, -2, -1, 1, 2, 3):
+        yield _scaled(n, Fraction(10) ** power, Fraction(1))
+        yield _scaled(n, Fraction(1), Fraction(10) ** power)
+    for shift in (n["c"][0], n["x0"]):
+        yield _moved(n, shift)
+
+
+def _total(n: Numbers) -> float:
+    return sum(_cost(x) for a in n.values() for x in a.ravel())
+
+
+def _simplify(w: Witness, good: Callable[[Witness], bool]) -> Witness:
+    """Greedy: joint moves, then every number in turn, until nothing gets simpler."""
+    n = _numbers(w)
+    for _ in range(4):
+        before = _total(n)
+        for trial in _joint_moves(n):
+            if _total(trial) < _total(n) and good(_with(w, trial)):
+                n = trial
+        for name in n:
+            for index in [tuple(i) for i in _indices(n[name])]:
+                old = n[name][index]
+                near = [*(_near(old, width) for width in WIDTHS), *_round_numbers(old)] if old else []
+                for new in sorted({*SPECIAL, *near}, key=lambda x: (_cost(x), abs(x - old))):
+                    if _cost(new) >= _cost(old):
+                        break
+                    trial = {**n, name: n[name].copy()}
+                    trial[name][index] = new
+                    if good(_with(w, trial)):
+                        n = trial
+                        break
+        if _total(n) >= before:
+            break
+    return _with(w, n)
+
+
+def _indices(a: Any) -> Iterator[tuple[int, ...]]:
+    return iter(np.ndindex(a.shape))
+
+
+def shrink(start: Witness, goal: float | None = None) -> Witness | None:
+    """The shortest witness this greedy search reaches, with its claimed sides filled in; None when the violation is not exact.
+
+    Parameters
+    ----------
+    goal : margin (lhs - rhs)/scale to keep; default 1 %, or half of what the start has where that is less
+    """
+    have = margin(start)
+    if not have > 0:
+        return None
+    goal = min(0.01, have / 2) if goal is None else goal
+
+    def good(w: Witness) -> bool:
+        return margin(w) >= goal
+
+    w = start
+    if get(w.statement).scope == "run":
+        w = _shorter_run(w, goal)
+    elif w.cohorts:
+        for keep in range(len(w.cohorts)):
+            if good(shorter := replace(w, cohorts=w.cohorts[len(w.cohorts) - keep :])):
+                w = shorter
+                break
+    w = _simplify(w, good)
+    if w.T is not None:
+        w = _shorter_run(w, goal)
+    _, lhs, rhs, _ = exact_check(w)
+    return replace(w, lhs=str(lhs), rhs=str(rhs))
+
+
+def _shorter_run(w: Witness, goal: float) -> Witness:
+    """The least horizon that keeps the margin."""
+    statement = get(w.statement)
+    sides = statement.form(w.form).sides(instance_of(w).run_view(w.T))  # type: ignore[misc, arg-type]
+    for rounds, (lhs, rhs, scale) in enumerate(zip(sides.lhs[:, 0], sides.rhs[:, 0], sides.scale[:, 0], strict=True), 1):
+        if scale and (lhs - rhs) / scale >= goal:
+            return replace(w, T=rounds)
+    return w

@@ -1,0 +1,54 @@
+# Two commands matter: `make verify` runs every statement and writes results/; `make test` runs the test suite.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml constraints.txt
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: verify test lint figures performance clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make verify       run every statement on the whole battery; results/report.html"
+	@echo "make test         the test suite on two processes"
+	@echo "make lint         ruff"
+	@echo "make figures      the figures of the README, from results/campaign.json"
+	@echo "make performance  timings, as ratios within one run"
+	@echo "make clean        remove what these commands made"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# The package is installed in place, so that only a change of its dependencies installs again.
+$(VENV)/.installed: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.linted: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'ruff>=0.8'
+	@touch $@
+
+verify: $(VENV)/.installed
+	$(BIN)/fedtheory verify $(ARGS)
+
+test: $(VENV)/.tested
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.linted
+	$(BIN)/ruff check .
+
+figures: $(VENV)/.installed
+	$(BIN)/python paper_figures/fedelasticnet.py $(ARGS)
+
+performance: $(VENV)/.installed
+	$(BIN)/python validation/performance.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,6 @@
+"""`python -m fedtheory`."""
+
+from fedtheory.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fedtheory.cli import catalogue, working
+from fedtheory.cli.common import Group, Json, Out, Seed
+from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameter_options, with_options
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="The theory of federated optimisation, run and not believed.\n\nStart with `fedtheory list`, then "
+    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.",
+)
+
+_SAMPLE_HELP = "P: clients that take part in a round, drawn uniformly (default: all)."
+Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_SAMPLE_HELP)]
+
+
+def examples(*lines: str) -> str:
+    """The epilog of a help page."""
+    return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        from fedtheory import __version__
+
+        typer.echo(f"fedtheory {__version__}")
+        raise typer.Exit
+
+
+@app.command("list", epilog=examples("fedtheory list", "fedtheory list problems", "fedtheory list statements --json"))
+def list_command(
+    what: Annotated[
+        Literal["statements", "methods", "problems", "metrics", "witnesses"], typer.Argument(help="What to list.")
+    ] = "statements",
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """List what there is: statements with what is on record for them, methods, problems, metrics, shipped witnesses."""
+    catalogue.list_things(what, json, out)
+
+
+@app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedelasticnet/eq-28 --json"))
+def explain(
+    statement: Annotated[str, typer.Argument(help="A statement's id; 'fedelasticnet/' may be left out.")],
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Explain a statement: what it says as printed and as repaired, what it assumes, where its symbols live in the code, which wrong
+    variants it rejects, and what is on record."""
+    catalogue.explain(statement, json, out)
+
+
+@app.command(
+    epilog=examples(
+        "fedtheory solve diabetes",
+        "fedtheory solve digits --partition dirichlet --clients 10 --ridge 0.1",
+        "fedtheory solve --data a9a.bz2 --dimension 123 --loss logistic --clients 20 --ridge 0.01",
+    )
+)
+@with_options(PROBLEM_OPTIONS)
+def solve(
+    problem: Annotated[str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")] = None,
+    gap: Annotated[float, typer.Option("--gap", help="Largest relative gap that counts as solved.")] = 1e-12,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = None,
+    **options: Any,
+) -> None:
+    """Find the certified optimum of a problem: a point, a proven lower bound on the optimal value, and the exact constants.
+
+    A problem that is not convex, or that has no minimiser, ends with exit code 2."""
+    working.solve(problem, options, gap, seed, json, out)
+
+
+@app.command(
+    epilog=examples(
+        "fedtheory run fedelasticnet-dyn diabetes --l1 0.1 --l2-over-beta 30 --rounds 300",
+        "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
+        "fedtheory run scaffold quadratic --local-solver gradient --local-steps 5 --local-lr 0.1",
+    )
+)
+@with_options(PROBLEM_OPTIONS, hyperparameter_options())
+def run(
+    method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
+    problem: Annotated[str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")] = None,
+    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of communication.")] = 100,
+    participants: Participants = None,
+    scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")] = 1,
+    local_solver: Annotated[
+        Literal["exact", "gradient", "sgd"], typer.Option("--local-solver", help="What minimises the local objectives.")
+    ] = "exact",
+    local_steps: Annotated[int | None, typer.Option("--local-steps", help="Steps of gradient and sgd (default 5).")] = None,
+    local_lr: Annotated[
+        float | None, typer.Option("--local-lr", help="Step size of gradient and sgd (default 1/(beta + penalty curvature)).")
+    ] = None,
+    local_l1: Annotated[
+        Literal["subgradient", "prox"] | None, typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient).")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Mini-batch of sgd (default 10).")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs of sgd, instead of --local-steps.")] = None,
+    lr_decay: Annotated[float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.")] = None,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the curves as PNG and PDF.")] = True,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = Path("results"),
+    **options: Any,
+) -> None:
+    """Run a method on a problem; print, draw and write what was measured in every round."""
+    solver = {
+        "name": local_solver, "steps": local_steps, "lr": local_lr, "batch": batch_size, "epochs": epochs, "decay": lr_decay,
+        "l1": local_l1,
+    }  # fmt: skip
+    working.run(method, problem, options, rounds, participants, scenarios, solver, figures, seed, json, out)
+
+
+@app.command(
+    epilog=examples(
+        "fedtheory verify",
+        "fedtheory verify --quick --details",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
+        "fedtheory verify eq-28 --problem quadratic --rule sign",
+        "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
+    )
+)
+@with_options(PROBLEM_OPTIONS, hyperparameter_options(["fedelasticnet-dyn"]))
+def verify(
+    statement: Annotated[
+        str | None, typer.Argument(help="A statement (`fedtheory list`); without one, all on the whole battery.")
+    ] = None,
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="With a statement: a named problem (default quadratic).")
+    ] = None,
+    participants: Participants = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="With a statement about runs: the horizon.")] = None,
+    scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="With a statement, by Monte Carlo: how many runs.")] = 1000,
+    mode: Annotated[
+        Literal["auto", "exact", "monte-carlo"], typer.Option("--mode", help="With a statement: how expectations are taken.")
+    ] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Campaign: a tenth of the instances, no long runs, a small search.")] = False,
+    scale: Annotated[float, typer.Option("--scale", min=0.0, help="Campaign: size of the battery, 1 is 520 random instances.")] = 1.0,
+    long_runs: Annotated[bool, typer.Option("--long-runs/--no-long-runs", help="Campaign: 1,000 rounds by Monte Carlo.")] = True,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=0, help="Campaign: instances the search for counterexamples tries for each repaired form."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Campaign: processes (default: the cores).")] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Campaign: also every form under both rules, and where it is tightest.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = None,
+    **options: Any,
+) -> None:
+    """Verify one statement on a problem, or all of them on the whole battery (the campaign).
+
+    The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
+    unless --out says otherwise). Interrupted, it writes what it has and exits with 130."""
+    from fedtheory.cli import verifying
+
+    if statement is not None:
+        solver = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
+        raise typer.Exit(working.verify_one(statement, problem, options, participants, solver, seed, json, out))
+    working.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
+    budget = budget if budget is not None else (200 if quick else 2000)
+    code = verifying.campaign_command(
+        out or Path("results"), seed, quick, scale, long_runs, workers or verifying.default_workers(), budget, details, json
+    )
+    raise typer.Exit(code)
+
+
+@app.command(
+    epilog=examples("fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json")
+)
+def replay(
+    file: Annotated[str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")],
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Rerun a witness in exact rational arithmetic and print both sides as fractions.
+
+    A file that does not prove what it claims ends with exit code 2."""
+    working.replay(file, json, out)
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        app(prog_name="fedtheory")
+    except BrokenPipeError:  # the reader (head, less) went away
+        sys.stderr.close()
+        sys.exit(141)

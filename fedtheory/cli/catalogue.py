@@ -1,0 +1,249 @@
+"""`fedtheory list` and `fedtheory explain`."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import emit, out_console, save
+
+__all__ = ["explain", "find_statement", "list_things", "shipped_witnesses"]
+
+
+def find_statement(name: str) -> Any:
+    """A statement by id; the paper's prefix may be left out.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest ids.
+    """
+    from fedtheory.errors import UnknownName
+    from fedtheory.theorems import all_statements, get
+
+    try:
+        return get(name)
+    except UnknownName:
+        if "/" in name:
+            raise
+    for paper in dict.fromkeys(s.id.split("/")[0] for s in all_statements()):
+        try:
+            return get(f"{paper}/{name}")
+        except UnknownName:
+            continue
+    return get(name)
+
+
+def shipped_witnesses() -> list[Any]:
+    """Witnesses that come with the package; none when it carries no such folder."""
+    from fedtheory.witness import builtin_witnesses
+
+    try:
+        return builtin_witnesses()
+    except FileNotFoundError:
+        return []
+
+
+def list_things(what: str, as_json: bool, out: Path | None) -> None:
+    """One kind of thing, as a table or JSON."""
+    found = {
+        "statements": _statements,
+        "methods": _methods,
+        "problems": _problems,
+        "metrics": _metrics,
+        "witnesses": _witnesses,
+    }[what]()
+    save(out, f"list-{what}", found)
+    if as_json:
+        emit(found)
+    elif what == "statements":
+        out_console().print(_statement_list(found))
+    elif not found:
+        out_console().print(f"no {what}")
+    else:
+        _print_plain(found)
+
+
+def _statements() -> list[dict[str, Any]]:
+    from fedtheory.theorems import all_statements
+
+    return [
+        {
+            "id": s.id,
+            "title": s.title,
+            "source": s.source,
+            "kind": s.kind,
+            "scope": s.scope,
+            "forms": [{"name": f.name, "established": dict(f.established)} for f in s.forms],
+        }
+        for s in all_statements()
+    ]
+
+
+def _methods() -> list[dict[str, Any]]:
+    from fedtheory import algorithms
+    from fedtheory.cli.options import hyperparameters
+
+    rows = []
+    for name in algorithms.names():
+        cls = algorithms.get(name)
+        takes = [h for h in hyperparameters().values() if name in h.methods]
+        rows.append(
+            {
+                "name": name,
+                "source": cls.source,
+                "class": f"fedtheory.algorithms.{cls.__name__}",
+                "options": {f"--{h.name.replace('_', '-')}": "needed" if name in h.required else h.default for h in takes},
+            }
+        )
+    return rows
+
+
+def _problems() -> list[dict[str, Any]]:
+    from fedtheory.cli.named import PROBLEMS
+
+    return [
+        {"name": name, "about": p.about, "options": [f"--{t.replace('_', '-')}" for t in p.takes]} for name, p in PROBLEMS.items()
+    ]
+
+
+def _metrics() -> list[dict[str, Any]]:
+    from fedtheory.simulation import METRICS
+
+    return [{"name": name, "about": about} for name, about in METRICS.items()]
+
+
+def _witnesses() -> list[dict[str, Any]]:
+    return [{"name": w.name, "about": str(w)} for w in shipped_witnesses()]
+
+
+def _print_plain(found: list[dict[str, Any]]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    names = [k for k in found[0] if k != "class"]
+    for name in names:
+        table.add_column(name, no_wrap=name == "name", overflow="fold")
+    for row in found:
+        cells = []
+        for name in names:
+            value = row[name]
+            if isinstance(value, dict):
+                value = " ".join(k if v == "needed" else f"[{k} {v}]" for k, v in value.items())
+            cells.append(Text(" ".join(value) if isinstance(value, list) else str(value)))
+        table.add_row(*cells)
+    out_console().print(table)
+    if "options" in names and "class" in found[0]:
+        out_console().print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
+
+
+def _record(form: dict[str, Any] | None) -> Text:
+    from fedtheory.report.tables import NO_FORM, STYLES
+
+    if form is None:
+        return Text(NO_FORM, "dim")
+    verdicts = form["established"]
+    if len(set(verdicts.values())) == 1:
+        (only,) = set(verdicts.values())
+        note = f" ({next(iter(verdicts))} rule)" if len(verdicts) == 1 and "any" not in verdicts else ""
+        return Text(only + note, STYLES[only])
+    return Text("\n").join(Text(f"{v} ({rule})", STYLES[v]) for rule, v in verdicts.items())
+
+
+def _statement_list(found: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column("statement", no_wrap=True)
+    table.add_column("title", ratio=1)
+    table.add_column("as printed")
+    table.add_column("as repaired")
+    table.add_column("more\nforms", justify="right", style="dim")
+    for s in found:
+        forms = {f["name"]: f for f in s["forms"]}
+        more = len([n for n in forms if n not in ("printed", "repaired")])
+        table.add_row(s["id"].split("/")[-1], s["title"], _record(forms.get("printed")), _record(forms.get("repaired")), str(more or ""))
+    table.title = "Statements of FedElasticNet's appendix B, and what is on record for each (ids begin with fedelasticnet/)"
+    table.title_justify, table.title_style = "left", "dim"
+    return table
+
+
+def explain(name: str, as_json: bool, out: Path | None) -> None:
+    """Everything there is to know about a statement."""
+    statement = find_statement(name)
+    about = _about(statement)
+    save(out, f"explain-{statement.id.replace('/', '-')}", about)
+    if as_json:
+        emit(about)
+        return
+    console = out_console()
+    width = min(console.width, 120)
+
+    def block(text: Any, indent: int = 4, style: str = "") -> None:
+        for line in textwrap.wrap(str(text), width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)):
+            console.print(Text(line, style))
+
+    console.print(Text(f"{statement.id}: {statement.title}", "bold"))
+    block(f"{about['source']}; {about['kind']}, {about['scope_in_words']}", 2, "dim")
+    for form in about["forms"]:
+        console.print()
+        recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({r} rule)'}" for r, v in form["established"].items())
+        console.print(Text.assemble(("  ", ""), (form["name"], "bold"), f": on record as {recorded}"))
+        block(form["text"], 4, "cyan")
+        block(f"LaTeX: {form['latex']}", 4, "dim")
+        if form["note"]:
+            block(f"Note: {form['note']}")
+        if form["threshold"] is not None:
+            block(f"Claimed for lambda_2/beta > {form['threshold']:.6g}")
+        if form["mutants"]:
+            block(f"Rejects: {'; '.join(form['mutants'])}")
+        for witness in form["witnesses"]:
+            block(f"Witness: fedtheory replay {witness}")
+    if about["assumptions"]:
+        console.print("\n  Assumptions", style="bold")
+        for assumption in about["assumptions"]:
+            block(f"- {assumption}")
+    if about["symbols"]:
+        console.print("\n  Symbols", style="bold")
+        for symbol, where in about["symbols"].items():
+            block(f"{symbol}: {where}")
+    if about["code"]:
+        console.print()
+        block(f"Code: {about['code']}", 2, "dim")
+    console.print()
+    if statement.scope != "algebra":
+        block(f"Try: fedtheory verify {statement.id.split('/')[-1]} --problem diabetes --participants 2", 2)
+
+
+def _about(statement: Any) -> dict[str, Any]:
+    from fedtheory.report.formulas import to_text
+
+    scope = {"round": "about one round from a given state", "run": "about a run of T rounds", "algebra": "no data enter"}
+    witnesses = shipped_witnesses()
+    first = statement.forms[0].sides or statement.forms[0].symbolic
+    module = getattr(inspect.getmodule(first), "__name__", "")
+    return {
+        "id": statement.id,
+        "title": statement.title,
+        "source": statement.source,
+        "kind": statement.kind,
+        "scope": statement.scope,
+        "scope_in_words": scope[statement.scope],
+        "assumptions": list(statement.assumptions),
+        "symbols": dict(statement.symbols),
+        "code": module,
+        "forms": [
+            {
+                "name": f.name,
+                "latex": f.latex,
+                "text": to_text(f.latex),
+                "note": f.note,
+                "established": dict(f.established),
+                "threshold": f.threshold,
+                "mutants": [m.name for m in f.mutants],
+                "witnesses": [w.name for w in witnesses if (w.statement, w.form) == (statement.id, f.name)],
+            }
+            for f in statement.forms
+        ],
+    }

@@ -1,0 +1,87 @@
+"""What every command shares: where output goes, how errors read, and the options' wording."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from fedtheory.errors import FedTheoryError
+
+__all__ = ["Group", "Json", "Out", "Seed", "emit", "error_line", "out_console", "progress", "save"]
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False)]
+
+
+def out_console() -> Console:
+    """Where people read results (made when needed, so that a redirected stdout is seen)."""
+    return Console(highlight=False)
+
+
+def err_console() -> Console:
+    """Progress, warnings and errors."""
+    return Console(stderr=True, highlight=False)
+
+
+def error_line(message: object) -> None:
+    """One red line on stderr."""
+    err_console().print(f"error: {' '.join(str(message).split())}", style="bold red", markup=False, soft_wrap=True)
+
+
+def emit(value: Any) -> None:
+    """A value as JSON on stdout."""
+    from fedtheory.provenance import to_jsonable
+
+    sys.stdout.write(json.dumps(to_jsonable(value), indent=1, allow_nan=False) + "\n")
+
+
+def save(out: Path | None, name: str, value: Any) -> Path | None:
+    """The value as <out>/<name>.json; None without a folder."""
+    from fedtheory.provenance import write_json
+
+    if out is None:
+        return None
+    try:
+        return write_json(out / f"{name}.json", value)
+    except OSError as error:
+        raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Any]:
+    """A progress bar on stderr (a spinner without a total); yields `advance(steps=1, note='')`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}")]
+    if total is not None:
+        columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
+    with Progress(*columns, TextColumn("{task.fields[note]}", style="dim"), console=err_console(), transient=True) as bar:
+        task = bar.add_task(what, total=total, note="")
+
+        def advance(steps: int = 1, note: str | None = None) -> None:
+            bar.update(task, advance=steps, **({} if note is None else {"note": note}))
+
+        yield advance
+
+
+class Group(TyperGroup):
+    """Turns this package's errors into one line and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FedTheoryError as error:
+            error_line(error)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            error_line("interrupted")
+            raise typer.Exit(130) from None

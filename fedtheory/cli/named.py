@@ -1,0 +1,180 @@
+"""Problems by name, and problems from a data file, as the command line takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedtheory.errors import InvalidInput, suggest
+from fedtheory.problems.base import Problem
+
+__all__ = ["PROBLEMS", "NamedProblem", "build"]
+
+_SIZES = ("clients", "dimension")
+_DEAL = ("clients", "partition", "alpha_dirichlet", "classes", "loss", "ridge")
+
+
+@dataclass(frozen=True)
+class NamedProblem:
+    """A problem the command line knows.
+
+    Attributes
+    ----------
+    build : callable(options, seed) -> Problem
+    takes : the options that apply to it
+    """
+
+    about: str
+    build: Callable[[dict[str, Any], int], Problem]
+    takes: tuple[str, ...]
+
+
+def _random(generator: str, clients: int = 5, dimension: int = 4, **fixed: Any) -> Callable[[dict[str, Any], int], Problem]:
+    def make(o: dict[str, Any], seed: int) -> Problem:
+        from fedtheory.problems import generators
+
+        m, d = o.get("clients") or clients, o.get("dimension") or dimension
+        more = {"ridge": o["ridge"]} if o.get("ridge") is not None else {}
+        if d == 1:
+            more["condition"] = 1.0
+        return getattr(generators, generator)(m, d, seed=seed, **{**fixed, **more})
+
+    return make
+
+
+def _synthetic(generator: str, *spread: float, **fixed: Any) -> Callable[[dict[str, Any], int], Problem]:
+    def make(o: dict[str, Any], seed: int) -> Problem:
+        from fedtheory.problems import generators
+
+        ridge = 1e-2 if o.get("ridge") is None else o["ridge"]
+        return getattr(generators, generator)(*spread, ridge=ridge, num_clients=o.get("clients") or 30, seed=seed, **fixed)
+
+    return make
+
+
+def _bundled(name: str, ridge: float) -> Callable[[dict[str, Any], int], Problem]:
+    def make(o: dict[str, Any], seed: int) -> Problem:
+        from fedtheory.problems import datasets
+
+        return _deal(getattr(datasets, name)(), {**o, "ridge": ridge if o.get("ridge") is None else o["ridge"]}, seed)
+
+    return make
+
+
+def _identical(o: dict[str, Any], seed: int) -> Problem:
+    import numpy as np
+
+    from fedtheory.problems import Quadratic
+
+    m = o.get("clients") or 5
+    one = _random("random_quadratic", heterogeneity=0.0)({"clients": 1, "dimension": o.get("dimension")}, seed)
+    return Quadratic(np.repeat(one.hessians, m, axis=0), np.repeat(one.minimisers, m, axis=0))
+
+
+def _saddle(o: dict[str, Any], seed: int) -> Problem:
+    from fedtheory.problems import Quadratic
+
+    return Quadratic([[[1.0, 0.0], [0.0, -1.0]], [[1.0, 0.0], [0.0, 0.5]]], [[0.0, 0.0], [1.0, 0.0]])
+
+
+def _separable(o: dict[str, Any], seed: int) -> Problem:
+    from fedtheory.problems import Logistic
+
+    return Logistic([[[1.0], [2.0]], [[-1.0], [-3.0]]], [[1.0, 1.0], [-1.0, -1.0]])
+
+
+PROBLEMS: dict[str, NamedProblem] = {
+    "quadratic": NamedProblem("random quadratics, condition number 10", _random("random_quadratic"), _SIZES),
+    "ill-conditioned": NamedProblem(
+        "random quadratics, condition number 10,000", _random("random_quadratic", condition=1e4), _SIZES
+    ),
+    "identical": NamedProblem("one random quadratic at every client", _identical, _SIZES),
+    "least-squares": NamedProblem("random least squares", _random("random_least_squares"), (*_SIZES, "ridge")),
+    "logistic": NamedProblem("random logistic regression, ridge 0.1", _random("random_logistic"), (*_SIZES, "ridge")),
+    "huber": NamedProblem("random Huber regression, ridge 0.05", _random("random_huber", ridge=0.05), (*_SIZES, "ridge")),
+    "diabetes": NamedProblem("scikit-learn's diabetes (442 x 10), ridge 0.001", _bundled("diabetes", 1e-3), _DEAL),
+    "breast-cancer": NamedProblem("scikit-learn's breast cancer (569 x 30), ridge 0.01", _bundled("breast_cancer", 1e-2), _DEAL),
+    "digits": NamedProblem("scikit-learn's digits, even or odd (1,797 x 64), ridge 0.01", _bundled("digits_binary", 1e-2), _DEAL),
+    "digits-10": NamedProblem("scikit-learn's digits, ten classes (d = 640), ridge 0.01", _bundled("digits", 1e-2), _DEAL),
+    "synthetic": NamedProblem(
+        "FedProx's synthetic(1, 1), softmax (d = 610), at most 500 samples a client, ridge 0.01",
+        _synthetic("synthetic_softmax", 1.0, 1.0, max_samples=500),
+        ("clients", "ridge"),
+    ),
+    "synthetic-iid": NamedProblem(
+        "its iid variant", _synthetic("synthetic_softmax", 0.0, 0.0, iid=True, max_samples=500), ("clients", "ridge")
+    ),
+    "synthetic-least-squares": NamedProblem(
+        "its least-squares twin (d = 61)", _synthetic("synthetic_least_squares", 1.0, 1.0, max_samples=500), ("clients", "ridge")
+    ),
+    "saddle": NamedProblem("two quadratics, one of them not convex: what `solve` refuses", _saddle, ()),
+    "separable": NamedProblem("logistic regression without a minimiser: what `solve` refuses", _separable, ()),
+}
+
+
+def build(name: str | None, options: dict[str, Any], seed: int) -> Problem:
+    """The problem of that name, or of ``options['data']``.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        No such problem; options that do not apply to it; both or neither of a name and a file.
+    DataFileError
+        As `load_svmlight` raises it.
+    """
+    given = {k: v for k, v in options.items() if v is not None}
+    if (name is None) == ("data" not in given):
+        raise InvalidInput("name one problem, or give a file with --data (see `fedtheory list problems`)")
+    for key in ("clients", "dimension"):
+        if key in given and given[key] < 1:
+            raise InvalidInput(f"--{key} {given[key]}: it must be at least 1")
+    if name is None:
+        return _from_file(given, seed)
+    if name not in PROBLEMS:
+        raise suggest(name, PROBLEMS, "problem")
+    chosen = PROBLEMS[name]
+    for key in given:
+        if key not in chosen.takes:
+            takes = ", ".join(f"--{t.replace('_', '-')}" for t in chosen.takes) or "no options"
+            raise InvalidInput(f"--{key.replace('_', '-')} does not apply to the problem {name!r}: it takes {takes}")
+    problem = chosen.build(given, seed)
+    problem.name = name
+    return problem
+
+
+def _from_file(o: dict[str, Any], seed: int) -> Problem:
+    from fedtheory.problems import load_svmlight
+
+    if "loss" not in o:
+        raise InvalidInput("--data needs --loss: logistic, least-squares, huber or softmax")
+    labels = {"logistic": "binary", "softmax": "classes"}.get(o["loss"], "keep")
+    data = load_svmlight(o["data"], o.get("dimension"), labels=labels)
+    data = data.standardised() if o.get("standardise") else data
+    problem = _deal(data, o, seed)
+    problem.name = data.name
+    return problem
+
+
+def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
+    from fedtheory.problems import Huber, LeastSquares, Logistic, Softmax, partitions
+
+    m, how = o.get("clients") or 5, o.get("partition") or "iid"
+    for key, only in (("alpha_dirichlet", "dirichlet"), ("classes", "classes")):
+        if key in o and how != only:
+            raise InvalidInput(f"--{key.replace('_', '-')} belongs to --partition {only}, not to {how}")
+    if how != "iid" and data.task == "regression":
+        raise InvalidInput(f"--partition {how} deals classes, but {data.name} has real targets: use --partition iid")
+    if how == "iid":
+        part = partitions.iid(data.num_samples, m, seed=seed)
+    elif how == "dirichlet":
+        part = partitions.dirichlet(data.targets, m, o.get("alpha_dirichlet") or 0.3, seed=seed)
+    else:
+        part = partitions.classes_per_client(data.targets, m, o.get("classes") or 2, seed=seed)
+    kinds = {"logistic": Logistic, "least-squares": LeastSquares, "huber": Huber, "softmax": Softmax}
+    loss = kinds.get(o.get("loss", ""))
+    if loss is Softmax and data.task == "regression":
+        raise InvalidInput(f"--loss softmax needs classes, but {data.name} has real targets: use least-squares or huber")
+    problem = partitions.federate(data, part, loss, ridge=o.get("ridge") or 0.0)
+    problem.partition = {"name": part.name, "parameters": part.parameters, "sha256": part.sha256}
+    return problem

@@ -1,0 +1,146 @@
+"""Options that several commands share, and those made from the registry of methods (a new method brings its own)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from fedtheory.errors import InvalidInput
+
+__all__ = ["PROBLEM_OPTIONS", "Hyperparameter", "flag", "hyperparameter_options", "hyperparameters", "make_algorithm", "with_options"]
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def flag(name: str) -> str:
+    """'l2_over_beta' -> '--l2-over-beta'."""
+    return f"--{name.replace('_', '-')}"
+
+
+def option(name: str, kind: Any, default: Any, text: str, panel: str, **more: Any) -> inspect.Parameter:
+    """A keyword-only parameter that typer reads as an option."""
+    info = typer.Option(default, flag(name), help=text, rich_help_panel=panel, show_default=default is not None, **more)
+    return inspect.Parameter(name, _KEYWORD, default=info, annotation=kind)
+
+
+def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add options to a command; it receives them through its ``**options``."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        extra = [p for group in groups for p in group]
+        command.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in (*own, *extra)}
+        return command
+
+    return add
+
+
+_DATA = "The problem's data"
+PROBLEM_OPTIONS = (
+    option("data", Path | None, None, "A LIBSVM/svmlight file (plain, .gz or .bz2) instead of a named problem.", _DATA, metavar="FILE"),
+    option("dimension", int | None, None, "Dimension of the file's features, or of a random problem.", _DATA),
+    option("clients", int | None, None, "Number of clients m.", _DATA),
+    option("loss", Literal["logistic", "least-squares", "huber", "softmax"] | None, None, "Loss of a data set.", _DATA),
+    option("partition", Literal["iid", "dirichlet", "classes"] | None, None, "How data are dealt to clients (default iid).", _DATA),
+    option("alpha_dirichlet", float | None, None, "Concentration of --partition dirichlet (default 0.3).", _DATA),
+    option("classes", int | None, None, "Classes a client of --partition classes (default 2).", _DATA),
+    option("ridge", float | None, None, "Ridge penalty: ridge/2 ||x||^2 in every client's loss.", _DATA),
+    option("standardise", bool | None, None, "Standardise the features of --data.", _DATA),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One hyperparameter, and the methods that have it."""
+
+    name: str
+    kind: Any
+    choices: tuple[str, ...]
+    methods: tuple[str, ...]
+    required: tuple[str, ...]
+    default: str
+
+
+@cache
+def hyperparameters() -> dict[str, Hyperparameter]:
+    """All hyperparameters of all registered methods."""
+    from fedtheory import algorithms
+
+    found: dict[str, Hyperparameter] = {}
+    for method in algorithms.names():
+        cls = algorithms.get(method)
+        hints = get_type_hints(cls)
+        for f in fields(cls):  # type: ignore[arg-type]
+            hint = hints[f.name]
+            choices = tuple(get_args(hint)) if get_origin(hint) is Literal else ()
+            before = found.get(f.name, Hyperparameter(f.name, str if choices else hint, (), (), (), ""))
+            needed = f.default is MISSING and f.default_factory is MISSING
+            found[f.name] = Hyperparameter(
+                f.name,
+                before.kind,
+                tuple(dict.fromkeys((*before.choices, *choices))),
+                (*before.methods, method),
+                (*before.required, method) if needed else before.required,
+                before.default or ("" if needed else str(f.default)),
+            )
+    return found
+
+
+def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect.Parameter]:
+    """Options for the hyperparameters of some methods (default all)."""
+    wanted = None if methods is None else set(methods)
+    out = []
+    for h in hyperparameters().values():
+        if wanted is not None and not wanted & set(h.methods):
+            continue
+        words = {"l1": "lambda_1. ", "l2": "lambda_2. ", "rule": "How line 5 stores the gradient. "}.get(h.name, "")
+        of = ", ".join(h.methods) if wanted is None else ""
+        default = f" (default {h.default})" if h.default else ""
+        kind = Literal[h.choices] if h.choices else h.kind
+        out.append(option(h.name, kind | None, None, f"{words}{of}{default}".strip(), "Hyperparameters"))
+    ratio = "lambda_2 as a multiple of the problem's smoothness beta."
+    out.append(option("l2_over_beta", float | None, None, ratio, "Hyperparameters"))
+    return out
+
+
+def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
+    """The method with the hyperparameters that were given; `options` may hold others that are None.
+
+    Raises
+    ------
+    InvalidInput
+        A hyperparameter that the method does not have, or one that it needs and that was not given.
+    """
+    from fedtheory import algorithms
+
+    cls = algorithms.get(method)
+    method = cls.name
+    known = hyperparameters()
+    given = {name: options[name] for name in known if options.get(name) is not None}
+    ratio = options.get("l2_over_beta")
+    if ratio is not None:
+        if "l2" in given:
+            raise InvalidInput(f"both --l2 {given['l2']:g} and --l2-over-beta {ratio:g}: give one of them")
+        given["l2"] = ratio * float(problem.beta_k.max())
+    takes = [h.name for h in known.values() if method in h.methods]
+    for name in given:
+        if name not in takes:
+            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(takes)}")
+    missing = [h.name for h in known.values() if method in h.required and h.name not in given]
+    if missing:
+        beta = float(problem.beta_k.max())
+        hint = f" or --l2-over-beta (beta = {beta:.4g} here)" if "l2" in missing else ""
+        raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {'them' if len(missing) > 1 else 'it'}")
+    return cls(**given)
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join(flag(n) for n in names)

@@ -1,0 +1,205 @@
+"""`fedtheory verify` without a statement: the campaign, its table, its files and its exit code."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedtheory.cli.common import emit, err_console, error_line, out_console, progress
+from fedtheory.errors import FedTheoryError
+
+__all__ = ["campaign_command", "default_workers", "peak_memory_mib"]
+
+
+def default_workers() -> int:
+    """Cores this process may use, at most 8."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cores))
+
+
+def peak_memory_mib() -> dict[str, float]:
+    """Peak resident memory of this process and of its largest finished child."""
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return {
+        "main": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,
+        "largest_worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / unit,
+    }
+
+
+def _stop_workers() -> None:
+    """End the pool, so that the memory of its processes is accounted for."""
+    if "joblib" in sys.modules:
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True)
+
+
+def replay_shipped() -> list[tuple[str, Any]]:
+    """(file, check) of every witness that comes with the package."""
+    from fedtheory.cli.catalogue import shipped_witnesses
+    from fedtheory.witness import replay
+
+    return [(f"{w.name}.json", replay(w)) for w in shipped_witnesses()]
+
+
+def campaign_command(
+    out: Path, seed: int, quick: bool, scale: float, long: bool, workers: int, budget: int, details: bool, json_out: bool
+) -> int:
+    """Run everything, write everything; the exit code."""
+    from fedtheory import campaign
+    from fedtheory.provenance import provenance, write_json
+
+    start = time.perf_counter()
+    scale, long = (0.1, False) if quick else (scale, long)
+    tasks = campaign.plan(seed, scale, long=long)
+    counts: dict[str, int] = {}
+    for task in tasks:
+        counts[task.instance.family] = counts.get(task.instance.family, 0) + 1
+    settings = {
+        "seed": seed, "scale": scale, "long_runs": long, "workers": workers, "instances_by_family": counts,
+        "search_budget": budget, "statements": len(_statements()),
+    }  # fmt: skip
+    result = campaign.Campaign(instances=len(tasks), settings=settings, complete=False)
+    checks: list[Any] = []
+    replayed: list[tuple[str, Any]] = []
+    try:
+        with progress("instances", len(tasks)) as advance:
+            checks, result.complete = campaign.run(tasks, workers, on_task=lambda done, _: advance())
+        if result.complete:
+            replayed = replay_shipped()
+        if result.complete and budget:
+            result.complete = False
+            result.searches = _search(budget, seed, workers)
+            result.complete = True
+    except KeyboardInterrupt:
+        result.complete = False
+    if not result.complete:
+        err_console().print("interrupted: writing what was checked so far", style="yellow")
+    result.rows = campaign.summarise(checks, replayed)
+    if not result.complete:  # a form that was not reached has no verdict to compare
+        result.rows = [r for r in result.rows if r.instances]
+    _stop_workers()
+    result.seconds = time.perf_counter() - start
+    record = {
+        **result.to_json(),
+        "checked": len({c.instance for c in checks if c.instance}),
+        "comparisons": sum(c.count for c in checks),
+        "memory_mib": peak_memory_mib(),
+        "provenance": provenance(seed, "cpu"),
+    }
+    try:
+        path = write_json(out / "campaign.json", record)
+        files = [path, *_report(out, path, seed, result, record)]
+    except OSError as error:
+        raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
+    code = 130 if not result.complete else int(not result.ok or any(s.get("found") for s in result.searches))
+    if json_out:
+        emit({**record, "files": files, "exit_code": code})
+        return code
+    _show(result, record, files, details)
+    return code
+
+
+def _statements() -> Sequence[Any]:
+    from fedtheory.theorems import all_statements
+
+    return all_statements()
+
+
+def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
+    """The witness search turned on every form that is on record as holding."""
+    try:
+        from fedtheory.witness_search import search
+    except ImportError:
+        return []
+    from joblib import Parallel, delayed
+
+    jobs = [
+        (s.id, f.name, rule)
+        for s in _statements()
+        for f in s.forms
+        if f.sides is not None and f.name == "repaired"
+        for rule, verdict in f.established.items()
+        if verdict == "holds"
+    ]
+    out = []
+    with progress("search for counterexamples to the repairs", len(jobs)) as advance:
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered")
+        for record in pool(delayed(_search_one)(search, *job, budget, seed) for job in jobs):
+            out.append(record)
+            advance()
+    return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"]))
+
+
+def _search_one(search: Any, statement: str, form: str, rule: str, budget: int, seed: int) -> dict[str, Any]:
+    found = search(statement, form, rule, budget=budget, seed=seed)
+    return {**asdict(found), "found": not found.empty}
+
+
+def _report(out: Path, campaign_json: Path, seed: int, result: Any, record: dict[str, Any]) -> list[Path]:
+    """Figures (a complete campaign only) and the two reports."""
+    from fedtheory.report.html import write_reports
+
+    figures: list[Path] = []
+    if result.complete:
+        try:
+            from fedtheory.report.figures import draw_all
+        except ImportError:
+            draw_all = None
+        if draw_all is not None:
+            try:
+                with progress("figures") as advance:
+                    figures = list(draw_all(out / "figures", campaign_json, seed, lambda *a, **k: advance()))
+            except KeyboardInterrupt:
+                err_console().print("interrupted: the figures are left out", style="yellow")
+    return [*figures, *write_reports(out, result.rows, record, figures)]
+
+
+def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool) -> None:
+    from fedtheory.report.tables import details_table, disagreements, statement_table
+
+    console = out_console()
+    console.print(statement_table(result.rows, console.width))
+    console.print(
+        "\nas printed: the printed algorithm (sign rule). –: there is no such form (a repair where none is needed, a print of "
+        "our own sharpening). tightness: measured/bound, 1 is attained. file: a witness that `fedtheory replay` reruns.",
+        style="dim",
+    )
+    if details:
+        console.print()
+        console.print(details_table(result.rows))
+    memory = record["memory_mib"]
+    workers = result.settings["workers"]
+    console.print(
+        f"\n{record['checked']} of {result.instances} instances, {record['comparisons']:,} comparisons, "
+        f"{result.seconds:.0f} s; peak memory {memory['main']:.0f} MiB"
+        + (f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else "")
+    )
+    if result.searches:
+        found = [s for s in result.searches if s["found"]]
+        console.print(
+            f"counterexample search on {len(result.searches)} repaired forms, budget {result.settings['search_budget']} each: "
+            f"{len(found) or 'none'} found"
+        )
+        for s in found:
+            error_line(f"counterexample to {s['statement']} [{s['form']}, {s['rule']} rule]: {s['best_instance']}")
+    reports = [f for f in files if f.suffix in (".html", ".md", ".json")]
+    console.print("wrote " + ", ".join(str(f) for f in reports) + _figures_text(files))
+    wrong = disagreements(result.rows)
+    if not result.complete:
+        error_line("incomplete: interrupted before all instances were checked")
+    for line in wrong:
+        error_line(f"not as recorded: {line}")
+    if result.complete and not wrong:
+        console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")
+
+
+def _figures_text(files: Sequence[Path]) -> str:
+    figures = [f for f in files if f.suffix in (".png", ".pdf")]
+    return f", and {len(figures)} figure files in {figures[0].parent}" if figures else ""

@@ -1,0 +1,1 @@
+"""What a reader sees: tables, formulas, curves, and the report of a campaign."""

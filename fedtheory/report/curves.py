@@ -1,0 +1,57 @@
+"""The curves of one run."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory.provenance import write_atomic
+
+__all__ = ["draw_curves"]
+
+_LOG = ("suboptimality", "gradient_norm", "distance")
+_LABELS = {
+    "objective": "F(x)",
+    "suboptimality": "F(x) − F*",
+    "gradient_norm": "‖∇F(x)‖",
+    "distance": "‖x − x*‖",
+    "nonzeros": "nonzeros sent, mean a participant",
+    "entropy": "entropy of what is sent, bits an entry",
+}
+
+
+def draw_curves(trajectory: Any, stem: Path, title: str) -> list[Path]:
+    """One panel a metric, mean over scenarios with the range between the 10 % and 90 % quantiles: <stem>.png and <stem>.pdf."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    metrics = trajectory.metrics
+    columns = min(3, len(metrics))
+    rows = -(-len(metrics) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.2 * rows), squeeze=False, layout="constrained")
+    for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
+        first = 1 if name in ("nonzeros", "entropy") else 0  # nothing is sent before round 1
+        t, values = np.arange(first, len(values)), values[first:]
+        panel.plot(t, values.mean(axis=1), color="#1f5fa8")
+        if values.shape[1] > 1:
+            low, high = np.quantile(values, [0.1, 0.9], axis=1)
+            panel.fill_between(t, low, high, color="#1f5fa8", alpha=0.2, linewidth=0)
+        if name in _LOG and (values.mean(axis=1) > 0).any():
+            panel.set_yscale("log", nonpositive="mask")
+        panel.set(xlabel="round", title=_LABELS.get(name, name))
+        panel.grid(alpha=0.3)
+    for panel in list(axes.flat)[len(metrics) :]:
+        panel.set_visible(False)
+    figure.suptitle(title)
+    out = []
+    for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix[1:], **more)
+        out.append(write_atomic(stem.with_name(stem.name + suffix), buffer.getvalue()))
+    plt.close(figure)
+    return out

@@ -1,0 +1,115 @@
+"""LaTeX as MathML (for the report) and as one line of Unicode (for the terminal)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from xml.etree import ElementTree
+
+__all__ = ["to_mathml", "to_text"]
+
+_NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
+_SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᴬᵃᴮᵇᵈᵉⁱᵏⁿᵐᵗᵀˣ′′", strict=True))
+_SUBSCRIPTS = dict(zip("0123456789+-−=()aeijkmnpstx", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎ₐₑᵢⱼₖₘₙₚₛₜₓ", strict=True))
+_DOUBLE = {"E": "𝔼", "R": "ℝ", "P": "ℙ"}
+_RELATIONS = set("=≤≥<>⇒→∈≔≠≈")
+_ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―": "\u0304", "^": "\u0302", "ˆ": "\u0302"}
+
+
+@cache
+def to_mathml(latex: str) -> str:
+    """A <math> element of display style."""
+    from latex2mathml.converter import convert
+
+    latex = re.sub(r"\\[Bb]igg?[lr]?\\\|", r"\\|", latex)  # latex2mathml does not know '\|' after a size
+    return convert(latex, display="block")
+
+
+@cache
+def to_text(latex: str) -> str:
+    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'."""
+    root = ElementTree.fromstring(to_mathml(latex))
+    text = _render(root)
+    return re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()
+
+
+def _children(node: ElementTree.Element) -> list[str]:
+    return [_render(child) for child in node]
+
+
+def _row(node: ElementTree.Element) -> str:
+    out = ""
+    for child in node:
+        piece = _render(child)
+        if _tag(child) == "mo":
+            before = out.rstrip()
+            if piece in _RELATIONS or (piece in "+−" and before and before[-1] not in "([{=≤≥<>⇒,+−⟨"):
+                piece = f" {piece} "
+            elif piece in ",;":
+                piece += " "
+        out += piece
+    return out
+
+
+def _fraction(node: ElementTree.Element) -> str:
+    over, under = _children(node)
+    if re.search(r"[+−= ]", over):
+        over = f"({over})"
+    if len(re.sub(r"[\u0300-\u036f₀-₉ₐ-ₜ⁰-ⁿ²³¹′']", "", under)) > 1:
+        under = f"({under})"
+    return f"({over}/{under})"
+
+
+def _script(text: str, table: dict[str, str], mark: str) -> str:
+    text = text.replace(" ", "")
+    if all(c in table for c in text):
+        return "".join(table[c] for c in text)
+    return mark + (text if len(text) == 1 else "{" + text + "}")
+
+
+def _scripts(node: ElementTree.Element) -> str:
+    base, *marks = _children(node)
+    tag = _tag(node)
+    if tag in ("mover", "munder") and marks[0] in _ACCENTS:
+        return base + _ACCENTS[marks[0]]
+    sub = marks[0] if tag in ("msub", "msubsup", "munder", "munderover") else None
+    sup = marks[-1] if tag in ("msup", "msubsup", "mover", "munderover") else None
+    out = base
+    if sub is not None:
+        out += _script(sub, _SUBSCRIPTS, "_")
+    if sup is not None:
+        out += _script(sup, _SUPERSCRIPTS, "^")
+    return out
+
+
+def _root(node: ElementTree.Element) -> str:
+    inside = "".join(_children(node))
+    return f"√{inside}" if re.fullmatch(r"\d+|\w", inside) else f"√({inside})"
+
+
+def _leaf(node: ElementTree.Element) -> str:
+    text = node.text or ""
+    variant = node.get("mathvariant", "")
+    if variant == "double-struck":
+        return _DOUBLE.get(text, text)
+    if variant == "script" and text == "P":
+        return "𝒫"
+    return {"-": "−", "∗": "*", "‾": "¯"}.get(text, text).replace("\xa0", " ")
+
+
+def _tag(node: ElementTree.Element) -> str:
+    return node.tag.removeprefix(_NAMESPACE)
+
+
+_RENDER: dict[str, Callable[[ElementTree.Element], str]] = {
+    "mfrac": _fraction,
+    "msqrt": _root,
+    **dict.fromkeys(("msub", "msup", "msubsup", "mover", "munder", "munderover"), _scripts),
+    **dict.fromkeys(("mi", "mo", "mn", "mtext"), _leaf),
+    "mspace": lambda node: " ",
+}
+
+
+def _render(node: ElementTree.Element) -> str:
+    return _RENDER.get(_tag(node), _row)(node)

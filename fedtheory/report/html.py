@@ -1,0 +1,191 @@
+"""The reports of a campaign: report.html, one file that opens offline, and report.md."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.provenance import write_atomic
+from fedtheory.report.formulas import to_mathml
+from fedtheory.report.tables import MARKS, NO_FORM, disagreements, lines, number, short, tightness_text, verdict_text
+
+if TYPE_CHECKING:
+    from fedtheory.campaign import Row
+
+__all__ = ["html_report", "markdown_report", "write_reports"]
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e3e3e3; vertical-align: top; }
+th { border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff; }
+td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.holds { color: #14622b; } .violated { color: #a11717; } .inconclusive { color: #8a5a00; } .na { color: #777; }
+.alarm { background: #a11717; color: #fff; padding: 0 .3rem; }
+.scroll { overflow-x: auto; }
+details { border-bottom: 1px solid #e3e3e3; padding: .4rem 0; } summary { cursor: pointer; }
+details > div { padding: .5rem 0 .5rem 1.2rem; }
+math { font-size: 1.05rem; } math[display="block"] { text-align: left; margin: .5rem 0; }
+figure { margin: 1.5rem 0; } figure img { max-width: 100%; } figcaption { color: #555; font-size: .9rem; }
+code { background: #f4f4f4; padding: 0 .2rem; }
+.note { color: #555; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; font-size: .9rem; } dd { margin: 0; }
+"""
+
+_CLASS = {"holds": "holds", "violated": "violated", "inconclusive": "inconclusive", "not applicable": "na"}
+
+
+def _verdict_html(rows: Sequence[Row]) -> str:
+    if not rows:
+        return f'<span class="na">{NO_FORM}</span>'
+    style = _CLASS[rows[0].verdict] if all(r.ok for r in rows) else "alarm"
+    return f'<span class="{style}">{escape(verdict_text(rows))}</span>'
+
+
+def _headline(rows: Sequence[Row], record: dict[str, Any]) -> str:
+    wrong = disagreements(rows)
+    if not record["complete"]:
+        return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
+    if wrong:
+        return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
+    return f"All {len(rows)} verdicts are the recorded ones."
+
+
+def _summary(record: dict[str, Any]) -> list[tuple[str, str]]:
+    where, memory = record["provenance"], record["memory_mib"]
+    search = record["searches"]
+    out = [
+        ("instances", f"{record['checked']} of {record['instances']}, {record['comparisons']:,} comparisons"),
+        ("time", f"{record['seconds']:.0f} s on {record['settings']['workers']} worker processes"),
+        ("peak memory", f"{memory['main']:.0f} MiB, and {memory['largest_worker']:.0f} MiB in the largest worker"),
+        ("seed", str(where["seed"])),
+        ("commit", str(where["commit"])),
+        ("device", where["device"]),
+        ("python, platform", f"{where['python']}, {where['platform']}"),
+        ("packages", ", ".join(f"{k} {v}" for k, v in where["versions"].items())),
+        ("written", where["written"]),
+    ]
+    if search:
+        found = sum(bool(s["found"]) for s in search)
+        budget = record["settings"]["search_budget"]
+        out.insert(1, ("counterexample search", f"{len(search)} repaired forms, {budget:,} instances each: {found or 'none'} found"))
+    return out
+
+
+def html_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = ()) -> str:
+    """The report as one HTML page; figures (PNG) and formulas (MathML) are inside it."""
+    table = "".join(
+        f'<tr><td><a href="#{escape(short(ln.statement))}">{escape(short(ln.statement))}</a></td><td>{escape(ln.title)}</td>'
+        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{_verdict_html(ln.repaired)}</td>"
+        f'<td class="n">{ln.shown.instances if ln.shown else 0}</td><td class="n">{tightness_text(ln.shown)}</td>'
+        f"<td>{escape(ln.witness or '')}</td></tr>"
+        for ln in lines(rows)
+    )
+    wrong = "".join(f'<li class="violated">{escape(w)}</li>' for w in disagreements(rows))
+    pictures = "".join(_figure(path) for path in figures if path.suffix == ".png")
+    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _summary(record))
+    statements = "".join(_statement(name, group) for name, group in _grouped(rows).items())
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>fedtheory: verdicts</title><style>{_STYLE}</style></head><body>
+<h1>Verdicts on the convergence theory of FedElasticNet</h1>
+<p>{escape(_headline(rows, record))}</p>{f"<ul>{wrong}</ul>" if wrong else ""}
+<dl>{facts}</dl>
+<h2>Statements</h2>
+<p class="note">“As printed” is judged on the printed algorithm (sign rule). {NO_FORM}: there is no such form, because no repair is
+needed or the statement is a sharpening of ours. Tightness is measured/bound, largest and median over the instances; 1 is attained.
+A violation is decided by an instance; “holds” means that no instance of this campaign violates the statement.</p>
+<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th><th>instances</th>
+<th>tightness</th><th>witness</th></tr></thead><tbody>{table}</tbody></table></div>
+{"<h2>Figures</h2>" + pictures if pictures else ""}
+<h2>Every form, under both rules</h2>{statements}
+</body></html>
+"""
+
+
+def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.statement, []).append(row)
+    return groups
+
+
+def _figure(path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
+    caption = escape(path.stem.replace("_", " "))
+    return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+
+
+def _statement(name: str, group: Sequence[Row]) -> str:
+    from fedtheory.theorems import get
+
+    statement = get(name)
+    forms = []
+    for form in statement.forms:
+        rows = [r for r in group if r.form == form.name]
+        body = "".join(
+            f"<tr><td>{escape(r.rule)}</td><td>{_verdict_html([r])}</td><td>{escape(r.established)}</td>"
+            f'<td class="n">{r.violations} / {r.instances}</td><td class="n">{r.evaluations:,}</td>'
+            f'<td class="n">{tightness_text(r)}</td><td>{escape(r.tightest)}</td>'
+            f'<td class="n">{number(r.worst_slack)}</td><td>{escape(r.worst)}</td><td>{escape(", ".join(r.modes))}</td></tr>'
+            for r in rows
+        )
+        forms.append(
+            f"<h4>{escape(form.name)}</h4>{to_mathml(form.latex)}"
+            + (f'<p class="note">{escape(form.note)}</p>' if form.note else "")
+            + '<div class="scroll"><table><thead><tr><th>rule</th><th>verdict</th><th>on record</th><th>violated / instances</th>'
+            "<th>comparisons</th><th>tightness</th><th>tightest on</th><th>least slack</th><th>on</th><th>how</th></tr></thead>"
+            f"<tbody>{body}</tbody></table></div>"
+        )
+    verdicts = " · ".join(f"{MARKS[r.verdict]} {r.form} ({r.rule})" for r in group[:4])
+    return (
+        f'<details id="{escape(short(name))}"><summary><b>{escape(short(name))}</b> {escape(statement.title)} '
+        f'<span class="note">{escape(verdicts)}</span></summary><div><p class="note">{escape(statement.source)}</p>'
+        f"{''.join(forms)}</div></details>"
+    )
+
+
+def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
+    """The report as Markdown; figures are linked relative to `out`."""
+    text = ["# Verdicts on the convergence theory of FedElasticNet", "", _headline(rows, record), ""]
+    text += [f"- **Not as recorded:** {w}" for w in disagreements(rows)]
+    text += [f"- {k}: {v}" for k, v in _summary(record)]
+    text += ["", "| statement | what it says | as printed | as repaired | instances | tightness worst / median | witness |"]
+    text += ["|---|---|---|---|---:|---:|---|"]
+    for ln in lines(rows):
+        cells = [
+            short(ln.statement),
+            ln.title,
+            verdict_text([ln.printed] if ln.printed else []),
+            verdict_text(ln.repaired),
+            str(ln.shown.instances if ln.shown else 0),
+            tightness_text(ln.shown),
+            ln.witness or "",
+        ]
+        text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    text += ["", "## Every form, under both rules", ""]
+    text += ["| statement | form | rule | verdict | on record | violated / instances | tightness | tightest on |"]
+    text += ["|---|---|---|---|---|---:|---:|---|"]
+    for r in rows:
+        cells = [short(r.statement), r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
+        text.append("| " + " | ".join(c.replace("|", "\\|") for c in [*cells, tightness_text(r), r.tightest]) + " |")
+    if figures:
+        text += ["", "## Figures", ""]
+        for path in figures:
+            if path.suffix == ".png":
+                link = path.relative_to(out) if out is not None and path.is_relative_to(out) else path
+                text += [f"![{path.stem.replace('_', ' ')}]({link.as_posix()})", ""]
+    return "\n".join(text).rstrip() + "\n"
+
+
+def write_reports(out: Path, rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = ()) -> list[Path]:
+    """report.html and report.md under `out`."""
+    return [
+        write_atomic(out / "report.html", html_report(rows, record, figures)),
+        write_atomic(out / "report.md", markdown_report(rows, record, figures, out)),
+    ]

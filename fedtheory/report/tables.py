@@ -1,0 +1,192 @@
+"""Rows of a campaign as what a reader looks at: one line a statement, for the terminal and for the reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from fedtheory.campaign import Row
+
+__all__ = [
+    "Line",
+    "check_table",
+    "details_table",
+    "disagreements",
+    "lines",
+    "number",
+    "short",
+    "statement_table",
+    "styled",
+]
+
+MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
+STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
+NO_FORM = "–"
+
+
+def short(statement: str) -> str:
+    """'fedelasticnet/eq-28' -> 'eq-28'."""
+    return statement.split("/", 1)[-1]
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for a table; '–' for NaN."""
+    return NO_FORM if value is None or math.isnan(value) else f"{value:.{digits}g}"
+
+
+def styled(verdict: str) -> Text:
+    """A verdict with its mark and colour."""
+    return Text(f"{MARKS.get(verdict, '')} {verdict}".strip(), STYLES.get(verdict, ""))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement in the main table.
+
+    Attributes
+    ----------
+    printed, repaired : rows that the two columns show (printed: the sign rule, which is the printed algorithm, where there is one)
+    shown : the row whose tightness is shown, that of the form that stands
+    """
+
+    statement: str
+    title: str
+    printed: Row | None
+    repaired: tuple[Row, ...]
+    others: tuple[Row, ...]
+
+    @property
+    def shown(self) -> Row | None:
+        return next(iter(self.repaired), self.printed)
+
+    @property
+    def witness(self) -> str | None:
+        """The witness of the printed form, else that of any other."""
+        rows = [r for r in (self.printed, *self.others) if r is not None and r.witness]
+        return rows[0].witness if rows else None
+
+
+def _first(rows: Iterable[Row], form: str) -> Row | None:
+    found = {r.rule: r for r in rows if r.form == form}
+    return next((found[rule] for rule in ("sign", "any", "true-gradient") if rule in found), None)
+
+
+def lines(rows: Sequence[Row]) -> list[Line]:
+    """Rows grouped by statement, in order."""
+    from fedtheory.theorems import get
+
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.statement, []).append(row)
+    out = []
+    for statement, group in groups.items():
+        printed = _first(group, "printed")
+        repaired = tuple(r for r in group if r.form == "repaired")
+        others = tuple(r for r in group if r is not printed and r not in repaired)
+        out.append(Line(statement, get(statement).title, printed, repaired, others))
+    return out
+
+
+def verdict_text(rows: Sequence[Row]) -> str:
+    """One verdict where all rows agree, else each with its rule; '(!)' where it is not the recorded one."""
+    if not rows:
+        return NO_FORM
+    verdicts = {r.verdict for r in rows}
+    alarm = "" if all(r.ok for r in rows) else " (!)"
+    if len(verdicts) == 1:
+        (only,) = verdicts
+        return f"{MARKS[only]} {only}{alarm}"
+    return "; ".join(f"{MARKS[r.verdict]} {r.verdict} ({r.rule})" for r in rows) + alarm
+
+
+def _cell(rows: Sequence[Row]) -> Text:
+    style = "dim"
+    if rows:
+        style = STYLES[rows[0].verdict] if all(r.ok for r in rows) else "bold white on red"
+    return Text(verdict_text(rows), style)
+
+
+def tightness_text(row: Row | None) -> str:
+    """'worst/median', largest first."""
+    if row is None or math.isnan(row.tightness_worst):
+        return NO_FORM
+    return f"{number(row.tightness_worst)} / {number(row.tightness_median, 2)}"
+
+
+def statement_table(rows: Sequence[Row], width: int) -> Table:
+    """The main table; titles are shown where the terminal is wide enough."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column("statement", no_wrap=True)
+    if width >= 110:
+        table.add_column("what it says", ratio=1, style="dim")
+    table.add_column("as printed", no_wrap=True)
+    table.add_column("as repaired", no_wrap=True)
+    table.add_column("inst.", justify="right", no_wrap=True)
+    table.add_column("tightness\nmax / med.", justify="right", no_wrap=True)
+    table.add_column("wit-\nness", no_wrap=True)
+    for line in lines(rows):
+        cells: list[Any] = [short(line.statement)]
+        if width >= 110:
+            cells.append(line.title)
+        shown = line.shown
+        cells += [
+            _cell([line.printed] if line.printed else []),
+            _cell(line.repaired),
+            str(shown.instances if shown else 0),
+            tightness_text(shown),
+            "file" if line.witness else "",
+        ]
+        table.add_row(*cells)
+    return table
+
+
+def details_table(rows: Sequence[Row]) -> Table:
+    """Every form under every rule, with the instance on which it is tightest."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name, options in (
+        ("statement", {"no_wrap": True}),
+        ("form", {}),
+        ("rule", {"no_wrap": True}),
+        ("verdict", {"no_wrap": True}),
+        ("recorded", {}),
+        ("violated/inst.", {"justify": "right"}),
+        ("worst", {"justify": "right"}),
+        ("tightest on", {"ratio": 1, "style": "dim"}),
+    ):
+        table.add_column(name, **options)
+    for r in rows:
+        rule = {"true-gradient": "true-gr."}.get(r.rule, r.rule)
+        count = f"{r.violations}/{r.instances}"
+        where = r.tightest or r.worst
+        recorded = "same" if r.verdict == r.established else r.established
+        worst = number(r.tightness_worst)
+        table.add_row(short(r.statement), r.form, rule, styled(r.verdict), recorded, count, worst, where)
+    return table
+
+
+def disagreements(rows: Sequence[Row]) -> list[str]:
+    """What is not as recorded, in words."""
+    out = []
+    for r in rows:
+        if not r.ok:
+            detail = f" (worst: {r.worst}, {r.worst_where})" if r.worst else ""
+            out.append(f"{r.statement} [{r.form}, {r.rule} rule]: {r.verdict}, on record as {r.established}{detail}")
+    return out
+
+
+def check_table(checks: Sequence[Any]) -> Table:
+    """Checks of one statement on one problem."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name in ("form", "verdict", "how", "tightness", "slack", "comparisons"):
+        table.add_column(name, justify="left" if name in ("form", "verdict", "how") else "right")
+    table.add_column("worst at, or why", ratio=1, style="dim")
+    for c in checks:
+        where = c.reason or ", ".join(f"{k} = {v}" for k, v in c.where.items())
+        table.add_row(c.form, styled(c.verdict), c.mode, number(c.tightness), number(c.slack), str(c.count), where)
+    return table

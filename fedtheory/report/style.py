@@ -1,0 +1,102 @@
+"""One look for all figures: colour-blind safe colours (Okabe and Ito), one colour for one thing, one line style for one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fedtheory.provenance import write_atomic
+
+__all__ = ["COLOURS", "LINESTYLES", "RULE_NAMES", "house_style", "new_figure", "save", "thresholds"]
+
+COLOURS = {
+    "measured": "#000000",
+    "printed": "#D55E00",
+    "repaired": "#0072B2",
+    "theorem A": "#009E73",
+    "theorem B": "#CC79A7",
+    "first": "#999999",
+    "floor": "#E69F00",
+    "last": "#56B4E9",
+    "holds": "#0072B2",
+    "violated": "#D55E00",
+    "inconclusive": "#F0E442",
+    "not applicable": "#DDDDDD",
+}
+LINESTYLES = {"sign": "--", "true-gradient": "-"}
+RULE_NAMES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
+_RC = {
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.8,
+    "savefig.facecolor": "white",
+    "xtick.minor.visible": False,
+    "ytick.minor.visible": False,
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw inside this context; matplotlib's own settings are left as they were."""
+    with mpl.rc_context(_RC):
+        yield
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """A figure on the Agg canvas, without pyplot's global state: (figure, array of axes)."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def headline(figure: Figure, finding: str, detail: str = "") -> None:
+    """The finding in bold above everything, and under it what was run."""
+    figure.suptitle(f"\n{detail}", x=0.01, y=0.99, ha="left", fontsize=8.5, color="#444444", linespacing=1.9)
+    figure.text(0.01, 0.99, finding, ha="left", va="top", fontsize=12, fontweight="bold")
+
+
+def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:
+    """Write the figure as stem.png and stem.pdf, each whole or not at all."""
+    figure.draw_without_rendering()  # lays out once; the layout does not depend on the format
+    figure.set_layout_engine("none")
+    paths = []
+    for suffix in formats:
+        buffer = BytesIO()
+        figure.savefig(buffer, format=suffix, dpi=dpi)
+        paths.append(write_atomic(stem.with_name(f"{stem.name}.{suffix}"), buffer.getvalue()))
+    return paths
+
+
+def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
+    """Thin vertical lines at the least lambda_2/beta of each theorem."""
+    for name, value in values.items():
+        ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
+        if labels:
+            ax.annotate(
+                f"{name} {value:.3f}",
+                (value, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(-3, -3),
+                textcoords="offset points",
+                rotation=90,
+                ha="right",
+                va="top",
+                fontsize=7,
+                color="#555555",
+            )

@@ -1,0 +1,162 @@
+"""The round loop: chunks and processes change nothing, errors name round and client, memories are safe to overwrite."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from fedtheory import algorithms, parallel, problems, simulate
+from fedtheory.cohorts import Bernoulli, Uniform
+from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, UnknownName
+from fedtheory.local import SGD, GradientSteps
+from fedtheory.messages.measures import bin_counts, entropy_bits
+from fedtheory.randomness import Stream
+
+RECORD = ("objective", "suboptimality", "gradient_norm", "distance", "nonzeros", "entropy")
+
+
+def problem_of(clients: int = 7, dim: int = 4) -> problems.LeastSquares:
+    rng = np.random.default_rng(0)
+    return problems.LeastSquares(
+        rng.standard_normal((clients, 9, dim)), rng.standard_normal((clients, 9)), ridge=0.1
+    )
+
+
+def method(problem: problems.Problem) -> algorithms.FedElasticNetDyn:
+    return algorithms.FedElasticNetDyn(l1=0.05, l2=30 * float(problem.beta_k.max()))
+
+
+@pytest.mark.parametrize("sampling", [Uniform(3), Bernoulli(0.4)])
+@pytest.mark.parametrize("chunk", [1, 33, 64, 150])
+def test_chunks_change_nothing(sampling, chunk: int) -> None:
+    problem = problem_of()
+    scenarios = 5 if chunk == 1 else 150
+    common = dict(rounds=4, sampling=sampling, scenarios=scenarios, seed=3, record=RECORD, keep_states=True)
+    whole = simulate(problem, method(problem), **common)
+    cut = simulate(problem, method(problem), chunk=chunk, **common)
+    for name in RECORD:
+        np.testing.assert_allclose(cut.metrics[name], whole.metrics[name], rtol=1e-10, atol=1e-13, err_msg=name)
+    for a, b in zip(cut.states, whole.states, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-12)
+    assert cut.metrics["nonzeros"][1:].std() > 0  # a number for each scenario, not one for all
+
+
+def test_processes_change_nothing() -> None:
+    problem = problem_of()
+    common = dict(rounds=3, sampling=Uniform(3), scenarios=70, seed=3, record=RECORD)
+    whole = simulate(problem, method(problem), local_solver=SGD(4, 0.01, epochs=1), **common)
+    spread = simulate(problem, method(problem), local_solver=SGD(4, 0.01, epochs=1), workers=2, **common)
+    for name in RECORD:
+        np.testing.assert_allclose(spread.metrics[name], whole.metrics[name], rtol=1e-10, atol=1e-13, err_msg=name)
+    for a, b in zip(spread.final, whole.final, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+@pytest.mark.parametrize("how", [{}, {"chunk": 2}, {"workers": 2, "chunk": 5}])
+def test_divergence_names_round_client_and_scenario_however_it_is_cut(how: dict) -> None:
+    """Client 1 multiplies by 2^20 at each of two steps, the others stand still: the cohorts tell when each scenario overflows."""
+    problem = problems.Quadratic(np.array([[[0.0]], [[1.0 + 2**20]], [[0.0]]]), np.zeros((3, 1)))
+    log2_start = np.array([-300, -200, -400, -250, 0, -100])
+    members = np.stack([Uniform(1).sample(Stream(0), t, range(6), 3).members[:, 0] for t in range(1, 201)])
+    overflows = log2_start + 40 * np.cumsum(members == 1, axis=0) >= 1024  # (rounds, scenarios)
+    first = np.argmax(overflows, axis=0) + 1
+    scenario = int(np.argmin(first))
+    assert overflows[-1].all() and (np.sort(first)[1:] > first[scenario]).all()
+    with pytest.raises(Diverged) as caught:
+        x0 = 2.0 ** log2_start[:, None]
+        simulate(problem, algorithms.FedAvg(), 200, x0, Uniform(1), 6, 0, GradientSteps(2, 1.0), record=(), **how)
+    error = caught.value
+    assert (error.round_index, error.client, error.scenario) == (first[scenario], 1, scenario)
+    assert f"round {error.round_index} at client 1 (scenario {scenario})" in str(error)
+
+
+def test_failed_local_solves_name_round_and_client_in_processes_too() -> None:
+    rng = np.random.default_rng(1)
+    flat = problems.LeastSquares(rng.standard_normal((3, 2, 5)), rng.standard_normal((3, 2)))
+    for how in ({}, {"workers": 2}):
+        with pytest.raises(LocalSolveFailed, match=r"round 1, client"):
+            simulate(flat, algorithms.FedAvg(), 3, scenarios=4, sampling=Uniform(1), record=(), **how)
+
+
+def test_memories_overwritten_in_place_give_the_same_run() -> None:
+    problem = problem_of()
+    scaffold = algorithms.Scaffold("gradient")
+    for algorithm, solver in ((method(problem), None), (scaffold, GradientSteps(3, 0.05))):
+        common = dict(rounds=5, sampling=Uniform(3), scenarios=6, seed=2, local_solver=solver)
+        kept = simulate(problem, algorithm, in_place=False, **common)
+        reused = simulate(problem, algorithm, in_place=True, **common)
+        for a, b in zip(kept.final, reused.final, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_kept_and_observed_states_are_not_overwritten() -> None:
+    problem = problem_of()
+    seen = []
+
+    def observe(t, old, new, clients):
+        seen.append((t, clients.scenarios, old.stored.copy(), new.stored.copy(), old, new))
+
+    common = dict(rounds=4, sampling=Uniform(3), scenarios=6, seed=2, record=())
+    run = simulate(problem, method(problem), keep_states=True, on_round=observe, chunk=3, **common)
+    assert [(s[0], s[1]) for s in seen] == [(t, r) for r in (range(3), range(3, 6)) for t in (1, 2, 3, 4)]
+    for _, _, old_copy, new_copy, old, new in seen:
+        np.testing.assert_array_equal(old.stored, old_copy)
+        np.testing.assert_array_equal(new.stored, new_copy)
+    assert (run.states[0].stored == 0).all() and (run.states[1].stored != 0).any()
+
+
+def test_entropy_of_chunks_is_that_of_all_messages() -> None:
+    """One scenario a chunk: the merged counts give the entropy of the messages taken together."""
+    problem = problem_of()
+    messages: dict[int, list[np.ndarray]] = {}
+
+    def observe(t, old, new, clients):
+        messages.setdefault(t, []).append(clients.sent_numpy()[0])
+
+    algorithm = algorithms.FedElasticNetDyn(l1=0.05, l2=2.0)
+    run = simulate(problem, algorithm, 3, scenarios=5, record=("entropy",), sampling=Uniform(2), chunk=1, on_round=observe)
+    for t, sent in messages.items():
+        assert run.metrics["entropy"][t, 0] == pytest.approx(entropy_bits(np.concatenate(sent)), rel=1e-14)
+        assert run.metrics["entropy"][t, 0] > 0.5
+    bins, counts = bin_counts(np.array([0.004, 0.006, 0.0, -0.011]))
+    assert bins.tolist() == [-1, 0, 1] and counts.tolist() == [1, 2, 1]
+
+
+def test_bad_arguments_are_refused_before_any_work() -> None:
+    problem = problem_of()
+    algorithm = method(problem)
+    for bad in (
+        dict(rounds=0),
+        dict(rounds=2.5),
+        dict(rounds=1, scenarios=0),
+        dict(rounds=1, chunk=0),
+        dict(rounds=1, workers=0),
+        dict(rounds=1, sampling=Uniform(8)),
+        dict(rounds=1, x0=np.zeros(3)),
+        dict(rounds=1, x0=np.full(4, np.nan)),
+        dict(rounds=1, workers=2, on_round=print),
+    ):
+        with pytest.raises(InvalidInput):
+            simulate(problem, algorithm, **bad)
+    with pytest.raises(UnknownName, match="objective"):
+        simulate(problem, algorithm, 1, record=("objectiv",))
+
+
+def test_progress_appears_only_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(parallel.time, "monotonic", lambda: now[0])
+    with parallel.Progress(10, "short") as quick:
+        quick.update(5)
+        assert not quick.visible
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with parallel.Progress(10, "long") as slow:
+        now[0] = 3.0
+        slow.update(5)
+        assert slow.visible
+    with parallel.Progress(10, "hidden", shown=False) as hidden:
+        now[0] = 9.0
+        hidden.update(5)
+        assert not hidden.visible

@@ -34,7 +34,7 @@ class Task:
     kind: str  # 'exact' or 'monte-carlo'
     instance: Instance
     rule: str = ""
-    max_leaves: int = 400
+    max_leaves: int = 150
     rounds: int = 1000
     scenarios: int = 1000
     states: int = 16
@@ -123,7 +123,7 @@ def plan(
     battery = random_battery(seed, scale)
     deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
     tasks += [
-        Task("exact", i, max_leaves=50_000 if n in deep else 400, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
+        Task("exact", i, max_leaves=50_000 if n in deep else 150, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
     ]
     return tasks
 
@@ -150,7 +150,7 @@ def check_instance(task: Task, statements: Sequence[Statement] | None = None) ->
     x0, sampling = instance.start(problem), instance.sampling
     rng = Stream(instance.seed).generator("states")
     states = random_states(problem, task.states, rng, lambda2)
-    depth = min(tree_depth(sampling.count(problem.num_clients), task.max_leaves), 12 if task.max_leaves <= 400 else 30)
+    depth = min(tree_depth(sampling.count(problem.num_clients), task.max_leaves), 8 if task.max_leaves <= 150 else 30)
     for rule in RULES:
         algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
         views: dict[str, Any] = {}

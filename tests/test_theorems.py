@@ -111,7 +111,7 @@ def test_ids_cover_the_papers_numbers():
 
 
 def test_unknown_statement_suggests_the_nearest():
-    with pytest.raises(UnknownName, match="theorem-3.1"):
+    with pytest.raises(UnknownName, match=r"theorem-3\.1"):
         theorems.get("fedelasticnet/theorem-31")
 
 

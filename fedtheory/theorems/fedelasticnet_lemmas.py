@@ -85,7 +85,7 @@ def _b4(v: RoundView, subgradient: Any, last: int = 1, quadratic: int = 1) -> Si
         quadratic * v.beta * v.epsilon / l2,
         v.move,
         last * v.last_term(subgradient),
-        noise=2 * v.noise_D / l2,
+        noise=2 * v.noise_D / l2 + v.noise_A,
     )
 
 
@@ -96,7 +96,7 @@ def _eq32_rhs(v: RoundView, subgradient: Any) -> list[Any]:
 
 def _eq32(v: RoundView, subgradient: Any) -> Sides:
     terms = _eq32_rhs(v, subgradient)
-    return eq(v.A_next, terms[0] + terms[1] + terms[2] + terms[3], *terms)
+    return eq(v.A_next, terms[0] + terms[1] + terms[2] + terms[3], *terms, noise=v.noise_A)
 
 
 def _eq33_rhs(v: RoundView, subgradient: Any, quadratic: int = 1) -> list[Any]:
@@ -108,7 +108,7 @@ def _eq33_rhs(v: RoundView, subgradient: Any, quadratic: int = 1) -> list[Any]:
 def _eq33(v: RoundView, subgradient: Any, quadratic: int = 1) -> Sides:
     left = _eq32_rhs(v, subgradient)
     noise = (v.noise_D + 1e-13 * abs(v.losses.values(v.gamma)).sum(axis=-1)) / v.lambda2 if v.noise_D.dtype != object else 0
-    return le(left[0] + left[1] + left[2] + left[3], *_eq33_rhs(v, subgradient, quadratic), noise=noise)
+    return le(left[0] + left[1] + left[2] + left[3], *_eq33_rhs(v, subgradient, quadratic), noise=noise + v.noise_A)
 
 
 def _eq34_rhs(v: RoundView, subgradient: Any, excess: int = 2) -> list[Any]:
@@ -120,12 +120,13 @@ def _eq34_rhs(v: RoundView, subgradient: Any, excess: int = 2) -> list[Any]:
 def _eq34(v: RoundView, subgradient: Any, excess: int = 2) -> Sides:
     left, right = _eq33_rhs(v, subgradient), _eq34_rhs(v, subgradient, excess)
     values = 0 if v.D.dtype == object else v.mean_k(abs(v.losses.values(v.gamma))) / v.lambda2 * 1e-4
-    return eq(sum(left[1:], left[0]), sum(right[1:], right[0]), *left, *right, values)
+    return eq(sum(left[1:], left[0]), sum(right[1:], right[0]), *left, *right, values, noise=v.noise_A)
 
 
 def _eq35(v: RoundView, subgradient: Any, factor: int = 1) -> Sides:
     left = _eq34_rhs(v, subgradient)
-    return eq(sum(left[1:], left[0]), left[0] + left[1] + left[2] + left[3] + factor * v.last_term(subgradient), *left)
+    right = left[0] + left[1] + left[2] + left[3] + factor * v.last_term(subgradient)
+    return eq(sum(left[1:], left[0]), right, *left, noise=v.noise_A)
 
 
 # --- Lemma B.5 --------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def _eq36_rhs(v: RoundView, subgradient: Any) -> Any:
 
 def _eq36(v: RoundView, subgradient: Any) -> Sides:
     size = (v.mean_k(norm_sq(v.stored)) + v.mean_k(norm_sq(v.grad_tilde))) / (v.lambda2 * v.lambda2)
-    return eq(v.epsilon, _eq36_rhs(v, subgradient), size)
+    return eq(v.epsilon, _eq36_rhs(v, subgradient), size, noise=v.noise_sq)
 
 
 def _mean_sq(v: RoundView, subgradient: Any) -> Any:
@@ -212,7 +213,7 @@ def _total(terms: list[Any]) -> Any:
 # --- Theorem B.6 ------------------------------------------------------------------------------------------------------
 def _eq40(v: RoundView, subgradient: Any, sign_floor: bool = False, gap: int = 4) -> Sides:
     kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
-    noise = (12 * b * kappa + 2 / l2) * v.noise_D
+    noise = (12 * b * kappa + 2 / l2) * v.noise_D + v.noise_A
     if sign_floor:
         recursion = [kappa * t for t in eq28_sign(v)]
     else:
@@ -241,7 +242,7 @@ def potential_step(
         -kappa * v.C_next,
         floor,
         v.last_term(subgradient),
-        noise=kappa_0 * v.noise_D,
+        noise=kappa_0 * v.noise_D + v.noise_A,
     )
 
 

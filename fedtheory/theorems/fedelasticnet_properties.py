@@ -45,6 +45,13 @@ def _triangle(v: RoundView, factor: int) -> Sides:
     return le(norm_sq(sum(parts[1:], parts[0])), *[factor * norm_sq(p) for p in parts])
 
 
+def _smooth(v: RoundView, divisor: int = 1) -> Sides:
+    """(14) squared, at x = theta_tilde_k, y = gamma^{t-1}."""
+    apart = norm_sq(v.tilde - v.gamma[:, None, :])
+    noise = v.beta * v.beta * v.noise_of_sq(apart)
+    return le(norm_sq(v.grad_tilde - v.grad_gamma), v.beta * v.beta * apart / divisor, noise=noise)
+
+
 def _three_points(v: RoundView, with_quadratic: bool = True) -> Sides:
     """(15) at x = theta_tilde_k, y = theta*, z = gamma^{t-1}, as (33) uses it."""
     star = v.losses.theta_star
@@ -82,7 +89,7 @@ def _c_recursion(v: RoundView, share: Any) -> Sides:
 
 def _epsilon_identity(v: RoundView, sign: int) -> Sides:
     shift = v.h[:, None, :] / v.lambda2
-    return eq(v.epsilon, v.mean_k(norm_sq(v.delta - sign * shift)), v.mean_k(norm_sq(v.delta)))
+    return eq(v.epsilon, v.mean_k(norm_sq(v.delta - sign * shift)), v.mean_k(norm_sq(v.delta)), noise=v.noise_sq)
 
 
 def _lemma_b2_literal(v: RoundView) -> Sides:
@@ -159,18 +166,13 @@ STATEMENTS = (
             Form(
                 "printed",
                 r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|",
-                lambda v: le(
-                    norm_sq(v.grad_tilde - v.grad_gamma), v.beta * v.beta * norm_sq(v.tilde - v.gamma[:, None, :])
-                ),
+                _smooth,
                 BOTH_HOLD,
                 note="checked squared, at x = theta_tilde_k, y = gamma, where Lemma B.5 uses it",
                 mutants=(
                     Mutant(
                         "half of beta",
-                        lambda v: le(
-                            norm_sq(v.grad_tilde - v.grad_gamma),
-                            v.beta * v.beta * norm_sq(v.tilde - v.gamma[:, None, :]) / 4,
-                        ),
+                        lambda v: _smooth(v, 4),
                     ),
                 ),
             ),

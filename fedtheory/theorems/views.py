@@ -252,12 +252,24 @@ class RoundView:
         size = np.abs(self.tilde).max(axis=(1, 2)) + np.abs(self.stored).max(axis=(1, 2)) / self.lambda2
         return 64 * np.finfo(float).eps * (size + np.abs(self.gamma).max(axis=-1))
 
+    def noise_of_sq(self, *squares: Any) -> Any:
+        """Absolute rounding error of squared distances between models, given those squares: (S, ...)."""
+        noise = self.position_noise
+        if self.theta.dtype == object:
+            return noise
+        size = sum(np.sqrt(np.maximum(q, 0)) for q in squares)
+        noise = noise.reshape(noise.shape + (1,) * (np.ndim(size) - 1))
+        return self.d * noise * (noise + 2 * size)
+
     @cached_property
     def noise_sq(self) -> Any:
         """Absolute rounding error of a mean squared distance the size of epsilon_t: (S,)."""
-        if self.theta.dtype == object:
-            return self.position_noise
-        return self.d * self.position_noise * (self.position_noise + 2 * np.sqrt(self.epsilon))
+        return self.noise_of_sq(self.epsilon)
+
+    @cached_property
+    def noise_A(self) -> Any:
+        """The same for ||gamma - theta*||^2 and what is added to it in one round: (S,)."""
+        return self.noise_of_sq(self.A, self.A_next, self.epsilon) if self.theta.dtype != object else self.position_noise
 
     # --- after the round ----------------------------------------------------------------------------------------------
     @cached_property

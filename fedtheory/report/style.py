@@ -67,8 +67,8 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
 
 def headline(figure: Figure, finding: str, detail: str = "") -> None:
     """The finding in bold above everything, and under it what was run."""
-    figure.suptitle(f"\n{detail}", x=0.01, y=0.99, ha="left", fontsize=8.5, color="#444444", linespacing=1.9)
-    figure.text(0.01, 0.99, finding, ha="left", va="top", fontsize=12, fontweight="bold")
+    figure.suptitle(f"\n{detail}", x=0.01, ha="left", fontsize=8.5, color="#444444", linespacing=1.9)
+    figure.text(0.01, 1 - 0.06 / figure.get_figheight(), finding, ha="left", va="top", fontsize=12, fontweight="bold")
 
 
 def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:

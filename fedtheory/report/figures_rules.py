@@ -1,0 +1,176 @@
+"""The sign rule and the true-gradient rule: where runs end, what stalls, and what small lambda_2/beta does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.cohorts import Full
+from fedtheory.problems import Quadratic
+from fedtheory.problems.base import Problem
+from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
+from fedtheory.simulation import simulate
+
+__all__ = ["compute", "draw", "plane_problem", "rest_set", "start_set"]
+
+_HALF = 1.8  # the maps show [-1.8, 1.8]^2
+_LAMBDA1 = 0.5
+_MAP_RATIO = 30.0
+
+
+def plane_problem() -> Problem:
+    """Three quadratics in the plane with different Hessians and minimisers."""
+    hessians = [[[1.0, 0.3], [0.3, 0.5]], [[0.6, -0.2], [-0.2, 1.0]], [[0.9, 0.1], [0.1, 0.7]]]
+    return Quadratic(hessians, [[0.25, -0.1], [-0.1, 0.2], [-0.15, -0.1]])
+
+
+def rest_set(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """max_i |dR/dtheta_i| <= lambda_1: where the sign rule can rest for some stored gradients with h = 0. (..., d) -> (...)."""
+    return np.abs(problem.full_gradient(x)).max(axis=-1) / _LAMBDA1
+
+
+def start_set(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """max_{k,i} |dL_k/dtheta_i| <= lambda_1: starts (g_k = 0) that no client leaves. (..., d) -> (...)."""
+    return np.abs(problem.gradient(x)).max(axis=(-1, -2)) / _LAMBDA1
+
+
+def _map(rule: str, grid: int, rounds: int) -> dict[str, Any]:
+    problem = plane_problem()
+    axis = np.linspace(-_HALF, _HALF, grid)
+    starts = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    algorithm = FedElasticNetDyn(_LAMBDA1, _MAP_RATIO * problem.constants().beta, rule)  # type: ignore[arg-type]
+    run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), keep_states=True, record=("suboptimality",))
+    models = run.server_models()
+    middle = grid // 2
+    sides = [middle, grid * middle, grid * middle + grid - 1, grid * (grid - 1) + middle]
+    return {
+        "starts": starts,
+        "ends": models[-1],
+        "paths": models[:, sides],
+        "moved": np.abs(models - models[0]).max(axis=(0, 2)),
+        "wander": np.ptp(models[-rounds // 10 :], axis=0).max(axis=-1),
+        "suboptimality": run.metrics["suboptimality"][-1],
+    }
+
+
+def _against_l1(values: np.ndarray, rounds: int) -> dict[str, Any]:
+    """One dimension, two clients: farthest and median end over many starts."""
+    problem = Quadratic([[[1.0]], [[0.5]]], [[0.4], [-0.8]])  # theta* = 0
+    starts = np.linspace(-3, 3, 25)[:, None]
+    out: dict[str, Any] = {"lambda1": values, "ceiling": values / problem.constants().beta_joint}
+    for rule in LINESTYLES:
+        ends = []
+        for l1 in values:
+            algorithm = FedElasticNetDyn(float(l1), _MAP_RATIO, rule)  # type: ignore[arg-type]
+            run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), record=("distance",))
+            ends.append(run.metrics["distance"][-1])
+        out[rule] = np.stack(ends)
+    return out
+
+
+def _against_ratio(ratios: np.ndarray) -> dict[str, Any]:
+    """Worst suboptimality of the last quarter of a run, over starts: does it settle, wander, or run away?"""
+    problem = plane_problem()
+    beta = problem.constants().beta
+    angles = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    starts = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    out: dict[str, Any] = {"ratios": ratios, "rounds": []}
+    runs = {"sign": ("sign", _LAMBDA1), "true-gradient": ("true-gradient", _LAMBDA1), "feddyn": ("sign", 0.0)}
+    for name, (rule, l1) in runs.items():
+        worst = []
+        for ratio in ratios:
+            rounds = int(100 + 25 * ratio)
+            algorithm = FedElasticNetDyn(l1, float(ratio) * beta, rule)  # type: ignore[arg-type]
+            run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), record=("suboptimality",))
+            worst.append(run.metrics["suboptimality"][-rounds // 4 :].max())
+            if name == "sign":
+                out["rounds"].append(rounds)
+        out[name] = np.array(worst)
+    return out
+
+
+def compute(grid: int = 15, rounds: int = 400, l1_values: int = 6, ratios: int = 9) -> dict[str, Any]:
+    """Data of the four panels; full participation, so nothing is random."""
+    return {
+        "lambda1": _LAMBDA1,
+        "ratio": _MAP_RATIO,
+        "rounds": rounds,
+        "map": {rule: _map(rule, grid, rounds) for rule in LINESTYLES},
+        "against_l1": _against_l1(np.geomspace(0.03, 1.0, l1_values), rounds),
+        "against_ratio": _against_ratio(np.geomspace(0.05, 10, ratios)),
+    }
+
+
+def _draw_map(ax: Any, data: dict[str, Any], rule: str) -> None:
+    problem, m = plane_problem(), data["map"][rule]
+    axis = np.linspace(-_HALF, _HALF, 161)
+    points = np.stack(np.meshgrid(axis, axis), axis=-1)
+    rest, start = rest_set(problem, points), start_set(problem, points)
+    ax.grid(False)
+    if rule == "sign":
+        ax.contourf(axis, axis, rest, levels=[0, 1], colors=[COLOURS["printed"]], alpha=0.15)
+        ax.contourf(axis, axis, start, levels=[0, 1], colors=[COLOURS["printed"]], alpha=0.35)
+    ax.contour(axis, axis, rest, levels=[1], colors=[COLOURS["printed"]], linewidths=1)
+    ax.plot(*m["starts"].T, ".", color="#BBBBBB", markersize=2.5, label="starts")
+    for path in np.moveaxis(m["paths"], 1, 0):
+        ax.plot(*path.T, color=COLOURS["repaired"], linewidth=0.9, linestyle=LINESTYLES[rule])
+    ax.plot(*m["ends"].T, "o", color=COLOURS["repaired"], markersize=3.6, markeredgewidth=0, label=f"after {data['rounds']} rounds")
+    ax.plot(*problem.optimum().x, "*", color="black", markersize=11, markeredgecolor="white", label=r"$\theta_*$")
+    ax.set(xlim=(-_HALF, _HALF), ylim=(-_HALF, _HALF), aspect="equal", xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
+    ax.legend(loc="upper right", framealpha=0.9, frameon=True, edgecolor="none", fontsize=7.5)
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Two maps of where runs end, and two scans."""
+    figure, axes = new_figure(11.5, 10.2, 2, 2)
+    sign, true = data["map"]["sign"], data["map"]["true-gradient"]
+    _draw_map(axes[0, 0], data, "sign")
+    stuck, wandering = int((sign["moved"] == 0).sum()), int((sign["wander"] > 1e-6).sum())
+    axes[0, 0].set_title(f"sign rule: {stuck} of {len(sign['ends'])} starts never move, {wandering} still wander at the end")
+    axes[0, 0].annotate(
+        r"dark: no client moves from here", (0.02, 0.06), xycoords="axes fraction", color=COLOURS["printed"], fontsize=8
+    )
+    axes[0, 0].annotate(
+        r"light: $\max_i|\partial R/\partial\theta_i|\leq\lambda_1$ (can rest)",
+        (0.02, 0.02),
+        xycoords="axes fraction",
+        color=COLOURS["printed"],
+        fontsize=8,
+    )
+    _draw_map(axes[0, 1], data, "true-gradient")
+    axes[0, 1].set_title(
+        rf"true-gradient rule: every run ends within {np.linalg.norm(true['ends'] - plane_problem().optimum().x, axis=-1).max():.1g}"
+        r" of $\theta_*$"
+    )
+
+    ax, scan = axes[1, 0], data["against_l1"]
+    for rule, colour in (("sign", COLOURS["printed"]), ("true-gradient", COLOURS["repaired"])):
+        ends = np.maximum(scan[rule], 1e-16)
+        ax.plot(scan["lambda1"], ends.max(axis=1), color=colour, linestyle=LINESTYLES[rule], marker="o", markersize=4,
+                label=f"{RULE_NAMES[rule]}, farthest of {ends.shape[1]} starts")  # fmt: skip
+    ax.plot(scan["lambda1"], scan["ceiling"], color="#555555", linestyle=":", label=r"edge of the rest set, $\lambda_1/R''$")
+    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_1$", ylabel=rf"$|\theta_T-\theta_*|$ after T = {data['rounds']} rounds")
+    ax.set_title(r"one dimension: the sign rule's error grows with $\lambda_1$")
+    ax.legend(loc="center left")
+
+    ax, scan = axes[1, 1], data["against_ratio"]
+    styles = {"sign": (COLOURS["printed"], "--"), "true-gradient": (COLOURS["repaired"], "-"), "feddyn": ("#555555", ":")}
+    names = {**RULE_NAMES, "feddyn": r"FedDyn ($\lambda_1=0$)"}
+    for name, (colour, style) in styles.items():
+        ax.plot(scan["ratios"], np.clip(scan[name], 1e-14, None), color=colour, linestyle=style, marker="o", markersize=4,
+                label=names[name])  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_2/\beta$", ylabel=r"worst $R(\theta_t)-R_*$ over the last quarter")
+    ax.set_title(r"small $\lambda_2/\beta$: neither rule settles, FedDyn does")
+    ax.legend(loc="center right")
+    for a in axes[1]:
+        a.minorticks_off()
+    headline(
+        figure,
+        "The sign rule ends anywhere in its stalled set; the true-gradient rule ends at the optimum",
+        rf"three quadratics in the plane, full participation, $\lambda_1$ = {data['lambda1']:g}, "
+        rf"$\lambda_2/\beta$ = {data['ratio']:g}; blue lines: four of the runs",
+    )
+    return figure

@@ -20,7 +20,7 @@ from fedtheory.algorithms.scaffold import ScaffoldState
 from fedtheory.arrays import soft_threshold
 from fedtheory.clients import Clients
 from fedtheory.cohorts import Cohort
-from fedtheory.local import Exact, GradientSteps
+from fedtheory.local import SGD, Exact, GradientSteps
 
 HAND = problems.Quadratic(np.reshape([1.0, 3.0, 1.0], (3, 1, 1)), np.reshape([5.0, -1.0, 1.5], (3, 1)))
 
@@ -129,6 +129,20 @@ def test_scaffold_option_one_takes_the_exact_solver(play):
     state, _ = play(algorithms.Scaffold("gradient"), old, [0, 1])
     close(state.x, 5 / 3)
     close(state.c_k, [-4, 6, 3])
+
+
+def test_scaffold_divides_by_each_clients_own_steps(play):
+    # f_k = (x - t_k)^2/2 with n = (1, 2, 3) equal samples, one epoch of single samples with step 1/2: B = 1, 2, 3 steps
+    # shrink the distance by 1/2 each. From 0 with t = (4, -4, 8): y = 2, -3, 7; c_k = -y/(B/2) = -4, 3, -14/3: the mean
+    # slopes -4; (4 + 2)/2; -(8 + 4 + 2)/3. c = their mean = (-17/3)/3.
+    counts, targets = (1, 2, 3), (4.0, -4.0, 8.0)
+    problem = problems.LeastSquares([np.ones((n, 1)) for n in counts], [np.full(n, t) for n, t in zip(counts, targets)])
+    old = ScaffoldState(server(0), memory(0, 0, 0), server(0))
+    state, sent = play(algorithms.Scaffold(), old, [0, 1, 2], SGD(batch_size=1, lr=0.5, epochs=1), problem)
+    close(state.x, 2)
+    close(state.c_k, [-4, 3, -14 / 3])
+    close(state.c, -17 / 9)
+    close(sent[0], [2, -3, 7])
 
 
 @pytest.mark.parametrize(

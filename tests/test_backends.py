@@ -35,9 +35,10 @@ SOLVERS = {
     "exact": Exact(),
     "steps": GradientSteps(3, 0.3),
     "sgd": SGD(steps=3, lr=0.1, batch_size=2),
+    "epochs": SGD(epochs=1, lr=0.1, batch_size=2, l1="prox"),  # clients of unequal size make 2 or 3 steps
 }
 SAMPLINGS = {"full": Full(), "uniform": Uniform(2), "bernoulli": Bernoulli(0.5)}
-ROUNDS, SCENARIOS = 4, 3
+ROUNDS, SCENARIOS = 3, 2
 
 
 @functools.cache
@@ -87,8 +88,8 @@ def test_backends_and_layouts_agree(algorithm, solver, sampling):
     assert np.abs(np.diff(expected[0], axis=0)).max() > 1e-2
     for backend in BACKENDS:
         for dense in (False, True):
-            if backend == "numpy" and not dense:
-                continue
+            if (sampling != "uniform" and dense) or (backend == "numpy" and not dense):
+                continue  # full and Bernoulli cohorts are dense to begin with
             for a, b in zip(play(algorithm, solver, sampling, backend, dense), expected, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12, err_msg=f"{backend}, dense={dense}")
 

@@ -92,8 +92,8 @@ def no_step_size(solver: LocalSolver) -> MissingCapability:
     )
 
 
-def step_sum(clients: Clients, taken: float | None) -> float:
-    """B * eta_l, as the local solver reports it.
+def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
+    """B * eta_l as the local solver reports it: one number, or (S, P, 1) when clients make unequal steps.
 
     Raises
     ------

@@ -130,47 +130,65 @@ def test_iid_clients_have_the_pooled_histogram():
     assert stats.chi2_contingency(report.counts).pvalue > 1e-3
 
 
-def _dirichlet_by_redrawing(labels, clients, alpha, g):
-    """The procedure word for word: any client redrawn while full, any class redrawn while used up; (clients, C) counts.
-
-    (The number of redraws has an infinite mean for alpha <= 1, so that this is only run above.)
-    """
-    room = np.full(clients, len(labels) // clients)
-    stock = np.bincount(labels)
-    priors = np.cumsum(g.dirichlet(np.full(len(stock), alpha), size=clients), axis=1)
-    counts = np.zeros((clients, len(stock)), dtype=int)
+def _deal_by_redrawing(labels, sizes, priors, g):
+    """The procedure word for word: any client redrawn while full, any class redrawn while used up; (clients, C) counts."""
+    room, stock, ends = np.array(sizes), np.bincount(labels), np.cumsum(priors, axis=1)
+    counts = np.zeros(priors.shape, dtype=int)
     while room.any():
-        k = g.integers(clients)
+        k = g.integers(len(room))
         if room[k] == 0:
             continue
-        c = np.argmax(g.random() <= priors[k])
+        c = np.argmax(g.random() <= ends[k])
         while stock[c] == 0:
-            c = np.argmax(g.random() <= priors[k])
+            c = np.argmax(g.random() <= ends[k])
         room[k] -= 1
         stock[c] -= 1
         counts[k, c] += 1
     return counts
 
 
-def test_dirichlet_has_the_law_of_the_procedure_it_cites():
-    labels, runs, g = np.array([0, 0, 0, 0, 0, 1, 1, 1, 2]), 1500, np.random.default_rng(5)
-    ours = [dirichlet(labels, 3, 2.0, seed=s).heterogeneity(labels).counts for s in range(runs)]
-    literal = [_dirichlet_by_redrawing(labels, 3, 2.0, g) for _ in range(runs)]
-    other = [dirichlet(labels, 3, 0.3, seed=s).heterogeneity(labels).counts for s in range(runs)]
+def _same_law(left, right):
+    """p-value of one law for two lists of tables."""
+    kinds = {}
+    for side, tables in enumerate((left, right)):
+        for table in tables:
+            kinds.setdefault(table.tobytes(), [0, 0])[side] += 1
+    pairs = np.array(list(kinds.values()))
+    rare = pairs.sum(axis=1) < 20
+    pooled = np.vstack([pairs[~rare], pairs[rare].sum(axis=0)])
+    return stats.chi2_contingency(pooled[pooled.sum(axis=1) > 0]).pvalue
 
-    def disagreement(left, right):
-        """p-value of one law for the whole table of counts."""
-        kinds = {}
-        for side, tables in enumerate((left, right)):
-            for table in tables:
-                kinds.setdefault(table.tobytes(), [0, 0])[side] += 1
-        pairs = np.array(list(kinds.values()))
-        rare = pairs.sum(axis=1) < 20
-        pooled = np.vstack([pairs[~rare], pairs[rare].sum(axis=0)])
-        return stats.chi2_contingency(pooled[pooled.sum(axis=1) > 0]).pvalue
 
-    assert disagreement(ours, literal) > 1e-3
-    assert disagreement(ours, other) < 1e-6  # the comparison can tell a wrong alpha
+@pytest.mark.parametrize(
+    ("stock", "priors", "other"),
+    [
+        ([4, 10, 10], [[0.5, 0.4, 0.1], [0.1, 0.4, 0.5]], [[0.5, 0.4, 0.1], [0.2, 0.4, 0.4]]),
+        ([10, 30], [[0.8, 0.2], [0.2, 0.8]], [[0.6, 0.4], [0.2, 0.8]]),
+    ],
+)
+def test_dealing_has_the_law_of_the_procedure_it_cites(stock, priors, other):
+    # Class 0 runs out early; from then on the redraws decide.
+    labels, runs, g = np.repeat(np.arange(len(stock)), stock), 1500, np.random.default_rng(5)
+    sizes = [len(labels) // 2] * 2
+
+    def ours(law):
+        deals = (partitions._deal(labels, list(sizes), np.array(law), g) for _ in range(runs))
+        return [np.bincount(labels[first], minlength=len(stock)) for first, _ in deals]
+
+    literal = [_deal_by_redrawing(labels, sizes, np.array(priors), g)[0] for _ in range(runs)]
+    assert _same_law(ours(priors), literal) > 1e-3
+    assert _same_law(ours(other), literal) < 1e-6  # the comparison can tell a wrong prior
+
+
+def test_dirichlet_priors_are_dirichlet():
+    # Few clients run into a used-up class before the very end, so that counts are nearly Dirichlet-multinomial.
+    labels = np.arange(3000) % 3
+    for alpha in (0.3, 3.0):
+        counts = [dirichlet(labels, 300, alpha, seed=s).heterogeneity(labels).counts[:, 0] for s in range(4)]
+        shares = np.concatenate(counts) / 10
+        # E p^2 = (alpha + 1)/(3 (3 alpha + 1)); with ten draws a client, E share^2 = E p^2 (1 - 1/10) + E p/10
+        expected = 0.9 * (alpha + 1) / (3 * (3 * alpha + 1)) + 0.1 / 3
+        assert (shares**2).mean() == pytest.approx(expected, rel=0.08)
 
 
 def test_dirichlet_alpha_sets_the_heterogeneity():
@@ -196,6 +214,12 @@ def test_which_classes_meet_is_random():
         counts = classes_per_client(labels, 3, 2, seed).heterogeneity(labels).counts
         pairs |= {tuple(np.flatnonzero(row)) for row in counts}
     assert len(pairs) == 15  # every pair of six classes
+    # Four classes at two clients each: the plain deal would always pair them as twice the same two pairs.
+    labels, kinds = np.arange(400) % 4, set()
+    for seed in range(40):
+        held = classes_per_client(labels, 4, 2, seed).heterogeneity(labels).counts > 0
+        kinds.add(len({tuple(row) for row in held}))
+    assert kinds == {2, 4}
 
 
 def test_heterogeneity_by_hand():

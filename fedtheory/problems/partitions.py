@@ -227,6 +227,42 @@ def iid(num_samples: int, num_clients: int, sigma: float = 0.0, seed: int = 0) -
     return Partition(parts, "iid", {"num_clients": int(num_clients), "sigma": float(sigma)}, seed)
 
 
+def _deal(
+    numbers: np.ndarray, room: list[int], priors: np.ndarray, g: np.random.Generator
+) -> tuple[np.ndarray, ...]:
+    """Samples dealt one by one: class numbers (n,), sizes that sum to n (used up), priors (N, C) -> N index arrays."""
+    shuffled = g.permutation(len(numbers))
+    stock = [shuffled[numbers[shuffled] == c].tolist() for c in range(priors.shape[1])]
+    draws = g.random((len(numbers), 2)).tolist()
+
+    def cumulative() -> list[list[float]]:
+        # Redrawing until the class has samples left is drawing from the prior restricted to those classes.
+        left = np.array([len(s) for s in stock], dtype=float)
+        mass = priors * (left > 0)
+        empty = ~(mass.sum(axis=1) > 0)  # also where a tiny alpha made the prior NaN
+        mass[empty] = left
+        return np.cumsum(mass, axis=1).tolist()
+
+    parts: list[list[int]] = [[] for _ in range(len(room))]
+    open_clients = list(range(len(room)))
+    table = cumulative()
+    for u, v in draws:
+        slot = int(u * len(open_clients))
+        k = open_clients[slot]
+        row = table[k]
+        c = min(bisect_right(row, v * row[-1]), len(row) - 1)
+        while not stock[c]:  # only ever when rounding put v at the very end of the table
+            c -= 1
+        parts[k].append(stock[c].pop())
+        if not stock[c]:
+            table = cumulative()
+        room[k] -= 1
+        if room[k] == 0:
+            open_clients[slot] = open_clients[-1]
+            open_clients.pop()
+    return tuple(np.array(p) for p in parts)
+
+
 def dirichlet(labels: Any, num_clients: int, alpha: float, sigma: float = 0.0, seed: int = 0) -> Partition:
     """FedDyn's Dirichlet partition on labels.
 
@@ -259,37 +295,9 @@ def dirichlet(labels: Any, num_clients: int, alpha: float, sigma: float = 0.0, s
     room = lognormal_sizes(len(numbers), num_clients, sigma, seed).tolist()
     g = Stream(seed).generator("partition dirichlet")
     priors = g.dirichlet(np.full(len(classes), float(alpha)), size=num_clients)
-    shuffled = g.permutation(len(numbers))
-    stock = [shuffled[numbers[shuffled] == c].tolist() for c in range(len(classes))]
-    draws = g.random((len(numbers), 2)).tolist()
-
-    def cumulative() -> list[list[float]]:
-        # Redrawing until the class has samples left is drawing from the prior restricted to those classes.
-        left = np.array([len(s) for s in stock], dtype=float)
-        mass = priors * (left > 0)
-        empty = ~(mass.sum(axis=1) > 0)  # also where a tiny alpha made the prior NaN
-        mass[empty] = left
-        return np.cumsum(mass, axis=1).tolist()
-
-    parts: list[list[int]] = [[] for _ in range(num_clients)]
-    open_clients = list(range(num_clients))
-    table = cumulative()
-    for u, v in draws:
-        slot = int(u * len(open_clients))
-        k = open_clients[slot]
-        row = table[k]
-        c = min(bisect_right(row, v * row[-1]), len(row) - 1)
-        while not stock[c]:  # only ever when rounding put v at the very end of the table
-            c -= 1
-        parts[k].append(stock[c].pop())
-        if not stock[c]:
-            table = cumulative()
-        room[k] -= 1
-        if room[k] == 0:
-            open_clients[slot] = open_clients[-1]
-            open_clients.pop()
+    parts = _deal(numbers, room, priors, g)
     parameters = {"num_clients": int(num_clients), "alpha": float(alpha), "sigma": float(sigma)}
-    return Partition(tuple(np.array(p) for p in parts), "dirichlet", parameters, seed)
+    return Partition(parts, "dirichlet", parameters, seed)
 
 
 def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 0) -> Partition:

@@ -34,7 +34,7 @@ class Witness:
     ----------
     h, c : m rows of d curvatures >= 0 and minimisers
     P : cohort size
-    x0 : d numbers; the run starts there with g_k = 0
+    x0 : d numbers, or n rows of d for n equally likely starts; the run starts there with g_k = 0
     T : horizon, for statements about runs
     cohorts : for statements about one round: the cohorts of the rounds before it (client numbers from 0); the state is the
         one they lead to, so it is reachable
@@ -51,7 +51,7 @@ class Witness:
     lambda1: str
     lambda2: str
     P: int
-    x0: list[str]
+    x0: list[Any]
     T: int | None = None
     cohorts: list[list[int]] | None = None
     state: dict[str, Any] | None = None
@@ -73,8 +73,9 @@ class Witness:
         return re.sub(r"[^a-z0-9.]+", "-", text).strip("-")
 
     def __str__(self) -> str:
-        m, d = len(self.h), len(self.x0)
-        when = f"T = {self.T}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
+        m, d = len(self.h), len(self.h[0])
+        starts = f", {len(self.x0)} starts" if isinstance(self.x0[0], list) else ""
+        when = f"T = {self.T}{starts}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
         return f"{self.statement} [{self.form}, {self.rule} rule]: m = {m}, P = {self.P}, d = {d}, {when}"
 
 

@@ -37,10 +37,15 @@ class Shape:
     d: int
     T: int = 1
     cohorts: tuple[tuple[int, ...], ...] | None = ()
+    starts: int = 1  # equally likely starts of a run
+    same: bool = False  # the d coordinates are copies of one: what a missing factor d needs
 
     def __str__(self) -> str:
         state = "any state" if self.cohorts is None else f"after {[list(c) for c in self.cohorts]}" if self.cohorts else "start"
-        return f"m={self.m} P={self.P} d={self.d} T={self.T} {state}"
+        if self.cohorts is not None and len(self.cohorts) > 4:
+            state = f"after {len(self.cohorts)} rounds"
+        state = state if self.starts == 1 else f"{self.starts} starts"
+        return f"m={self.m} P={self.P} d={self.d}{' (copies)' if self.same else ''} T={self.T} {state}"
 
 
 RUN_SHAPES = (
@@ -53,6 +58,7 @@ RUN_SHAPES = (
     Shape(4, 1, 1, 3),
     Shape(1, 1, 2, 12),
     Shape(2, 1, 2, 4),
+    Shape(1, 1, 1, 60, starts=2),
 )
 LONG_RUN_SHAPES = (
     Shape(1, 1, 1, 12),
@@ -64,6 +70,7 @@ LONG_RUN_SHAPES = (
     Shape(3, 3, 1, 60),
     Shape(3, 1, 1, 6),
     Shape(3, 2, 1, 6),
+    Shape(1, 1, 1, 160, starts=2),
 )
 REACHED_SHAPES = (
     Shape(1, 1, 1),
@@ -77,11 +84,11 @@ REACHED_SHAPES = (
     Shape(3, 1, 1, cohorts=((0,), (1,))),
     Shape(2, 1, 1, cohorts=((0,), (1,), (0,))),
     Shape(2, 1, 2, cohorts=((0,), (1,))),
+    Shape(1, 1, 7, cohorts=((0,),) * 28, same=True),
+    Shape(1, 1, 6, cohorts=((0,),) * 59, same=True),
 )
-FREE_SHAPES = tuple(
-    Shape(m, P, d, cohorts=None)
-    for m, P, d in ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1), (1, 1, 2), (2, 1, 2), (3, 2, 2), (2, 1, 3), (4, 2, 1))
-)
+_FREE = ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1), (1, 1, 2), (2, 1, 2), (3, 2, 2), (2, 1, 3), (4, 2, 1))
+FREE_SHAPES = (*(Shape(m, P, d, cohorts=None) for m, P, d in _FREE), Shape(1, 1, 7, cohorts=None, same=True))
 
 
 def default_shapes(scope: str, hunt: bool) -> tuple[Shape, ...]:
@@ -133,8 +140,8 @@ class _Target:
 
     def __init__(self, statement: Statement, form: Form, rule: str, shape: Shape, sides: Callable[[Any], Sides]) -> None:
         self.run, self.form, self.rule, self.shape, self.sides = statement.scope == "run", form, rule, shape, sides
-        m, d = shape.m, shape.d
-        self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (d,), "l1": (), "l2": ()}
+        m, d = shape.m, 1 if shape.same else shape.d
+        self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (shape.starts, d), "l1": (), "l2": ()}
         if self.run:
             self.parts |= {"beta": (), "length": ()}
         elif shape.cohorts is None:
@@ -157,12 +164,19 @@ class _Target:
             if name in out:
                 z = 2 * out[name] - 1
                 unit = beta * length if name == "stored" else length
-                out[name] = 4 * np.sign(z) * np.abs(z) ** power * unit.reshape((-1,) + (1,) * (z.ndim - 1))
+                least = 1e-6 if name == "x0" else 0.0  # nearer to the optimum float64 sees rounding errors
+                size = np.maximum(np.abs(z) ** power, least)
+                out[name] = 4 * np.where(z < 0, -size, size) * unit.reshape((-1,) + (1,) * (z.ndim - 1))
         # Starts are measured from the optimum, local models from the start: both may nearly coincide.
         weight = out["h"].sum(axis=1)
-        out["x0"] = out["x0"] + (out["h"] * out["c"]).sum(axis=1) / np.where(weight > 0, weight, 1.0)
+        star = (out["h"] * out["c"]).sum(axis=1) / np.where(weight > 0, weight, 1.0)
+        out["x0"] = out["x0"] + star[:, None, :]
+        if self.shape.starts == 1:
+            out["x0"] = out["x0"][:, 0]
         if "local" in out:
             out["local"] = out["local"] + out["x0"][:, None, :]
+        if self.shape.same:
+            out |= {k: np.repeat(v, self.shape.d, axis=-1) for k, v in out.items() if v.ndim > 1}
         out["l1"] = np.where(out["l1"] < 0.05, 0.0, 10 ** (6 * out["l1"] - 4)) * beta * length
         least = self.form.threshold or 0.02
         out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
@@ -186,7 +200,8 @@ class _Target:
         with np.errstate(all="ignore"):
             sides = self.evaluate(u)
             lhs, rhs, scale = (np.asarray(a, dtype=float) for a in (sides.lhs, sides.rhs, sides.scale))
-            margins = (lhs - rhs) / np.maximum(scale, 1e-290)
+            noise = np.asarray(sides.noise, dtype=float)
+            margins = (lhs - rhs - noise) / np.maximum(scale + noise, 1e-290)
             ratio = np.where(rhs > 1e-6 * scale, lhs / rhs, np.where(lhs - rhs > 1e-6 * scale, np.inf, -np.inf))
         margins = np.where(np.isfinite(margins), margins, -1.0)
         ratio = np.where(np.isnan(ratio), -np.inf, ratio)
@@ -251,7 +266,7 @@ def _explore(target: _Target, budget: int, seed: int, use_ratio: bool, best: _Be
         return -(np.clip(ratios, -1e3, 1e3) if use_ratio else margins)
 
     for part, share in enumerate((2 / 3, 1 / 3)):
-        population = int(min(POPULATION, max(8, share * budget / 4)))
+        population = int(min(POPULATION, max(8, share * budget / 3)))
         generations = max(0, int(share * budget / population) - 1)
         centre = best.ratio_at if use_ratio else best.margin_at
         if part == 0 or centre is None:
@@ -288,9 +303,9 @@ def search(
 
     Parameters
     ----------
-    budget : instances to try, shared evenly by the shapes (a multiple of a small population is used)
+    budget : instances to try, shared evenly by the shapes (never fewer than a small population each)
     seed : the same seed gives the same result
-    shapes : default `default_shapes`
+    shapes : default `default_shapes`, as many of them as give each 100 instances (at least two)
     sides : run this instead of the form's own sides (for mutants)
 
     Returns
@@ -313,14 +328,16 @@ def search(
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
     if budget < 1:
         raise InvalidInput(f"budget = {budget}: try at least 1 instance")
-    hunt = form.established[rule] == "violated"
-    shapes = tuple(shapes or default_shapes(statement.scope, hunt))
+    hunt = form.established[rule] != "holds"
+    if shapes is None:
+        shapes = default_shapes(statement.scope, hunt)
+        shapes = shapes[: max(2, budget // 100)]  # a small budget goes into few shapes
     found: list[tuple[_Target, _Best]] = []
     evaluations = 0
     for number, shape in enumerate(shapes):
         target, best = _Target(statement, form, rule, shape, sides or form.sides), _Best()
         share = max(8, budget // len(shapes))
-        both = not hunt and _has_ratio(target)
+        both = form.established[rule] != "violated" and _has_ratio(target)
         for use_ratio in (False, True) if both else (False,):
             _explore(target, share // (2 if both else 1), seed * 1000 + number, use_ratio, best)
         evaluations += best.evaluations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.theorems.core import get
-from fedtheory.theorems.rational import exact_array
+from fedtheory.theorems.rational import DiagonalLosses, exact_array
 from fedtheory.witness import Witness, exact_check, instance_of
 
 __all__ = ["margin", "shrink", "simplest_between"]
@@ -91,21 +91,32 @@ def _moved(n: Numbers, shift: Any) -> Numbers:
     return {k: v - shift if k in ("c", "x0", "state.theta", "state.local") else v for k, v in n.items()}
 
 
-def _joint_moves(n: Numbers) -> Iterator[Numbers]:
+def _opposite(n: Numbers) -> Numbers:
+    """Two clients of equal curvature, as far left as right of a start at 0."""
+    side = n["c"][0] - DiagonalLosses(n["h"], n["c"]).theta_star
+    side = np.array([_near(x, Fraction(1, 2)) if x else x for x in side], dtype=object)
+    return {**n, "h": 0 * n["h"] + n["h"].max(), "c": np.stack([side, -side]), "x0": 0 * n["x0"]}
+
+
+def _joint_moves(n: Numbers) -> list[Callable[[Numbers], Numbers]]:
     """Simplifications that touch many numbers at once."""
-    yield {**n, "h": 0 * n["h"] + n["h"].max()}
-    yield {**n, "c": 0 * n["c"] + n["c"][0]}
-    beta = n["h"].max()
-    yield _scaled(n, Fraction(1), 1 / beta)
+    one = Fraction(1)
+    moves: list[Callable[[Numbers], Numbers]] = [
+        lambda n: {**n, "h": 0 * n["h"] + n["h"].max()},
+        lambda n: {**n, "c": 0 * n["c"] + n["c"][0]},
+        lambda n: _moved(n, DiagonalLosses(n["h"], n["c"]).theta_star),
+        lambda n: _moved(n, n["c"][0]),
+        lambda n: _moved(n, n["x0"] if n["x0"].ndim == 1 else n["x0"][0]),
+        lambda n: _scaled(n, one, 1 / n["h"].max()),
+    ]
+    if len(n["c"]) == 2 and "state.theta" not in n:
+        moves.insert(0, _opposite)
     for name in ("lambda1", "x0", "c"):
-        size = abs(n[name]).max()
-        if size:
-            yield _scaled(n, 1 / size, Fraction(1))
+        moves.append(lambda n, name=name: _scaled(n, 1 / (abs(n[name]).max() or one), one))
     for power in (-3, -2, -1, 1, 2, 3):
-        yield _scaled(n, Fraction(10) ** power, Fraction(1))
-        yield _scaled(n, Fraction(1), Fraction(10) ** power)
-    for shift in (n["c"][0], n["x0"]):
-        yield _moved(n, shift)
+        moves.append(lambda n, ten=Fraction(10) ** power: _scaled(n, ten, one))
+        moves.append(lambda n, ten=Fraction(10) ** power: _scaled(n, one, ten))
+    return moves
 
 
 def _total(n: Numbers) -> float:
@@ -117,12 +128,14 @@ def _simplify(w: Witness, good: Callable[[Witness], bool]) -> Witness:
     n = _numbers(w)
     for _ in range(4):
         before = _total(n)
-        for trial in _joint_moves(n):
+        for move in _joint_moves(n):
+            trial = move(n)
             if _total(trial) < _total(n) and good(_with(w, trial)):
                 n = trial
         for name in n:
-            for index in [tuple(i) for i in _indices(n[name])]:
-                old = n[name][index]
+            tied = _copies(n) and name not in ("lambda1", "lambda2")  # identical coordinates stay identical
+            for index in np.ndindex(n[name].shape[:-1] if tied else n[name].shape):
+                old = n[name][(*index, 0)] if tied else n[name][index]
                 near = [*(_near(old, width) for width in WIDTHS), *_round_numbers(old)] if old else []
                 for new in sorted({*SPECIAL, *near}, key=lambda x: (_cost(x), abs(x - old))):
                     if _cost(new) >= _cost(old):
@@ -137,8 +150,10 @@ def _simplify(w: Witness, good: Callable[[Witness], bool]) -> Witness:
     return _with(w, n)
 
 
-def _indices(a: Any) -> Iterator[tuple[int, ...]]:
-    return iter(np.ndindex(a.shape))
+def _copies(n: Numbers) -> bool:
+    """Whether d > 1 and all coordinates are copies of the first."""
+    arrays = [a for k, a in n.items() if k not in ("lambda1", "lambda2")]
+    return arrays[0].shape[-1] > 1 and all((a == a[..., :1]).all() for a in arrays)
 
 
 def shrink(start: Witness, goal: float | None = None) -> Witness | None:

@@ -147,7 +147,8 @@ class Instance:
     Attributes
     ----------
     losses : DiagonalLosses
-    x0 : (B, d); B = 1 when exact
+    x0 : (B * starts, d); B = 1 when exact
+    starts : each instance starts at so many equally likely points
     """
 
     losses: DiagonalLosses
@@ -156,10 +157,11 @@ class Instance:
     P: int
     rule: str
     x0: Any
+    starts: int = 1
 
     @classmethod
     def exact(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
-        """From anything `exact_array` reads; h, c (m, d) and x0 (d,).
+        """From anything `exact_array` reads; h, c (m, d) and x0 (d,), or (n, d) for n equally likely starts.
 
         Raises
         ------
@@ -168,8 +170,9 @@ class Instance:
         """
         h, c, x0 = (exact_array(a) for a in (h, c, x0))
         l1, l2 = (exact_array([a])[0] for a in (lambda1, lambda2))
-        if h.ndim != 2 or h.shape != c.shape or x0.shape != h.shape[1:] or 0 in h.shape:
-            raise InvalidInput(f"h {h.shape}, c {c.shape} and x0 {x0.shape} disagree: expected (m, d), (m, d) and (d,)")
+        points = x0[None] if x0.ndim == 1 else x0
+        if h.ndim != 2 or h.shape != c.shape or points.shape[1:] != h.shape[1:] or 0 in h.shape + points.shape:
+            raise InvalidInput(f"h {h.shape}, c {c.shape} and x0 {x0.shape} disagree: expected (m, d), (m, d) and (d,) or (n, d)")
         if (h < 0).any():
             raise InvalidInput(f"curvature h = {h.min()} is negative: the losses must be convex (h >= 0)")
         if not (h > 0).any():
@@ -180,13 +183,15 @@ class Instance:
             raise InvalidInput(f"cohort size P = {P!r} with m = {len(h)} clients: P must be an integer between 1 and m")
         if rule not in RULES:
             raise InvalidInput(f"rule {rule!r}: use 'sign' or 'true-gradient'")
-        return cls(DiagonalLosses(h, c), l1, l2, P, rule, x0[None])
+        return cls(DiagonalLosses(h, c), l1, l2, P, rule, points, len(points))
 
     @classmethod
     def batch(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
-        """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d). The caller answers for the values."""
+        """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d) or (B, n, d). The caller answers for the values."""
         h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
-        return cls(DiagonalLosses(h, c), l1, l2, P, rule, np.asarray(x0, dtype=float))
+        x0 = np.asarray(x0, dtype=float)
+        starts = x0.shape[1] if x0.ndim == 3 else 1
+        return cls(DiagonalLosses(h, c), l1, l2, P, rule, x0.reshape(-1, x0.shape[-1]), starts)
 
     @property
     def m(self) -> int:
@@ -218,11 +223,10 @@ class Instance:
         """Every instance `count` times in a row (an exact one is the same for all states anyway)."""
         if self.is_exact:
             return self
-        h, c, l1, l2, x0 = (
-            np.repeat(np.asarray(a), count, axis=0)
-            for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2, self.x0)
+        h, c, l1, l2 = (
+            np.repeat(np.asarray(a), count, axis=0) for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2)
         )
-        return Instance.batch(h, c, l1, l2, self.P, self.rule, x0)
+        return Instance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0])
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
@@ -260,8 +264,10 @@ class Instance:
         Raises
         ------
         InvalidInput
-            A cohort that is not P different clients.
+            A cohort that is not P different clients, or more than one start.
         """
+        if self.starts > 1:
+            raise InvalidInput(f"{self.starts} starts: one state follows from one start only")
         state = self.start()
         for t, cohort in enumerate(cohorts, 1):
             chosen = sorted({int(k) for k in cohort})
@@ -305,12 +311,10 @@ class Instance:
             When the last level would have more than 20,000 nodes.
         """
         cohorts = len(self.members)
-        if cohorts ** (rounds - 1) > MAX_PATHS:
-            raise InvalidInput(
-                f"{rounds} rounds of {cohorts} cohorts make {cohorts ** (rounds - 1)} paths; the limit is {MAX_PATHS}"
-            )
-        columns = len(self.x0)
-        node, state, paths = self, self.start(), 1
+        columns, paths = len(self.x0) // self.starts, self.starts
+        if (leaves := paths * cohorts ** (rounds - 1)) > MAX_PATHS:
+            raise InvalidInput(f"{rounds} rounds of {cohorts} cohorts make {leaves} paths; the limit is {MAX_PATHS}")
+        node, state = self.repeat(paths), self.start()
         m = self.constants.m
         names = ("exact", "sign", "own", "own_sign", "zeros")
         rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", "split")}
@@ -378,14 +382,17 @@ class Instance:
         return ElasticConstants(float(self.m), float(self.P), beta, l1, l2)
 
     def _start_constants(self) -> dict[str, Any]:
-        """||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (B,) each."""
+        """E ||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (B,) each."""
         losses, m = self.losses, self.constants.m
         star = np.asarray(losses.grad_star).reshape(-1, self.m, self.d)  # B = 1 when exact
         sq = norm_sq(star)
         norms = np.sqrt(sq) if not self.is_exact else np.array([[sqrt_upper(q) for q in sq[0]]], dtype=object)
+        starts = Fraction(self.starts) if self.is_exact else self.starts
+        each = self.repeat(self.starts).losses
+        true = norm_sq(each.gradients(self.x0) - each.grad_star).sum(axis=1) / m
         return {
-            "start_sq": norm_sq(self.x0 - losses.theta_star),
+            "start_sq": norm_sq(self.x0 - each.theta_star).reshape(-1, self.starts).sum(axis=1) / starts,
             "C0": sq.sum(axis=1) / m,
             "C0_printed": norms.sum(axis=1) / m,
-            "C0_true": norm_sq(losses.gradients(self.x0) - star).sum(axis=1) / m,
+            "C0_true": true.reshape(-1, self.starts).sum(axis=1) / starts,
         }

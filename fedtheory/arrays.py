@@ -53,7 +53,7 @@ def soft_threshold(v: Array, t: float) -> Array:
 
 def take_slots(memory: Array, members: Array) -> Array:
     """Rows of a per-client memory: (S, N, ...) and members (S, P) -> (S, P, ...)."""
-    if is_numpy(memory):
+    if is_numpy(memory) and not memory.flags.c_contiguous:
         return memory[np.arange(memory.shape[0])[:, None], members]
     xp = namespace(memory)
     scenarios, clients = memory.shape[0], memory.shape[1]

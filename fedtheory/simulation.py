@@ -253,7 +253,7 @@ def _own(state: Any) -> Any:
         if is_numpy(value):
             root = value if value.base is None else value.base
             fresh = value.flags.writeable and value.flags.c_contiguous and id(root) not in seen
-            value = value if fresh else np.array(value)
+            value = value if fresh else np.array(value, order="C")
             seen.add(id(value if value.base is None else value.base))
         elif id(value) in seen and hasattr(value, "ndim"):
             value = namespace(value).asarray(value, copy=True)

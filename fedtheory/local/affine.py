@@ -46,81 +46,73 @@ def affine_proximal_gradient(
 ) -> LocalResult:
     """Run `count` steps of size 2/(lower + upper) on every valid row; (N, B, d) in, (N, B, d) and (N, B) out.
 
-    Needs ``problem.constant_hessian`` and one curvature. Padding rows come back as copies of their start with residual 0.
+    Needs ``problem.constant_hessian`` and one curvature. The residual is an upper bound of the KKT residual, from the last step
+    z -> p: (z - p)(I - step H)/step is minus a subgradient at p, so that it is at most ||z - p||/step times the contraction; what
+    rounding y = anchor + p can add is added. Padding rows come back as 0 with residual 0.
     """
     shape, l1 = start.shape, objective.l1
     anchor = np.broadcast_to(objective.l1_center, shape)
+    center = None if objective.anchor is None else np.broadcast_to(objective.center, shape)
+    linear = None if objective.linear is None else np.broadcast_to(objective.linear, shape)
     step = 2.0 / (lower + upper)
-    hessian = problem.client_hessian(start[:, :1, :])[:, 0, :, :]
-    matrix = hessian * -step[:, None, None]
+    matrix = problem.client_hessian(start[:, :1, :])[:, 0, :, :] * -step[:, None, None]
+    pull = matrix.copy()  # anchor @ pull + base + step * linear = -step * (smooth gradient at the anchor)
+    base = problem.client_gradient(np.zeros((shape[0], 1, shape[2]))) * -step[:, None, None]
     diagonal = np.einsum("nii->ni", matrix)
     diagonal += (1.0 - step * objective.curvature)[:, None]
-    offset = problem.client_gradient(anchor)  # becomes -step * (smooth gradient at the anchor)
-    if anchor is not objective.center and objective.anchor is not None:
-        offset += (anchor - objective.center) * objective.curvature
-    if objective.linear is not None:
-        offset -= objective.linear
-    offset *= -step[:, None, None]
+    shrink, coarse = (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
     from_anchor = start is objective.l1_center
-    y, residual = np.array(start), np.zeros(shape[:2])
+    y, residual = np.empty(shape), np.zeros(shape[:2])
     counts = _prefix_counts(rows.valid)
-    size = max((c.stop - c.start) * (p.stop - p.start) for c, p in tiles(counts, shape[2])) * shape[2]
-    pool = np.empty((3, size))
-    for clients, points in tiles(counts, shape[2]):
-        part = (clients, points)
-        b = offset[part]
-        z, v, w = (buffer[: b.size].reshape(b.shape) for buffer in pool)
-        m, s = matrix[clients], step[clients, None, None]
-        t = s * l1 if len(s) > 1 else float(s[0, 0, 0]) * l1
+    cuts = list(tiles(counts, shape[2]))
+    pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * shape[2]))
+    for part in cuts:
+        clients, points = part
+        cells = (clients.stop - clients.start, points.stop - points.start, shape[2])
+        b, z, v, w = (buffer[: cells[0] * cells[1] * cells[2]].reshape(cells) for buffer in pool)
+        m, s, a = matrix[clients], step[clients, None, None], anchor[part]
+        np.matmul(a, pull[clients], out=b)
+        b += base[clients]
+        if linear is not None:
+            np.multiply(linear[part], s, out=w)
+            b += w
+        if center is not None:
+            np.subtract(center[part], a, out=w)
+            w *= s * objective.curvature
+            b += w
         if from_anchor:
             z.fill(0.0)
             v[...] = b
         else:
-            np.subtract(start[part], anchor[part], out=z)
+            np.subtract(start[part], a, out=z)
             np.matmul(z, m, out=v)
             v += b
+        low, high = -s * l1, s * l1
+        if cells[0] == 1:  # numbers make the clip faster than arrays
+            low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
         for _ in range(count - 1):
             if l1:
-                v.clip(-t, t, out=w)
+                v.clip(low, high, out=w)
                 np.subtract(v, w, out=z)
             else:
                 z, v = v, z
             np.matmul(z, m, out=v)
             v += b
         if l1:
-            v.clip(-t, t, out=w)
-            np.subtract(v, w, out=z)
-        else:
-            z, v = v, z
-        np.add(anchor[part], z, out=y[part])
-        np.subtract(y[part], anchor[part], out=z)  # as the caller will see it, after rounding
-        residual[part] = _residual(z, m, b, s, l1, v, w)
+            v.clip(low, high, out=w)
+            v -= w
+        z -= v
+        np.add(a, v, out=y[part])
+        bound = np.sqrt(np.vecdot(z, z)) * shrink[clients, None]
+        residual[part] = bound + np.sqrt(np.vecdot(y[part], y[part])) * coarse[clients, None]
+    for n in np.nonzero(counts < shape[1])[0]:
+        y[n, counts[n] :] = 0.0
     return LocalResult(y, residual)
 
 
 def _prefix_counts(valid: np.ndarray) -> np.ndarray:
     """Rows of each client up to its last valid one, at least 1."""
+    if valid.all():
+        return np.full(valid.shape[0], valid.shape[1])
     last = valid.shape[1] - np.argmax(valid[:, ::-1], axis=1)
     return np.where(valid.any(axis=1), last, 1)
-
-
-def _residual(
-    z: np.ndarray, m: np.ndarray, b: np.ndarray, step: np.ndarray, l1: float, v: np.ndarray, w: np.ndarray
-) -> np.ndarray:
-    """KKT residual at anchor + z, through the gradient (z - (z M + b))/step; v and w are scratch."""
-    np.matmul(z, m, out=v)
-    v += b
-    np.subtract(z, v, out=v)
-    if l1:
-        t = step * l1
-        np.sign(z, out=w)
-        w *= t
-        v += w
-        np.abs(v, out=v)
-        np.abs(w, out=w)
-        w -= t  # -t at the zeros, 0 elsewhere
-        v += w
-        np.maximum(v, 0.0, out=v)
-    else:
-        np.abs(v, out=v)
-    return v.max(axis=-1) / step[..., 0]

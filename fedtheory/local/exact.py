@@ -111,7 +111,7 @@ class Exact(LocalSolver):
         if (residual <= self.tolerance).all():
             return
         y = to_numpy(result.y)
-        lost = rows.valid & ~np.isfinite(y).all(axis=-1)
+        lost = rows.valid & ~(np.isfinite(y).all(axis=-1) & np.isfinite(residual))
         if lost.any():
             n, b = (int(i) for i in np.argwhere(lost)[0])
             client, scenario = int(rows.clients[n]), int(rows.scenarios[n, b])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -87,18 +88,17 @@ def _statements() -> list[dict[str, Any]]:
 
 def _methods() -> list[dict[str, Any]]:
     from fedtheory import algorithms
-    from fedtheory.cli.options import hyperparameters
+    from fedtheory.cli.options import flag
 
     rows = []
     for name in algorithms.names():
         cls = algorithms.get(name)
-        takes = [h for h in hyperparameters().values() if name in h.methods]
         rows.append(
             {
                 "name": name,
                 "source": cls.source,
                 "class": f"fedtheory.algorithms.{cls.__name__}",
-                "options": {f"--{h.name.replace('_', '-')}": "needed" if name in h.required else h.default for h in takes},
+                "options": {flag(f.name): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)},
             }
         )
     return rows
@@ -119,12 +119,15 @@ def _metrics() -> list[dict[str, Any]]:
 
 
 def _witnesses() -> list[dict[str, Any]]:
-    return [{"name": w.name, "about": str(w)} for w in shipped_witnesses()]
+    return [
+        {"name": w.name, "about": str(w).split("]: ", 1)[-1], "statement": w.statement, "form": w.form, "rule": w.rule}
+        for w in shipped_witnesses()
+    ]
 
 
 def _print_plain(found: list[dict[str, Any]]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    names = [k for k in found[0] if k != "class"]
+    names = [k for k in ("name", "source", "about", "options") if k in found[0]]
     for name in names:
         table.add_column(name, no_wrap=name == "name", overflow="fold")
     for row in found:
@@ -163,7 +166,8 @@ def _statement_list(found: list[dict[str, Any]]) -> Table:
     for s in found:
         forms = {f["name"]: f for f in s["forms"]}
         more = len([n for n in forms if n not in ("printed", "repaired")])
-        table.add_row(s["id"].split("/")[-1], s["title"], _record(forms.get("printed")), _record(forms.get("repaired")), str(more or ""))
+        records = (_record(forms.get("printed")), _record(forms.get("repaired")))
+        table.add_row(s["id"].split("/")[-1], s["title"], *records, str(more or ""))
     table.title = "Statements of FedElasticNet's appendix B, and what is on record for each (ids begin with fedelasticnet/)"
     table.title_justify, table.title_style = "left", "dim"
     return table
@@ -181,7 +185,8 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
     width = min(console.width, 120)
 
     def block(text: Any, indent: int = 4, style: str = "") -> None:
-        for line in textwrap.wrap(str(text), width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)):
+        more = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + 2), "break_on_hyphens": False}
+        for line in textwrap.wrap(str(text), width, break_long_words="LaTeX" in str(text), **more):
             console.print(Text(line, style))
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
@@ -191,7 +196,8 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({r} rule)'}" for r, v in form["established"].items())
         console.print(Text.assemble(("  ", ""), (form["name"], "bold"), f": on record as {recorded}"))
         block(form["text"], 4, "cyan")
-        block(f"LaTeX: {form['latex']}", 4, "dim")
+        if form["name"] in ("printed", "repaired"):
+            block(f"LaTeX: {form['latex']}", 4, "dim")
         if form["note"]:
             block(f"Note: {form['note']}")
         if form["threshold"] is not None:

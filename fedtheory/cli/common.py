@@ -58,19 +58,16 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Any]:
-    """A progress bar on stderr (a spinner without a total); yields `advance(steps=1, note='')`."""
+    """A progress bar on stderr (a spinner without a total); yields `advance(steps=1)`. Silent when stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
         columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
-    with Progress(*columns, TextColumn("{task.fields[note]}", style="dim"), console=err_console(), transient=True) as bar:
-        task = bar.add_task(what, total=total, note="")
-
-        def advance(steps: int = 1, note: str | None = None) -> None:
-            bar.update(task, advance=steps, **({} if note is None else {"note": note}))
-
-        yield advance
+    console = err_console()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda steps=1: bar.update(task, advance=steps)
 
 
 class Group(TyperGroup):

@@ -155,7 +155,7 @@ def _report(out: Path, campaign_json: Path, seed: int, result: Any, record: dict
         if draw_all is not None:
             try:
                 with progress("figures") as advance:
-                    figures = list(draw_all(out / "figures", campaign_json, seed, lambda *a, **k: advance()))
+                    figures = draw_all(out / "figures", campaign_json, seed, lambda *_: advance())
             except KeyboardInterrupt:
                 err_console().print("interrupted: the figures are left out", style="yellow")
     return [*figures, *write_reports(out, result.rows, record, figures)]
@@ -189,8 +189,9 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
         )
         for s in found:
             error_line(f"counterexample to {s['statement']} [{s['form']}, {s['rule']} rule]: {s['best_instance']}")
-    reports = [f for f in files if f.suffix in (".html", ".md", ".json")]
-    console.print("wrote " + ", ".join(str(f) for f in reports) + _figures_text(files))
+    figures = [f for f in files if f.parent.name == "figures"]
+    more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
+    console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
     wrong = disagreements(result.rows)
     if not result.complete:
         error_line("incomplete: interrupted before all instances were checked")
@@ -199,7 +200,3 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     if result.complete and not wrong:
         console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")
 
-
-def _figures_text(files: Sequence[Path]) -> str:
-    figures = [f for f in files if f.suffix in (".png", ".pdf")]
-    return f", and {len(figures)} figure files in {figures[0].parent}" if figures else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.text import Text
 from fedtheory.cli.catalogue import find_statement, shipped_witnesses
 from fedtheory.cli.common import emit, out_console, progress, save
 from fedtheory.cli.options import PROBLEM_OPTIONS, make_algorithm
-from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 __all__ = ["refuse_without_statement", "replay", "run", "solve", "verify_one"]
 
@@ -279,8 +280,9 @@ def verify_one(
         f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, {algorithm.rule} rule\n"
     )
     console.print(check_table(checks))
-    if any(c.verdict == "violated" for c in checks) and not unexpected:
-        console.print("\nA violated form is on record as violated.", style="dim")
+    if any(c.verdict == "holds" and statement.form(c.form).established.get(c.rule) == "violated" for c in checks):
+        note = "A form on record as violated fails somewhere, not everywhere: `fedtheory explain` names a witness."
+        console.print(f"\n{note}", style="dim")
     for c in unexpected:
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
     if path:
@@ -291,7 +293,6 @@ def verify_one(
 def replay(name: str, as_json: bool, out: Path | None) -> None:
     """Rerun a witness exactly."""
     from fedtheory import witness as witnesses
-    from fedtheory.errors import suggest
 
     path = Path(name)
     if path.exists() or path.suffix == ".json":
@@ -301,7 +302,9 @@ def replay(name: str, as_json: bool, out: Path | None) -> None:
         if name not in shipped:
             if not shipped:
                 raise FedTheoryError(f"{name}: no such file, and no witnesses are shipped under that name")
-            raise suggest(name, shipped, "file or witness")
+            close = difflib.get_close_matches(name, shipped, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see `fedtheory list witnesses`"
+            raise UnknownName(f"unknown file or witness {name!r}: {hint}")
         witness = shipped[name]
     check = witnesses.replay(witness)  # raises unless the file proves what it claims
     _, lhs, rhs, _ = witnesses.exact_check(witness)

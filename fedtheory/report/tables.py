@@ -182,11 +182,15 @@ def disagreements(rows: Sequence[Row]) -> list[str]:
 
 def check_table(checks: Sequence[Any]) -> Table:
     """Checks of one statement on one problem."""
+    from fedtheory.theorems import get
+
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name in ("form", "verdict", "how", "tightness", "slack", "comparisons"):
-        table.add_column(name, justify="left" if name in ("form", "verdict", "how") else "right")
+    words = ("form", "verdict", "on record", "how")
+    for name in (*words, "tightness", "slack"):
+        table.add_column(name, justify="left" if name in words else "right", no_wrap=name != "form")
     table.add_column("worst at, or why", ratio=1, style="dim")
     for c in checks:
         where = c.reason or ", ".join(f"{k} = {v}" for k, v in c.where.items())
-        table.add_row(c.form, styled(c.verdict), c.mode, number(c.tightness), number(c.slack), str(c.count), where)
+        record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
+        table.add_row(c.form, styled(c.verdict), record, c.mode, number(c.tightness), number(c.slack), where)
     return table

@@ -1,0 +1,315 @@
+"""The command line: every command, its JSON, its exit codes and what it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import fields, replace
+
+import pytest
+from typer.testing import CliRunner
+
+from fedtheory import algorithms, campaign
+from fedtheory.battery import Instance
+from fedtheory.cli import app, options, verifying
+from fedtheory.cli.named import PROBLEMS, build
+from fedtheory.theorems import core, get
+
+runner = CliRunner()
+TASKS = [campaign.Task("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8) for seed in (1, 2)]
+ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
+
+
+def call(*args, code=0):
+    result = runner.invoke(app, [str(a) for a in args])
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+def refused(*args):
+    """stderr of a command that must end with exit code 2, one line, and nothing on stdout."""
+    result = call(*args, code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A campaign of two instances, four statements and no figures, in this process."""
+    monkeypatch.setattr(campaign, "plan", lambda *a, **k: TASKS)
+    monkeypatch.setattr(core, "_REGISTRY", {k: core._REGISTRY[k] for k in ONLY})
+    monkeypatch.setattr(verifying, "replay_shipped", list)
+    monkeypatch.setitem(sys.modules, "fedtheory.report.figures", None)
+
+
+# --- list, explain --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("what", ["statements", "methods", "problems", "metrics", "witnesses"])
+def test_list(what):
+    found = json.loads(call("list", what, "--json").stdout)
+    text = call("list", what).stdout
+    for row in found[:50]:
+        name = row.get("name") or row["id"].split("/")[-1]
+        assert name[:10] in text
+
+
+def test_list_says_what_is_on_record():
+    rows = {r["id"]: r for r in json.loads(call("list", "--json").stdout)}
+    assert set(rows) == {s.id for s in core.all_statements()}
+    forms = {f["name"]: f["established"] for f in rows["fedelasticnet/eq-28"]["forms"]}
+    assert forms["printed"] == get("fedelasticnet/eq-28").form("printed").established
+
+
+@pytest.mark.parametrize("statement", [s.id for s in core.all_statements()])
+def test_explain_every_statement(statement):
+    about = json.loads(call("explain", statement, "--json").stdout)
+    assert [f["name"] for f in about["forms"]] == [f.name for f in get(statement).forms]
+    for form in about["forms"]:
+        assert form["text"] and "\\" not in form["text"], f"LaTeX left in {form['text']}"
+
+
+def test_explain_shows_formula_notes_mutants_and_symbols():
+    text = call("explain", "eq-28").stdout
+    for part in ("Cₜ ≤ (1 − (P/m))Cₜ₋₁", "Rejects:", "Assumptions", "state.h", "violated (sign rule)"):
+        assert part in text
+
+
+def test_unknown_statement_suggests_the_nearest():
+    assert "fedelasticnet/theorem-3.1" in refused("explain", "theorem-31")
+    assert "fedelasticnet/theorem-3.1" in refused("verify", "theorem-31")
+
+
+# --- solve ----------------------------------------------------------------------------------------------------------------
+def test_solve_prints_a_certified_optimum(tmp_path):
+    result = json.loads(call("solve", "least-squares", "--clients", 3, "--ridge", 0.5, "--json", "--out", tmp_path).stdout)
+    optimum = result["optimum"]
+    problem = build("least-squares", {"clients": 3, "ridge": 0.5}, 0)
+    assert optimum["lower_bound"] <= optimum["value"] and optimum["gap"] <= 1e-12
+    assert optimum["value"] == problem.optimum().value
+    assert result["constants"]["beta"] == problem.constants().beta
+    assert json.loads((tmp_path / "solve-least-squares.json").read_text())["optimum"] == optimum
+    assert "proven lower bound" in call("solve", "least-squares").stdout
+
+
+def test_solve_a_file(tmp_path):
+    data = tmp_path / "small.svmlight"
+    data.write_text("".join(f"{1 if i % 2 else 2} 1:{i / 10} 3:{(i % 3) - 1}\n" for i in range(12)))
+    common = ("solve", "--data", data, "--dimension", 4, "--clients", 3, "--ridge", 0.1, "--json")
+    for loss, d in (("logistic", 4), ("least-squares", 4), ("huber", 4), ("softmax", 8)):
+        result = json.loads(call(*common, "--loss", loss).stdout)
+        assert result["problem"]["dimension"] == d and result["problem"]["clients"] == 3
+    dealt = json.loads(call(*common, "--loss", "logistic", "--partition", "classes", "--classes", 1).stdout)
+    assert dealt["problem"]["partition"]["name"] != "iid"
+    data.write_bytes(data.read_bytes()[:-4])
+    assert "truncated" in refused(*common, "--loss", "logistic")
+
+
+def test_solve_refuses_what_has_no_certified_optimum():
+    assert "not convex" in refused("solve", "saddle")
+    assert "no minimiser" in refused("solve", "separable")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("solve",), "name one problem"),
+        (("solve", "quadratik"), "'quadratic'"),
+        (("solve", "quadratic", "--ridge", "1"), "--ridge does not apply"),
+        (("solve", "quadratic", "--clients", "0"), "at least 1"),
+        (("solve", "diabetes", "--clients", "2", "--partition", "dirichlet"), "real targets"),
+        (("solve", "diabetes", "--alpha-dirichlet", "1"), "belongs to --partition dirichlet"),
+        (("solve", "--data", "nowhere.svm", "--loss", "logistic"), "no such file"),
+        (("solve", "--data", "nowhere.svm"), "--loss"),
+        (("run", "fedprx", "quadratic"), "'fedprox'"),
+        (("run", "fedprox", "quadratic"), "needs --mu"),
+        (("run", "feddyn", "quadratic", "--mu", "1"), "no hyperparameter --mu"),
+        (("run", "feddyn", "quadratic", "--alpha", "1", "-P", "6"), "P = 6 with m = 5"),
+        (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "-3"), "-3.0"),
+        (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "0"), "> 0"),
+        (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "3", "--l2-over-beta", "3"), "one of them"),
+        (("run", "fedavg", "quadratic", "--local-steps", "3"), "--local-steps does not apply"),
+        (("run", "fedavg", "quadratic", "--rounds", "0"), "rounds = 0"),
+        (("verify", "--l1", "3"), "only with a statement"),
+        (("verify", "eq-28", "-P", "6"), "P = 6 with m = 5"),
+        (("verify", "eq-28", "--l2", "-1"), "-1.0"),
+        (("replay", "nowhere.json"), "no such file"),
+        (("replay", "zzz"), "list witnesses"),
+    ],
+)
+def test_bad_input_is_one_line(args, says):
+    assert says in refused(*args)
+
+
+def test_an_output_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused("solve", "quadratic", "--out", tmp_path / "file" / "below")
+
+
+# --- run ------------------------------------------------------------------------------------------------------------------
+def test_run_writes_curves_and_numbers(tmp_path):
+    args = ("run", "fedelasticnet-dyn", "quadratic", "--l1", 0.1, "--l2-over-beta", 2, "--rounds", 6, "-P", 2, "-S", 3)
+    result = json.loads(call(*args, "--seed", 5, "--out", tmp_path, "--json").stdout)
+    stem = tmp_path / "run-fedelasticnet-dyn-quadratic"
+    assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert stem.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    from fedtheory import Uniform, simulate
+
+    problem = build("quadratic", {}, 5)
+    algorithm = algorithms.FedElasticNetDyn(0.1, 2 * problem.constants().beta)
+    direct = simulate(problem, algorithm, 6, sampling=Uniform(2), scenarios=3, seed=5, record=["distance"])
+    assert result["metrics"]["distance"] == direct.metrics["distance"].tolist()
+    assert result["provenance"]["seed"] == 5
+
+
+@pytest.mark.parametrize("solver", [("gradient", "--local-steps", "2"), ("sgd", "--epochs", "1", "--batch-size", "4")])
+def test_run_with_local_steps(tmp_path, solver):
+    args = ("run", "scaffold", "least-squares", "--rounds", 3, "--out", tmp_path, "--no-figures", "--local-solver", *solver)
+    assert "F(x) - F*" in call(*args).stdout
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_run_that_diverges_says_where(tmp_path):
+    args = ("run", "fedavg", "quadratic", "--local-solver", "gradient", "--local-lr", 1e6, "--out", tmp_path)
+    assert "diverged in round" in refused(*args)
+
+
+def test_every_hyperparameter_of_every_method_is_an_option():
+    names = {p.name for p in options.hyperparameter_options()}
+    for method in algorithms.names():
+        assert {f.name for f in fields(algorithms.get(method))} <= names
+
+
+@pytest.mark.parametrize("name", [n for n in PROBLEMS if n not in ("saddle", "separable", "digits-10", "synthetic", "synthetic-iid")])
+def test_named_problems_are_certified(name):
+    assert build(name, {"clients": 3}, 1).optimum().gap <= 1e-12
+
+
+# --- verify ---------------------------------------------------------------------------------------------------------------
+def test_verify_one_statement(tmp_path):
+    args = ("verify", "eq-28", "--problem", "quadratic", "-P", 2, "--l1", 1, "--l2-over-beta", 100, "--out", tmp_path)
+    result = json.loads(call(*args, "--json").stdout)
+    verdicts = {c["form"]: c["verdict"] for c in result["checks"]}
+    assert verdicts == {"printed": "violated", "repaired": "holds"}
+    assert result["as_recorded"]
+    assert json.loads((tmp_path / "verify-eq-28-quadratic.json").read_text())["verdict"] == "holds"
+    assert "violated" in call(*args).stdout
+
+
+def test_verify_one_statement_against_the_record(monkeypatch):
+    statement = get("fedelasticnet/eq-28")
+    wrong = replace(statement, forms=tuple(replace(f, established={"sign": "holds"}) for f in statement.forms))
+    monkeypatch.setitem(core._REGISTRY, statement.id, wrong)
+    result = call("verify", "eq-28", "-P", 2, "--l1", 1, "--l2-over-beta", 100, code=1)
+    assert "on record as holding" in result.stdout
+
+
+def test_campaign_writes_everything_and_succeeds(small, tmp_path):
+    result = json.loads(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, "--json").stdout)
+    stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert stored["ok"] and stored["complete"] and result["exit_code"] == 0
+    assert {r["statement"] for r in stored["rows"]} == set(ONLY)
+    assert stored["provenance"]["versions"]["numpy"] and stored["memory_mib"]["main"] > 0
+    assert all(r["instances"] for r in stored["rows"])
+    assert "</html>" in (tmp_path / "report.html").read_text()
+    assert "eq-28" in (tmp_path / "report.md").read_text()
+    assert not list(tmp_path.glob(".*")), "temporary files left behind"
+
+
+@pytest.mark.parametrize("details", [(), ("--details",)])
+def test_campaign_prints_one_table(small, tmp_path, details):
+    text = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, *details).stdout
+    assert "✗ violated" in text and "verdicts are the recorded ones" in text and "peak memory" in text
+    assert ("true-gr." in text) == bool(details)
+
+
+def test_campaign_fails_on_a_verdict_that_is_not_the_recorded_one(small, monkeypatch, tmp_path):
+    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    forms = tuple(replace(f, established={**f.established, "sign": "holds"}) for f in statement.forms)
+    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=1)
+    assert "(!)" in result.stdout
+    assert "fedelasticnet/eq-28 [printed, sign rule]: violated, on record as holds" in result.stderr
+    assert not json.loads((tmp_path / "campaign.json").read_text())["ok"]
+    assert "not the recorded ones" in (tmp_path / "report.html").read_text()
+
+
+def test_what_is_open_does_not_fail(small, monkeypatch, tmp_path):
+    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    forms = tuple(replace(f, established=dict.fromkeys(f.established, "open")) for f in statement.forms)
+    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
+
+
+def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path):
+    @contextmanager
+    def interrupted(what, total=None):
+        def advance(steps=1):
+            raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(verifying, "progress", interrupted)
+    result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=130)
+    stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert stored["complete"] is False and stored["ok"] is False
+    assert stored["checked"] == 1, "the first instance was checked before the interrupt"
+    assert "interrupted" in result.stderr and "incomplete" in result.stderr
+    assert "Incomplete" in (tmp_path / "report.html").read_text()
+
+
+def test_a_counterexample_to_a_repair_fails_the_campaign(small, monkeypatch, tmp_path):
+    found = [{"statement": "fedelasticnet/eq-28", "form": "repaired", "rule": "sign", "found": True, "best_instance": {"m": 2}}]
+    monkeypatch.setattr(verifying, "_search", lambda *a: found)
+    result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=1)
+    assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
+
+
+# --- replay ---------------------------------------------------------------------------------------------------------------
+def test_replay_prints_both_sides_as_fractions(tmp_path):
+    from fedtheory.witness import builtin_witnesses, save
+
+    witness = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
+    path = save(witness, tmp_path / "mine.json")
+    result = json.loads(call("replay", path, "--json").stdout)
+    assert (result["lhs"], result["rhs"]) == (witness.lhs, witness.rhs) and result["verdict"] == "violated"
+    text = call("replay", witness.name).stdout
+    assert witness.lhs in text and witness.rhs in text and "rational" in text
+    save(replace(witness, lhs="1/3"), path)
+    assert "changed" in refused("replay", path)
+    path.write_text("{")
+    assert "not JSON" in refused("replay", path)
+
+
+# --- the program ----------------------------------------------------------------------------------------------------------
+def test_help_of_every_command_has_examples():
+    for command in ("list", "explain", "solve", "run", "verify", "replay"):
+        text = call(command, "--help").stdout
+        assert "Examples" in text and f"fedtheory {command}" in text
+
+
+def test_import_is_light():
+    code = "import sys, fedtheory; print([m for m in ('torch', 'cvxpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_command_line_starts_without_heavy_packages():
+    code = (
+        "import sys; from fedtheory.cli import app; from typer.testing import CliRunner; "
+        "r = CliRunner().invoke(app, ['list', '--json']); assert r.exit_code == 0; "
+        "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_program_runs_as_a_module_and_tells_its_version():
+    run = [sys.executable, "-m", "fedtheory"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    from fedtheory import __version__
+
+    assert subprocess.run([*run, "--version"], capture_output=True, text=True, env=env).stdout.split() == ["fedtheory", __version__]
+    done = subprocess.run([*run, "explain", "nosuchthing"], capture_output=True, text=True, env=env)
+    assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stdout == ""

@@ -1,0 +1,198 @@
+"""What a reader sees: formulas, tables, the two reports, and the README's code and names."""
+
+import importlib
+import io
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fedtheory import campaign
+from fedtheory.report import curves, formulas, html, tables
+from fedtheory.theorems import Check, all_statements
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+
+
+def check(statement, form, rule, verdict, tightness=math.nan, instance="one", slack=0.1):
+    return Check(statement, form, rule, verdict, "exact", slack, tightness, instance=instance, count=3, where={"index": [0]})
+
+
+@pytest.fixture
+def rows():
+    """Every form with its recorded verdict on two instances."""
+    checks = [
+        check(s.id, f.name, rule, {"open": "holds"}.get(verdict, verdict), t, name, 0.1 if verdict != "violated" else -0.1)
+        for s in all_statements()
+        for f in s.forms
+        for rule, verdict in f.established.items()
+        for t, name in ((0.25, "first"), (0.5, "second|with <mark>"))
+    ]
+    return campaign.summarise(checks, [("eq-28.json", check("fedelasticnet/eq-28", "printed", "sign", "violated"))])
+
+
+@pytest.fixture
+def record(rows):
+    result = campaign.Campaign(rows, 12.0, 2, True, {"workers": 2, "search_budget": 100}, [])
+    provenance = {
+        "seed": 7, "commit": "abc", "device": "cpu", "python": "3", "platform": "here", "versions": {"numpy": "2"}, "written": "now",
+    }  # fmt: skip
+    more = {"checked": 2, "comparisons": 1234, "memory_mib": {"main": 100.0, "largest_worker": 90.0}, "provenance": provenance}
+    return {**result.to_json(), **more}
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\tfrac1m\sum_k\|\theta_k^t\|^2", "(1/m)∑ₖ‖θₖᵗ‖²"),
+        (r"\frac{a+b}{cd}", "((a + b)/(cd))"),
+        (r"\gamma^{t-1}-\theta_*\le x", "γᵗ⁻¹ − θ_* ≤ x"),
+        (r"-\nabla L_k(\tilde\theta)", "−∇Lₖ(θ̃)"),
+        (r"\sum_{k\in\mathcal P_t}\mathbb E[v_k]", "∑_{k∈𝒫ₜ}𝔼[vₖ]"),
+        (r"\sqrt{825}", "√825"),
+        (r"\text{the same with }s_k^t", "the same with sₖᵗ"),
+        (r"\Big\|x\Big\|^2", "‖x‖²"),
+    ],
+)
+def test_formulas_as_unicode(latex, text):
+    assert formulas.to_text(latex) == text
+
+
+def test_every_formula_becomes_mathml_and_text():
+    for statement in all_statements():
+        for form in statement.forms:
+            tree = ElementTree.fromstring(formulas.to_mathml(form.latex))
+            assert tree.tag.endswith("math")
+            assert "\\" not in "".join(tree.itertext()), (statement.id, form.name)
+            assert "\\" not in formulas.to_text(form.latex)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_the_terminal(rows, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(tables.statement_table(rows, width))
+    text = console.export_text()
+    for statement in all_statements():
+        assert re.search(rf"^{re.escape(tables.short(statement.id))} ", text, re.M), statement.id
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    line = next(ln for ln in text.splitlines() if ln.startswith("eq-28 "))
+    assert "✗ violated" in line and "✓ holds" in line and "0.5 / 0.38" in line and "file" in line
+
+
+def test_as_printed_is_the_sign_rule(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedelasticnet/eq-28")
+    assert (line.printed.form, line.printed.rule) == ("printed", "sign")
+    assert {(r.form, r.rule) for r in line.repaired} == {("repaired", "sign"), ("repaired", "true-gradient")}
+    assert line.witness == "eq-28.json"
+
+
+def test_disagreements_are_named(rows):
+    assert tables.disagreements(rows) == []
+    rows[0].verdict = "inconclusive"
+    (text,) = tables.disagreements(rows)
+    assert rows[0].statement in text and "inconclusive" in text and f"on record as {rows[0].established}" in text
+    assert "(!)" in tables.verdict_text([rows[0]])
+    rows[0].established = "open"
+    assert tables.disagreements(rows) == []
+
+
+class _Parser(HTMLParser):
+    """Collects text and links, and whether tags balance."""
+
+    void = ("meta", "img", "br")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.sources, self.ids, self.links = [], [], [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids.add(attrs.get("id"))
+        self.sources += [attrs[k] for k in ("src", "href") if k in attrs]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_html_report_is_whole_and_opens_offline(rows, record, tmp_path):
+    picture = tmp_path / "bound_vs_empirical.png"
+    picture.write_bytes(b"\x89PNG not really")
+    page = html.html_report(rows, record, [picture, tmp_path / "left-out.pdf"])
+    parser = _Parser()
+    parser.feed(page)
+    assert parser.open == []
+    outside = [s for s in parser.sources if not s.startswith(("data:image/png;base64,", "#"))]
+    assert outside == [] and "<script" not in page and "@import" not in page
+    assert {s[1:] for s in parser.sources if s.startswith("#")} <= parser.ids
+    text = " ".join(parser.text)
+    for statement in all_statements():
+        assert tables.short(statement.id) in text and statement.title in text
+    assert "second|with <mark>" in text, "names are escaped, not dropped"
+    assert page.count("<math") == sum(len(s.forms) for s in all_statements())
+    assert "All " in text and "seed" in text and "eq-28.json" in text
+
+
+def test_the_markdown_report_has_one_row_a_statement(rows, record, tmp_path):
+    (tmp_path / "figures").mkdir()
+    text = html.markdown_report(rows, record, [tmp_path / "figures" / "a_b.png"], tmp_path)
+    lines = text.splitlines()
+    main = [ln for ln in lines[: lines.index("## Every form, under both rules")] if ln.startswith("| ")][1:]
+    assert len(main) == len(all_statements())
+    assert len({len(re.findall(r"(?<!\\)\|", ln)) for ln in main}) == 1, "no cell breaks the table"
+    assert "![a b](figures/a_b.png)" in text
+
+
+def test_an_incomplete_campaign_says_so(rows, record):
+    record["complete"] = False
+    assert "Incomplete" in html.html_report(rows, record) and "Incomplete" in html.markdown_report(rows, record)
+
+
+def test_curves_of_a_run_that_reaches_zero(tmp_path):
+    from fedtheory import problems, simulate
+    from fedtheory.algorithms import FedProx
+
+    problem = problems.Quadratic(np.ones((2, 1, 1)), np.zeros((2, 1)))
+    run = simulate(problem, FedProx(mu=1.0), 3, scenarios=2, record=["suboptimality", "nonzeros"])
+    files = curves.draw_curves(run, tmp_path / "run", "at the optimum from the start")
+    assert [f.name for f in files] == ["run.png", "run.pdf"] and all(f.stat().st_size > 1000 for f in files)
+
+
+def test_the_readmes_python_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
+    exec(compile(code, "README.md", "exec"), {})
+    assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in capsys.readouterr().out
+
+
+def test_the_readme_names_what_exists():
+    table = README.read_text().split("## All public names")[1].split("\n## ")[0]
+    named = {}
+    for module, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", table, re.M):
+        named[module] = set(re.findall(r"`(\w+)`", names))
+        loaded = importlib.import_module(module)
+        for name in named[module]:
+            assert hasattr(loaded, name), f"{module}.{name}"
+    for module in ("fedtheory", "fedtheory.problems", "fedtheory.algorithms", "fedtheory.local", "fedtheory.cohorts", "fedtheory.theorems"):
+        public = set(importlib.import_module(module).__all__) - {"__version__"}
+        assert public == named[module], f"{module}: the README and __all__ differ"
+
+
+def test_the_readmes_commands_exist():
+    from typer.main import get_command
+
+    from fedtheory.cli import app
+
+    known = set(get_command(app).commands)
+    used = set(re.findall(r"^fedtheory (\w+)", README.read_text(), re.M))
+    assert used and used <= known

@@ -144,10 +144,11 @@ def _draw_panel(ax: Any, p: dict[str, Any], parts: bool = True) -> None:
         ax.fill_between(t, p["printed"], measured, where=broken, color=COLOURS["printed"], alpha=0.22, linewidth=0)
         ratio = float((measured / p["printed"])[-1])
         ax.annotate(
-            f"printed bound violated\nmeasured = {ratio:.2g} × bound",
-            (0.97, 0.6),
+            f"printed bound violated:\nmeasured = {ratio:.2g} × bound at T = {t[-1]:,}",
+            (0.97, 0.97),
             xycoords="axes fraction",
             ha="right",
+            va="top",
             fontsize=8.5,
             color=COLOURS["printed"],
             fontweight="bold",

@@ -19,6 +19,7 @@ __all__ = ["compute", "draw", "plane_problem", "rest_set", "start_set"]
 _HALF = 1.8  # the maps show [-1.8, 1.8]^2
 _LAMBDA1 = 0.5
 _MAP_RATIO = 30.0
+_LINE_RATIO = 10.0
 
 
 def plane_problem() -> Problem:
@@ -64,8 +65,8 @@ def _against_l1(values: np.ndarray, rounds: int) -> dict[str, Any]:
     for rule in LINESTYLES:
         ends = []
         for l1 in values:
-            algorithm = FedElasticNetDyn(float(l1), _MAP_RATIO, rule)  # type: ignore[arg-type]
-            run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), record=("distance",))
+            algorithm = FedElasticNetDyn(float(l1), _LINE_RATIO, rule)  # type: ignore[arg-type]
+            run = simulate(problem, algorithm, rounds // 2, starts, Full(), len(starts), record=("distance",))
             ends.append(run.metrics["distance"][-1])
         out[rule] = np.stack(ends)
     return out
@@ -152,8 +153,8 @@ def draw(data: dict[str, Any]) -> Figure:
         ax.plot(scan["lambda1"], ends.max(axis=1), color=colour, linestyle=LINESTYLES[rule], marker="o", markersize=4,
                 label=f"{RULE_NAMES[rule]}, farthest of {ends.shape[1]} starts")  # fmt: skip
     ax.plot(scan["lambda1"], scan["ceiling"], color="#555555", linestyle=":", label=r"edge of the rest set, $\lambda_1/R''$")
-    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_1$", ylabel=rf"$|\theta_T-\theta_*|$ after T = {data['rounds']} rounds")
-    ax.set_title(r"one dimension: the sign rule's error grows with $\lambda_1$")
+    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_1$", ylabel=rf"$|\theta_T-\theta_*|$ after T = {data['rounds'] // 2} rounds")
+    ax.set_title(rf"one dimension, $\lambda_2/\beta$ = {_LINE_RATIO:g}: the sign rule's error grows with $\lambda_1$")
     ax.legend(loc="center left")
 
     ax, scan = axes[1, 1], data["against_ratio"]

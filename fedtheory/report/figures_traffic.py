@@ -19,16 +19,16 @@ __all__ = ["METHODS", "compute", "draw"]
 
 CLIENTS, COHORT = 20, 4
 LAMBDA1, LAMBDA2 = 0.01, 0.1
-_STEPS = 5
+_STEPS = 10
 # Label -> (method, takes local gradient steps, colour, line style). An elastic net version shares its plain version's colour.
 METHODS: dict[str, tuple[Callable[[], Any], bool, str, Any]] = {
     "FedProx": (lambda: algorithms.FedProx(LAMBDA2, send="update"), False, "#E69F00", ":"),
-    "+ elastic net": (lambda: algorithms.FedElasticNetProx(LAMBDA1, LAMBDA2, "cohort"), False, "#E69F00", "--"),
+    "FedElasticNet (FedProx)": (lambda: algorithms.FedElasticNetProx(LAMBDA1, LAMBDA2, "cohort"), False, "#E69F00", "--"),
     "SCAFFOLD": (lambda: algorithms.Scaffold(), True, "#CC79A7", ":"),
-    "+ elastic net ": (lambda: algorithms.FedElasticNetScaffold(LAMBDA1, LAMBDA2), True, "#CC79A7", "--"),
+    "FedElasticNet (SCAFFOLD)": (lambda: algorithms.FedElasticNetScaffold(LAMBDA1, LAMBDA2), True, "#CC79A7", "--"),
     "FedDyn": (lambda: algorithms.FedDyn(LAMBDA2, send="update"), False, "#0072B2", ":"),
-    "+ elastic net, sign rule": (lambda: algorithms.FedElasticNetDyn(LAMBDA1, LAMBDA2), False, "#0072B2", "--"),
-    "+ elastic net, true-gradient rule": (
+    "FedElasticNet (FedDyn), sign rule": (lambda: algorithms.FedElasticNetDyn(LAMBDA1, LAMBDA2), False, "#0072B2", "--"),
+    "FedElasticNet (FedDyn), true-gradient rule": (
         lambda: algorithms.FedElasticNetDyn(LAMBDA1, LAMBDA2, "true-gradient"),
         False,
         "#0072B2",
@@ -64,7 +64,7 @@ def compute(rounds: int = 100, scenarios: int = 2, seed: int = 0) -> dict[str, A
 
 def draw(data: dict[str, Any]) -> Figure:
     """Three panels: nonzeros and entropy against rounds, suboptimality against all nonzeros sent so far."""
-    figure, axes = new_figure(13.5, 4.9, 1, 3)
+    figure, axes = new_figure(13.5, 5.1, 1, 3)
     entries, bits, cost = axes[0]
     for name, curve in data["curves"].items():
         _, _, colour, style = METHODS[name]
@@ -73,21 +73,22 @@ def draw(data: dict[str, Any]) -> Figure:
         entries.plot(rounds, curve["nonzeros"][1:], **look)
         bits.plot(rounds, curve["entropy"][1:], **look)
         cost.plot(np.maximum(curve["cumulated"], 1), np.maximum(curve["suboptimality"], 1e-16), **look)
+        cost.plot(curve["cumulated"][-1], curve["suboptimality"][-1], "o", color=colour, markersize=5)
     entries.set(xlabel="rounds", ylabel="nonzeros a client and round", title=f"nonzeros sent (d = {data['dim']})")
     entries.set_ylim(bottom=0)
     bits.set(xlabel="rounds", ylabel="entropy [bits an entry]", title="entropy of what is sent (bins of 0.01)")
     bits.set_ylim(bottom=0)
     cost.set(xscale="log", yscale="log", xlabel="nonzeros sent so far, all clients", ylabel=r"$F(\theta_t)-F_*$")
-    cost.set_title("what the nonzeros buy")
+    cost.set_title("what the nonzeros buy (dot: the last round)")
     cost.minorticks_off()
     cost.set_xlim(left=50)
     handles, labels = entries.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7, columnspacing=1.2)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     headline(
         figure,
         "The sign rule falls silent because it stalls; the true-gradient rule goes on, but its messages are dense",
         f"breast cancer, logistic loss, m = {CLIENTS}, P = {COHORT}, λ₁ = {data['lambda1']:g}, λ₂ = {data['lambda2']:g}, "
-        f"mean of {data['scenarios']} runs; SCAFFOLD: {_STEPS} local gradient steps and control variates sent too; "
+        f"{'one run' if data['scenarios'] == 1 else 'mean of ' + str(data['scenarios']) + ' runs'}; SCAFFOLD: {_STEPS} local gradient steps and control variates sent too; "
         "others: exact local solves",
     )
     return figure

@@ -90,13 +90,13 @@ def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
         if labels:
             ax.annotate(
                 f"{name} {value:.3f}",
-                (value, 1),
+                (value, 0),
                 xycoords=("data", "axes fraction"),
-                xytext=(-3, -3),
+                xytext=(-2, 4),
                 textcoords="offset points",
                 rotation=90,
                 ha="right",
-                va="top",
+                va="bottom",
                 fontsize=7,
                 color="#555555",
             )

@@ -1,0 +1,41 @@
+"""Every figure of FedElasticNet's theorem, at the effort of a paper: python paper_figures/fedelasticnet.py OUT [CAMPAIGN.json].
+
+--readme writes the README's picture instead, from the same data as the first figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from fedtheory.report import figures_bounds
+from fedtheory.report.figures import FULL, QUICK, draw_all
+from fedtheory.report.style import house_style, save
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="folder for the figures")
+    parser.add_argument("campaign", type=Path, nargs="?", help="JSON of a campaign, for the chart of verdicts")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="the effort of make verify")
+    parser.add_argument("--readme", action="store_true", help="only bound_vs_empirical.png as in the README")
+    args = parser.parse_args()
+    if args.readme:
+        data = figures_bounds.compute(rounds=2000, scenarios=200, seed=args.seed, ratios=(100.0,))
+        with house_style():
+            print(*save(figures_bounds.draw_summary(data), args.out / "bound_vs_empirical", dpi=110, formats=("png",)))
+        return
+    start = time.perf_counter()
+    draw_all(
+        args.out,
+        args.campaign,
+        args.seed,
+        progress=lambda name: print(f"{time.perf_counter() - start:7.1f} s  {name}", flush=True),
+        effort=QUICK if args.quick else FULL,
+    )
+
+
+if __name__ == "__main__":
+    main()

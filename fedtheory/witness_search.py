@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.witness import Witness
-from fedtheory.witness_shrink import shrink
+from fedtheory.witness_shrink import margin, shrink
 
 __all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
 
@@ -115,6 +115,8 @@ class SearchResult:
         Instances tried (a run counts once, whatever its horizon).
     witness : Witness or None
         Proved in exact arithmetic.
+    exact_best : float or None
+        `best` recomputed exactly at its own point, when it is above rounding: a value <= 0 says it was rounding after all.
     """
 
     statement: str
@@ -128,11 +130,13 @@ class SearchResult:
     best_instance: dict[str, Any] = field(default_factory=dict)
     tightest_instance: dict[str, Any] = field(default_factory=dict)
     witness: Witness | None = None
+    exact_best: float | None = None
 
     @property
     def empty(self) -> bool:
         """Whether nothing was found beyond rounding."""
-        return self.witness is None and not self.best > RELATIVE_TOLERANCE
+        rounding = self.best <= RELATIVE_TOLERANCE or (self.exact_best is not None and self.exact_best <= 0)
+        return self.witness is None and rounding
 
 
 class _Target:
@@ -347,9 +351,10 @@ def search(
             break
     target, best = next((t, b) for t, b in found if b.margin >= min(VISIBLE, most / 2) or b.margin == most)
     tight_target, tight = max(found, key=lambda f: f[1].ratio)
-    witness = None
+    witness, exact_best = None, None
     if sides is None and best.margin > RELATIVE_TOLERANCE:
-        witness = shrink(target.witness(statement, best.margin_at))  # type: ignore[arg-type]
+        point = target.witness(statement, best.margin_at)  # type: ignore[arg-type]
+        witness, exact_best = shrink(point), margin(point)
     return SearchResult(
         statement.id,
         form.name,
@@ -362,6 +367,7 @@ def search(
         target.describe(best.margin_at) if best.margin_at is not None else {},
         tight_target.describe(tight.ratio_at) if np.isfinite(tight.ratio) else {},
         witness,
+        exact_best,
     )
 
 

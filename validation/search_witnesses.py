@@ -78,7 +78,8 @@ def summary(rows: list[dict[str, Any]]) -> Table:
 def main(
     what: Annotated[str, typer.Option(help="all, holds or violated")] = "all",
     only: Annotated[str, typer.Option(help="regular expression for 'statement form'")] = ".",
-    budget: Annotated[int, typer.Option(help="instances a form and rule on record as holding or open")] = 20_000,
+    budget: Annotated[int, typer.Option(help="instances a form and rule on record as holding or open: one round")] = 10_000,
+    run_budget: Annotated[int, typer.Option(help="the same for statements about runs")] = 2_000,
     hunt_budget: Annotated[int, typer.Option(help="instances a form and rule on record as violated, and seed")] = 12_000,
     seed: int = 0,
     write_witnesses: Annotated[bool, typer.Option("--write-witnesses", help="write the witnesses into the package")] = False,
@@ -96,7 +97,7 @@ def main(
                 if verdict == "violated":
                     result = hunt(statement, form, rule, hunt_budget, seed)
                 else:
-                    result = search(statement, form, rule, budget, seed)
+                    result = search(statement, form, rule, budget if statement.scope == "round" else run_budget, seed)
                 rows.append(record(result, verdict, time.perf_counter() - began, result.seed - seed + 1))
                 if (verdict == "violated") == (result.witness is None) and (verdict != "open" or result.witness):
                     failed.append(f"{statement.id} [{form.name}, {rule}]: on record as {verdict}, best {result.best:.3g}")
@@ -116,7 +117,7 @@ def main(
         "provenance": provenance(seed),
         "what": what,
         "seconds": round(time.perf_counter() - start, 1),
-        "budget": {"holds or open": budget, "violated": hunt_budget},
+        "budget": {"one round": budget, "runs": run_budget, "violated, a seed": hunt_budget},
         "shapes": {
             f"{scope}, {'violated or open' if hunted else 'holds'}": [str(x) for x in default_shapes(scope, hunted)]
             for scope in ("round", "run")

@@ -20,13 +20,20 @@ CONVEX_SMOOTH = ("every L_k is convex and beta-smooth",)
 
 def _first_order(v: RoundView, subgradient: Any) -> Sides:
     pull = v.lambda2 * v.delta
-    return eq(v.grad_tilde - v.stored + pull + subgradient, 0, v.grad_tilde, v.stored, pull, subgradient, vector=True)
+    parts = (v.grad_tilde, v.stored, pull, subgradient)
+    return eq(v.grad_tilde - v.stored + pull + subgradient, 0, *parts, vector=True, noise=_pull_noise(v))
+
+
+def _pull_noise(v: RoundView) -> Any:
+    """lambda_2 times the rounding error of theta_tilde - theta: (S, 1)."""
+    return (v.lambda2 * v.position_noise)[:, None]
 
 
 def _on_support(v: RoundView) -> Sides:
     pull = v.lambda2 * v.delta
     moved = np.asarray(v.delta != 0).astype(int)
-    return eq((v.grad_tilde - v.stored + pull) * moved, -v.lambda1_sign, v.grad_tilde, v.stored, pull, vector=True)
+    parts = (v.grad_tilde, v.stored, pull)
+    return eq((v.grad_tilde - v.stored + pull) * moved, -v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v))
 
 
 def _five_vectors(v: RoundView) -> list[Any]:

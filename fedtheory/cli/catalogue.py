@@ -218,14 +218,19 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
         console.print()
         block(f"Code: {about['code']}", 2, "dim")
     console.print()
-    if statement.scope != "algebra":
-        block(f"Try: fedtheory verify {statement.id.split('/')[-1]} --problem diabetes --participants 2", 2)
+    how = {"algebra": "", "fixed-point": " --problem diabetes"}.get(statement.scope, " --problem diabetes --participants 2")
+    block(f"Try: fedtheory verify {statement.id.split('/')[-1]}{how}", 2)
 
 
 def _about(statement: Any) -> dict[str, Any]:
     from fedtheory.report.formulas import to_text
 
-    scope = {"round": "about one round from a given state", "run": "about a run of T rounds", "algebra": "no data enter"}
+    scope = {
+        "round": "about one round from a given state",
+        "run": "about a run of T rounds",
+        "fixed-point": "about a fixed point of Algorithm 1",
+        "algebra": "no data enter",
+    }
     witnesses = shipped_witnesses()
     first = statement.forms[0].sides or statement.forms[0].symbolic
     module = getattr(inspect.getmodule(first), "__name__", "")

@@ -13,7 +13,7 @@ from fedtheory.expectation import FederatedLosses, random_states, round_view, tr
 from fedtheory.randomness import Stream
 from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet_lemmas import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
+from fedtheory.theorems.fedelasticnet_common import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
 from fedtheory.verification import assumption_failure, check_view, reachable_states, resolved_states, stack_states
 
 __all__ = ["PANELS", "compute", "draw", "family"]

@@ -31,14 +31,18 @@ def load() -> None:
     """Register all statements of the paper (once)."""
     from fedtheory.theorems import (
         fedelasticnet_algorithm1,
-        fedelasticnet_lemmas,
+        fedelasticnet_descent,
+        fedelasticnet_drift,
+        fedelasticnet_potential,
         fedelasticnet_properties,
         fedelasticnet_theorem,
     )
 
     register(
         *fedelasticnet_properties.STATEMENTS,
-        *fedelasticnet_lemmas.STATEMENTS,
+        *fedelasticnet_descent.STATEMENTS,
+        *fedelasticnet_drift.STATEMENTS,
+        *fedelasticnet_potential.STATEMENTS,
         *fedelasticnet_theorem.STATEMENTS,
         *fedelasticnet_algorithm1.STATEMENTS,
         aliases={

@@ -8,14 +8,10 @@ import numpy as np
 
 from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
+from fedtheory.theorems.fedelasticnet_common import BOTH_FAIL, BOTH_HOLD, CONVEX_SMOOTH, SMOOTH
 from fedtheory.theorems.views import RoundView, inner, norm_sq
 
 __all__ = ["STATEMENTS"]
-
-BOTH_HOLD = {"sign": "holds", "true-gradient": "holds"}
-BOTH_FAIL = {"sign": "violated", "true-gradient": "violated"}
-SMOOTH = ("every L_k is beta-smooth",)
-CONVEX_SMOOTH = ("every L_k is convex and beta-smooth",)
 
 
 def _first_order(v: RoundView, subgradient: Any) -> Sides:

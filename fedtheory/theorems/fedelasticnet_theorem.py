@@ -6,13 +6,14 @@ from typing import Any
 
 from fedtheory.theorems.core import Form, Mutant, Sides, Statement, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_lemmas import (
+from fedtheory.theorems.fedelasticnet_common import (
+    BOTH_FAIL,
+    BOTH_HOLD,
     PRINTED_THRESHOLD,
     REPAIRED_THRESHOLD,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
 )
-from fedtheory.theorems.fedelasticnet_properties import BOTH_FAIL, BOTH_HOLD
 from fedtheory.theorems.views import RunView
 
 __all__ = ["STATEMENTS", "bound"]

@@ -1,0 +1,345 @@
+"""FedElasticNet, (23)-(35): Lemmas B.3 and B.4, and what FedDyn's analysis lends, (27)-(29)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.theorems.core import Sides, eq, le
+from fedtheory.theorems.fedelasticnet_common import (
+    BOTH_FAIL,
+    BOTH_HOLD,
+    LAST_S,
+    LAST_SIGN,
+    SIGN_NOTE,
+    form,
+    statement,
+)
+from fedtheory.theorems.views import RoundView, inner, norm_sq, sgn
+
+__all__ = ["STATEMENTS", "eq28_sign"]
+
+
+# --- Lemma B.3 --------------------------------------------------------------------------------------------------------
+def _b3(v: RoundView, subgradient: Any) -> Sides:
+    grad, sub = v.mean_k(v.grad_tilde) / v.lambda2, v.mean_k(subgradient) / v.lambda2
+    return eq(v.drift, -grad - sub, grad, sub, v.h / v.lambda2, vector=True, noise=v.position_noise)
+
+
+def _eq23(v: RoundView, gradient: Any, subgradient: Any) -> Sides:
+    change = v.E(v.cohort_mean(v.stored[:, None] - gradient - subgradient)) / v.lambda2
+    parts = (change, v.h / v.lambda2, v.mean_k(v.stored) / v.lambda2)
+    return eq(v.drift, change - v.h / v.lambda2, *parts, vector=True, noise=v.position_noise)
+
+
+def _eq24(v: RoundView, anchor: Any) -> Sides:
+    """Cohort means computed from theta_k^t of each cohort, and from theta_tilde."""
+    here = v.losses.gradients_each(v.local_next) + v.lambda1 * sgn(v.local_next - anchor[:, None, None, :])
+    there = v.grad_tilde + v.lambda1_sign
+    left = v.E(v.cohort_mean(v.stored[:, None] - here)) / v.lambda2
+    right = v.E(v.cohort_mean(v.stored - there)) / v.lambda2
+    return eq(left, right, v.mean_k(v.stored) / v.lambda2, v.mean_k(v.grad_tilde) / v.lambda2, vector=True)
+
+
+def _eq25(v: RoundView, divisor: Any) -> Sides:
+    each = v.stored - v.grad_tilde - v.lambda1_sign
+    left = v.E(v.cohort_mean(each)) * v.P / divisor
+    return eq(left, v.mean_k(each), v.mean_k(v.stored), v.mean_k(v.grad_tilde), vector=True)
+
+
+def _eq26(v: RoundView, h: Any) -> Sides:
+    left = v.mean_k(v.stored - v.grad_tilde - v.lambda1_sign) - h
+    right = -v.mean_k(v.grad_tilde) - v.mean_k(v.lambda1_sign)
+    return eq(left, right, v.mean_k(v.stored), v.h, v.mean_k(v.grad_tilde), vector=True)
+
+
+# --- (27)-(29) --------------------------------------------------------------------------------------------------------
+def _eq28(v: RoundView, d_factor: int = 4) -> Sides:
+    b, share = v.beta, v.P / v.m
+    gap = d_factor * b * share
+    return le(v.C_next, (1 - share) * v.C, 2 * b * b * share * v.epsilon, gap * v.D, noise=gap * v.noise_D)
+
+
+def eq28_sign(v: RoundView, tau: Any = 2, with_floor: bool = True) -> tuple[Any, ...]:
+    """Terms of (28) under the sign rule (Theorem B)."""
+    b, share = v.beta, v.P / v.m
+    floor = share * (1 + 1 / (v.P / v.P * tau)) * v.lambda1 * v.lambda1 * v.zeros
+    return (
+        (1 - share) * v.C,
+        share * (1 + tau) * 2 * b * b * v.epsilon,
+        share * (1 + tau) * 4 * b * v.D,
+        floor if with_floor else 0 * floor,
+    )
+
+
+def _eq28_sign(v: RoundView, with_floor: bool = True) -> Sides:
+    return le(v.C_next, *eq28_sign(v, 2, with_floor), noise=12 * v.beta * v.noise_D)
+
+
+# --- Lemma B.4 --------------------------------------------------------------------------------------------------------
+def _b4(v: RoundView, subgradient: Any, last: int = 1, quadratic: int = 1) -> Sides:
+    l2 = v.lambda2
+    return le(
+        v.A_next,
+        v.A,
+        -2 * v.D / l2,
+        quadratic * v.beta * v.epsilon / l2,
+        v.move,
+        last * v.last_term(subgradient),
+        noise=2 * v.noise_D / l2 + v.noise_A,
+    )
+
+
+def _eq32_rhs(v: RoundView, subgradient: Any) -> list[Any]:
+    away = v.gamma - v.losses.theta_star
+    return [v.A, v.move, -2 * inner(away, v.mean_k(v.grad_tilde)) / v.lambda2, v.last_term(subgradient)]
+
+
+def _eq32(v: RoundView, subgradient: Any) -> Sides:
+    terms = _eq32_rhs(v, subgradient)
+    return eq(v.A_next, terms[0] + terms[1] + terms[2] + terms[3], *terms, noise=v.noise_A)
+
+
+def _eq33_rhs(v: RoundView, subgradient: Any, quadratic: int = 1) -> list[Any]:
+    values = v.losses.values(v.losses.theta_star) - v.losses.values(v.gamma)
+    bend = quadratic * v.beta * norm_sq(v.tilde - v.gamma[:, None, :]) / 2
+    return [v.A, v.move, 2 * v.mean_k(values + bend) / v.lambda2, v.last_term(subgradient)]
+
+
+def _eq33(v: RoundView, subgradient: Any, quadratic: int = 1) -> Sides:
+    left = _eq32_rhs(v, subgradient)
+    noise = (v.noise_D + 1e-13 * abs(v.losses.values(v.gamma)).sum(axis=-1)) / v.lambda2 if v.noise_D.dtype != object else 0
+    return le(left[0] + left[1] + left[2] + left[3], *_eq33_rhs(v, subgradient, quadratic), noise=noise + v.noise_A)
+
+
+def _eq34_rhs(v: RoundView, subgradient: Any, excess: int = 2) -> list[Any]:
+    each = v.losses.theta_star - v.gamma  # <gamma - theta*, -s_k>, averaged after the inner product
+    last = 2 * v.mean_k(inner(each[:, None, :], subgradient)) / v.lambda2
+    return [v.A, v.move, -excess * v.D / v.lambda2, v.beta * v.epsilon / v.lambda2, last]
+
+
+def _eq34(v: RoundView, subgradient: Any, excess: int = 2) -> Sides:
+    left, right = _eq33_rhs(v, subgradient), _eq34_rhs(v, subgradient, excess)
+    values = 0 if v.D.dtype == object else v.mean_k(abs(v.losses.values(v.gamma))) / v.lambda2 * 1e-4
+    return eq(sum(left[1:], left[0]), sum(right[1:], right[0]), *left, *right, values, noise=v.noise_A)
+
+
+def _eq35(v: RoundView, subgradient: Any, factor: int = 1) -> Sides:
+    left = _eq34_rhs(v, subgradient)
+    right = left[0] + left[1] + left[2] + left[3] + factor * v.last_term(subgradient)
+    return eq(sum(left[1:], left[0]), right, *left, noise=v.noise_A)
+
+
+STATEMENTS = (
+    statement(
+        "lemma-b3",
+        "expected move of gamma",
+        "Lemma B.3",
+        form(
+            "printed",
+            r"\mathbb E[\gamma^t-\gamma^{t-1}]=-\frac1{\lambda_2m}\sum_k\nabla L_k(\tilde\theta_k^t)"
+            r"-\frac{\lambda_1}{\lambda_2m}\sum_k\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
+            lambda v: _b3(v, v.lambda1_sign),
+            BOTH_FAIL,
+            note=SIGN_NOTE,
+        ),
+        form(
+            "repaired",
+            r"\mathbb E[\gamma^t-\gamma^{t-1}]=-\frac1{\lambda_2m}\sum_k(\nabla L_k(\tilde\theta_k^t)+\lambda_1s_k^t)",
+            lambda v: _b3(v, v.lambda1_s),
+            BOTH_HOLD,
+            ("wrong sign of s", lambda v: _b3(v, -v.lambda1_s)),
+            ("s dropped", lambda v: _b3(v, 0 * v.lambda1_s)),
+        ),
+    ),
+    statement(
+        "eq-23",
+        "first step of Lemma B.3, by (11)",
+        "proof of Lemma B.3, (23)",
+        form(
+            "printed",
+            r"\mathbb E[\gamma^t-\gamma^{t-1}]=\mathbb E\Big[\frac1{\lambda_2P}\sum_{k\in\mathcal P_t}"
+            r"(g_k-\nabla L_k(\theta_k^t)-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1}))-\frac1{\lambda_2}h^{t-1}\Big]",
+            lambda v: _eq23(v, v.grad_tilde[:, None], v.lambda1_sign[:, None]),
+            BOTH_FAIL,
+            note=SIGN_NOTE,
+        ),
+        form(
+            "stored gradient",
+            r"\text{the same with what line 5 stores for }\nabla L_k(\theta_k^t)",
+            lambda v: _eq23(v, v.stored_next, v.lambda1_sign[:, None]),
+            {"sign": "holds", "true-gradient": "violated"},
+            ("wrong sign", lambda v: _eq23(v, v.stored_next, -v.lambda1_sign[:, None])),
+            note="under the sign rule this is line 5 itself; but then (33) may not use (15)",
+        ),
+        form(
+            "repaired",
+            r"\text{the same with }s_k^t\text{ for sign}",
+            lambda v: _eq23(v, v.grad_tilde[:, None], v.lambda1_s[:, None]),
+            BOTH_HOLD,
+            ("s dropped", lambda v: _eq23(v, v.grad_tilde[:, None], 0 * v.lambda1_s[:, None])),
+        ),
+    ),
+    statement(
+        "eq-24",
+        "theta_k replaced by theta_tilde_k on the cohort",
+        "proof of Lemma B.3, (24)",
+        form(
+            "printed",
+            r"\theta_k^t\to\tilde\theta_k^t\ (k\in\mathcal P_t)\text{ in (23)}",
+            lambda v: _eq24(v, v.theta),
+            BOTH_HOLD,
+            ("sign taken from gamma", lambda v: _eq24(v, v.gamma)),
+        ),
+    ),
+    statement(
+        "eq-25",
+        "uniform cohorts: the cohort's mean is the clients' mean in expectation",
+        "proof of Lemma B.3, (25)",
+        form(
+            "printed",
+            r"\mathbb E\frac1P\sum_{k\in\mathcal P_t}v_k=\frac1m\sum_{k\in[m]}v_k",
+            lambda v: _eq25(v, v.P),
+            BOTH_HOLD,
+            ("divided by m, not by P", lambda v: _eq25(v, v.m)),
+        ),
+    ),
+    statement(
+        "eq-26",
+        "the stored gradients cancel against h (Lemma B.2)",
+        "proof of Lemma B.3, (26)",
+        form(
+            "printed",
+            r"\frac1m\sum_k(g_k-\nabla L_k(\tilde\theta_k^t)-\lambda_1\mathrm{sign})-h^{t-1}"
+            r"=-\frac1m\sum_k\nabla L_k(\tilde\theta_k^t)-\frac{\lambda_1}m\sum_k\mathrm{sign}",
+            lambda v: _eq26(v, v.h),
+            BOTH_HOLD,
+            ("h dropped", lambda v: _eq26(v, 0 * v.h)),
+        ),
+    ),
+    statement(
+        "eq-27",
+        "h is bounded by C",
+        "Appendix B.2, (27) (proof omitted there)",
+        form(
+            "printed",
+            r"\mathbb E\|h^t\|^2\le C_t",
+            lambda v: le(v.E(norm_sq(v.h_next)), v.C_next),
+            BOTH_HOLD,
+            ("half of C", lambda v: le(v.E(norm_sq(v.h_next)), v.C_next / 2)),
+        ),
+    ),
+    statement(
+        "eq-28",
+        "recursion of C",
+        "Appendix B.2, (28) (proof omitted there)",
+        form(
+            "printed",
+            r"C_t\le(1-\tfrac Pm)C_{t-1}+\tfrac{2\beta^2P}m\epsilon_t"
+            r"+\tfrac{4\beta P}m\mathbb E[R(\gamma^{t-1})-R(\theta_*)]",
+            _eq28,
+            {"sign": "violated", "true-gradient": "holds"},
+            ("factor 4 dropped", lambda v: _eq28(v, 0)),
+            note="the l1 penalty does affect it under the sign rule: stored gradients are off by up to lambda_1 a coordinate",
+        ),
+        form(
+            "repaired",
+            r"C_t\le(1-\tfrac Pm)C_{t-1}+\tfrac Pm\big[3(2\beta^2\epsilon_t+4\beta\,\mathbb E[R(\gamma^{t-1})-R_*])"
+            r"+\tfrac32\lambda_1^2z_t\big]",
+            _eq28_sign,
+            BOTH_HOLD,
+            ("floor dropped", lambda v: _eq28_sign(v, with_floor=False)),
+            note="tau = 2; z_t is the mean number of zero coordinates of theta_tilde_k - theta",
+        ),
+    ),
+    statement(
+        "eq-29",
+        "gamma moves no further than the clients",
+        "Appendix B.2, (29) (proof omitted there)",
+        form(
+            "printed",
+            r"\mathbb E\|\gamma^t-\gamma^{t-1}\|^2\le\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2=\epsilon_t",
+            lambda v: le(v.move, v.epsilon, noise=v.noise_sq),
+            BOTH_HOLD,
+            ("half of epsilon", lambda v: le(v.move, v.epsilon / 2, noise=v.noise_sq)),
+        ),
+    ),
+    statement(
+        "lemma-b4",
+        "one step of ||gamma - theta*||^2",
+        "Lemma B.4, (30)-(31)",
+        form(
+            "printed",
+            r"\mathbb E\|\gamma^t-\theta_*\|^2\le\|\gamma^{t-1}-\theta_*\|^2-\tfrac2{\lambda_2}(R(\gamma^{t-1})-R_*)"
+            r"+\tfrac\beta{\lambda_2}\epsilon_t+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2" + LAST_SIGN,
+            lambda v: _b4(v, v.lambda1_sign),
+            BOTH_FAIL,
+            note=SIGN_NOTE,
+        ),
+        form(
+            "repaired",
+            r"\text{the same with }" + LAST_S,
+            lambda v: _b4(v, v.lambda1_s),
+            BOTH_HOLD,
+            ("sign of the last term", lambda v: _b4(v, v.lambda1_s, last=-1)),
+            ("epsilon term dropped", lambda v: _b4(v, v.lambda1_s, quadratic=0)),
+        ),
+    ),
+    statement(
+        "eq-32",
+        "the square expanded, Lemma B.3 put in",
+        "proof of Lemma B.4, (32)",
+        form(
+            "printed",
+            r"\mathbb E\|\gamma^t-\theta_*\|^2=\|\gamma^{t-1}-\theta_*\|^2+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
+            r"+\tfrac2{\lambda_2m}\sum_k\langle\gamma^{t-1}-\theta_*,-\nabla L_k(\tilde\theta_k^t)-\lambda_1\mathrm{sign}\rangle",
+            lambda v: _eq32(v, v.lambda1_sign),
+            BOTH_FAIL,
+            note=SIGN_NOTE,
+        ),
+        form(
+            "repaired",
+            r"\text{the same with }s_k^t\text{ for sign}",
+            lambda v: _eq32(v, v.lambda1_s),
+            BOTH_HOLD,
+            ("s dropped", lambda v: _eq32(v, 0 * v.lambda1_s)),
+        ),
+    ),
+    statement(
+        "eq-33",
+        "(15) applied to each client",
+        "proof of Lemma B.4, (33)",
+        form(
+            "printed",
+            r"\text{(32)}\le\dots+\tfrac2{\lambda_2m}\sum_k\mathbb E[L_k(\theta_*)-L_k(\gamma^{t-1})"
+            r"+\tfrac\beta2\|\tilde\theta_k^t-\gamma^{t-1}\|^2]+\dots",
+            lambda v: _eq33(v, v.lambda1_sign),
+            BOTH_HOLD,
+            ("quadratic term dropped", lambda v: _eq33(v, v.lambda1_sign, quadratic=0)),
+        ),
+    ),
+    statement(
+        "eq-34",
+        "definitions of R and epsilon put in",
+        "proof of Lemma B.4, (34)",
+        form(
+            "printed",
+            r"\text{(33)}=\dots-\tfrac2{\lambda_2}\mathbb E[R(\gamma^{t-1})-R(\theta_*)]+\tfrac\beta{\lambda_2}\epsilon_t+\dots",
+            lambda v: _eq34(v, v.lambda1_sign),
+            BOTH_HOLD,
+            ("factor 1 for 2", lambda v: _eq34(v, v.lambda1_sign, excess=1)),
+        ),
+    ),
+    statement(
+        "eq-35",
+        "the mean taken inside the inner product",
+        "proof of Lemma B.4, (35)",
+        form(
+            "printed",
+            r"\tfrac1m\sum_k\langle\gamma^{t-1}-\theta_*,\mathrm{sign}_k\rangle"
+            r"=\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k\mathrm{sign}_k\rangle",
+            lambda v: _eq35(v, v.lambda1_sign),
+            BOTH_HOLD,
+            ("last term twice", lambda v: _eq35(v, v.lambda1_sign, factor=2)),
+        ),
+    ),
+)

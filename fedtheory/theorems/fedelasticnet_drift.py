@@ -1,0 +1,212 @@
+"""FedElasticNet, (36)-(39): Lemma B.5, and its sharpened form without an l1 floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.theorems.core import Sides, eq, le
+from fedtheory.theorems.fedelasticnet_common import (
+    BOTH_FAIL,
+    BOTH_HOLD,
+    form,
+    statement,
+    total,
+)
+from fedtheory.theorems.views import RoundView, norm_sq, sgn
+
+__all__ = ["STATEMENTS"]
+
+
+# --- Lemma B.5 --------------------------------------------------------------------------------------------------------
+def _b5(v: RoundView, c_factor: int = 10, floor: int = 5) -> Sides:
+    b, l2 = v.beta, v.lambda2
+    return le(
+        (1 - 5 * b * b / (l2 * l2)) * v.epsilon,
+        c_factor * v.C / (l2 * l2),
+        10 * b * v.D / (l2 * l2),
+        floor * v.lambda1 * v.lambda1 * v.d / (l2 * l2),
+        noise=10 * b * v.noise_D / (l2 * l2),
+    )
+
+
+def _no_floor(v: RoundView, lead: int = 3) -> Sides:
+    b, l2 = v.beta, v.lambda2
+    return le(
+        (1 - 3 * b * b / (l2 * l2)) * v.epsilon,
+        lead * v.C / (l2 * l2),
+        2 * lead * b * v.D / (l2 * l2),
+        noise=6 * b * v.noise_D / (l2 * l2),
+    )
+
+
+def _diagonal(v: RoundView, factor: Any = 1) -> Sides:
+    """mean ||D_k c_k - mean c||^2 <= mean ||c_k||^2 with the D_k the soft threshold gives: lambda_2 delta = D_k v_k."""
+    c = v.stored - v.grad_star
+    moved = v.stored - v.grad_tilde
+    safe = moved + (1 - abs(sgn(moved)))  # 1 where v_k is 0
+    d_k = v.lambda2 * v.delta / safe
+    return le(v.mean_k(norm_sq(d_k * c - v.h[:, None, :])), factor * v.mean_k(norm_sq(c)))
+
+
+def _sign_of_cohort(v: RoundView) -> Any:
+    """lambda_1 sign(theta_k^t - theta^{t-1}) with theta_k^t of each cohort, as (36)-(38) print it: (S, C, m, d)."""
+    return v.lambda1 * sgn(v.local_next - v.theta[:, None, None, :])
+
+
+def _eq36_rhs(v: RoundView, subgradient: Any) -> Any:
+    """(S,): subgradient (S, m, d) or, with a cohort axis, (S, C, m, d)."""
+    base = v.stored - v.grad_tilde - v.h[:, None, :]
+    if subgradient.ndim == v.tilde.ndim:
+        return v.mean_k(norm_sq(base - subgradient)) / (v.lambda2 * v.lambda2)
+    return v.E(norm_sq(base[:, None] - subgradient).sum(axis=2) / v.m) / (v.lambda2 * v.lambda2)
+
+
+def _eq36(v: RoundView, subgradient: Any) -> Sides:
+    size = (v.mean_k(norm_sq(v.stored)) + v.mean_k(norm_sq(v.grad_tilde))) / (v.lambda2 * v.lambda2)
+    return eq(v.epsilon, _eq36_rhs(v, subgradient), size, noise=v.noise_sq)
+
+
+def _mean_sq(v: RoundView, subgradient: Any) -> Any:
+    if subgradient.ndim == v.tilde.ndim:
+        return v.mean_k(norm_sq(subgradient))
+    return v.E(norm_sq(subgradient).sum(axis=2) / v.m)
+
+
+def _eq37_rhs(v: RoundView, subgradient: Any, factor: int = 5) -> list[Any]:
+    f = factor / (v.lambda2 * v.lambda2)
+    return [
+        f * v.C,
+        f * v.mean_k(norm_sq(v.grad_gamma - v.grad_star)),
+        f * v.mean_k(norm_sq(v.grad_tilde - v.grad_gamma)),
+        f * _mean_sq(v, subgradient),
+        f * norm_sq(v.h),
+    ]
+
+
+def _eq38_rhs(v: RoundView, d: Any = None) -> list[Any]:
+    f = 5 / (v.lambda2 * v.lambda2)
+    d = v.d if d is None else d
+    return [*_eq37_rhs(v, v.lambda1_s)[:3], f * v.lambda1 * v.lambda1 * d, f * v.C]
+
+
+def _eq39_rhs(v: RoundView, gap: int = 2) -> list[Any]:
+    f, b = 5 / (v.lambda2 * v.lambda2), v.beta
+    return [f * v.C, f * gap * b * v.D, f * b * b * v.epsilon, f * v.lambda1 * v.lambda1 * v.d, f * v.C]
+
+
+def _shrunk(sides: Sides, factor: int) -> tuple[Any, Any]:
+    return sides.lhs, sides.rhs / factor
+
+
+STATEMENTS = (
+    statement(
+        "lemma-b5",
+        "drift of the clients",
+        "Lemma B.5",
+        form(
+            "printed",
+            r"(1-5\tfrac{\beta^2}{\lambda_2^2})\epsilon_t\le\tfrac{10}{\lambda_2^2}C_{t-1}"
+            r"+\tfrac{10\beta}{\lambda_2^2}\mathbb E[R(\gamma^{t-1})-R_*]+\tfrac{5\lambda_1^2}{\lambda_2^2}d",
+            _b5,
+            BOTH_HOLD,
+            ("C dropped", lambda v: _b5(v, c_factor=0)),
+            note="true although (36) in its proof is not: |s| <= 1 is all that is used; and its last term is not needed "
+            "(fedelasticnet/lemma-no-l1-floor)",
+        ),
+    ),
+    statement(
+        "eq-36",
+        "epsilon in terms of the gradients, by (11)",
+        "proof of Lemma B.5, (36)",
+        form(
+            "printed",
+            r"\epsilon_t=\tfrac1{\lambda_2^2m}\sum_k\mathbb E\|g_k-\nabla L_k(\tilde\theta_k^t)"
+            r"-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})-h^{t-1}\|^2",
+            lambda v: _eq36(v, _sign_of_cohort(v)),
+            BOTH_FAIL,
+            note="theta_k^t should be theta_tilde_k^t (a client that stays away keeps theta_k^{t-1}), and sign(0) = 0",
+        ),
+        form(
+            "theta_tilde only",
+            r"\text{the same with }\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
+            lambda v: _eq36(v, v.lambda1_sign),
+            BOTH_FAIL,
+            note="sign(0) = 0 alone already breaks it",
+        ),
+        form(
+            "repaired",
+            r"\text{the same with }s_k^t",
+            lambda v: _eq36(v, v.lambda1_s),
+            BOTH_HOLD,
+            ("s dropped", lambda v: _eq36(v, 0 * v.lambda1_s)),
+        ),
+    ),
+    statement(
+        "eq-37",
+        "split into five by (17)",
+        "proof of Lemma B.5, (37)",
+        form(
+            "printed",
+            r"\text{(36)}\le\tfrac5{\lambda_2^2}[C_{t-1}+\tfrac1m\sum\|\nabla L_k(\gamma^{t-1})-\nabla L_k(\theta_*)\|^2"
+            r"+\tfrac1m\sum\|\nabla L_k(\tilde\theta_k^t)-\nabla L_k(\gamma^{t-1})\|^2+\|\lambda_1\mathrm{sign}\|^2+\|h\|^2]",
+            lambda v: le(_eq36_rhs(v, _sign_of_cohort(v)), *_eq37_rhs(v, _sign_of_cohort(v))),
+            BOTH_HOLD,
+            ("factor 1 for 5", lambda v: le(_eq36_rhs(v, _sign_of_cohort(v)), *_eq37_rhs(v, _sign_of_cohort(v), 1))),
+            note="read with (1/m) sum over the sign term, whose index is free as printed, and gamma for gamma_k",
+        ),
+    ),
+    statement(
+        "eq-38",
+        "|sign| <= 1 and (27)",
+        "proof of Lemma B.5, (38)",
+        form(
+            "printed",
+            r"\|\lambda_1\mathrm{sign}\|^2\le\lambda_1^2d,\quad\|h^{t-1}\|^2\le C_{t-1}",
+            lambda v: le(total(_eq37_rhs(v, _sign_of_cohort(v))), *_eq38_rhs(v)),
+            BOTH_HOLD,
+            ("d dropped", lambda v: le(total(_eq37_rhs(v, v.lambda1_s)), *_eq38_rhs(v, d=0))),
+        ),
+    ),
+    statement(
+        "eq-39",
+        "C, smoothness and (16) put in",
+        "proof of Lemma B.5, (39)",
+        form(
+            "printed",
+            r"\text{(38)}\le\tfrac5{\lambda_2^2}[2C_{t-1}+2\beta\mathbb E(R(\gamma^{t-1})-R_*)+\beta^2\epsilon_t+\lambda_1^2d]",
+            lambda v: le(
+                total(_eq38_rhs(v)), *_eq39_rhs(v), noise=10 * v.beta * v.noise_D / (v.lambda2 * v.lambda2)
+            ),
+            BOTH_HOLD,
+            ("gap dropped", lambda v: le(total(_eq38_rhs(v)), *_eq39_rhs(v, gap=0))),
+        ),
+    ),
+    statement(
+        "lemma-diagonal",
+        "shrinking coordinates before averaging does not cost",
+        "our repair: the lemma behind 'no l1 floor'",
+        form(
+            "repaired",
+            r"h=\tfrac1m\sum_kc_k,\ D_k=\mathrm{diag}\in[0,1]\ \Rightarrow\ "
+            r"\tfrac1m\sum_k\|D_kc_k-h\|^2\le\tfrac1m\sum_k\|c_k\|^2",
+            _diagonal,
+            BOTH_HOLD,
+            ("half of the right side", lambda v: _diagonal(v, 1 / (2 * v.P / v.P))),
+        ),
+        kind="sharpened",
+    ),
+    statement(
+        "lemma-no-l1-floor",
+        "Lemma B.5 without its l1 floor",
+        "our repair: sharpens Lemma B.5",
+        form(
+            "repaired",
+            r"(1-3\tfrac{\beta^2}{\lambda_2^2})\epsilon_t\le\tfrac3{\lambda_2^2}C_{t-1}"
+            r"+\tfrac{6\beta}{\lambda_2^2}\mathbb E[R(\gamma^{t-1})-R_*]",
+            _no_floor,
+            BOTH_HOLD,
+            ("ten times smaller", lambda v: le(*_shrunk(_no_floor(v), 10))),
+        ),
+        kind="sharpened",
+    ),
+)

@@ -1,0 +1,260 @@
+"""FedElasticNet, (40)-(41): Theorem B.6, one step of the potential, printed, repaired and sharpened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.theorems.core import Form, Sides, Statement, eq, le
+from fedtheory.theorems.fedelasticnet import SYMBOLS
+from fedtheory.theorems.fedelasticnet_common import (
+    BOTH_FAIL,
+    BOTH_HOLD,
+    LAST_S,
+    LAST_SIGN,
+    PRINTED_THRESHOLD,
+    REPAIRED_THRESHOLD,
+    SIGN_NOTE,
+    THEOREM_A_THRESHOLD,
+    THEOREM_B_THRESHOLD,
+    form,
+    statement,
+)
+from fedtheory.theorems.fedelasticnet_descent import eq28_sign
+from fedtheory.theorems.symbolic import chain_after_41, constants_identities
+from fedtheory.theorems.views import RoundView, sgn
+
+__all__ = ["STATEMENTS", "potential_step"]
+
+
+# --- Theorem B.6 ------------------------------------------------------------------------------------------------------
+def _eq40(v: RoundView, subgradient: Any, sign_floor: bool = False, gap: int = 4) -> Sides:
+    kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
+    noise = (12 * b * kappa + 2 / l2) * v.noise_D + v.noise_A
+    if sign_floor:
+        recursion = [kappa * t for t in eq28_sign(v)]
+    else:
+        recursion = [kappa * (1 - share) * v.C, kappa * 2 * b * b * share * v.epsilon, kappa * gap * b * share * v.D]
+    rest = [v.A, -2 * v.D / l2, b * v.epsilon / l2, v.move, v.last_term(subgradient)]
+    return le(v.A_next + kappa * v.C_next, *recursion, *rest, noise=noise)
+
+
+def _eq41(v: RoundView, factor: Any = 1) -> Sides:
+    kappa, b, share = v.constants.printed[1], v.beta, v.P / v.m
+    common = [kappa * 2 * b * b * share * v.epsilon, b * v.epsilon / v.lambda2]
+    return le(common[0] + common[1] + v.move, *common, factor * v.epsilon, noise=v.noise_sq)
+
+
+def potential_step(
+    v: RoundView, family: tuple[Any, Any, Any], floor: Any, subgradient: Any, kappa_scale: Any = 1
+) -> Sides:
+    """kappa_0 D <= (A + kappa C)_{t-1} - E(A + kappa C)_t + floor + last term."""
+    _, kappa, kappa_0 = family
+    kappa = kappa * kappa_scale
+    return le(
+        kappa_0 * v.D,
+        v.A,
+        kappa * v.C,
+        -v.A_next,
+        -kappa * v.C_next,
+        floor,
+        v.last_term(subgradient),
+        noise=kappa_0 * v.noise_D + v.noise_A,
+    )
+
+
+def _b6(v: RoundView, d: Any, subgradient: Any, kappa_scale: Any = 1) -> Sides:
+    a = v.constants.printed[0]
+    return potential_step(v, v.constants.printed, a / 2 * v.lambda1 * v.lambda1 * d + 0 * v.D, subgradient, kappa_scale)
+
+
+def _b6_zeros(v: RoundView, kappa_scale: Any = 1) -> Sides:
+    floor = 33 * v.constants.printed[0] / 80 * v.lambda1 * v.lambda1 * v.zeros  # 0.4125 = 0.3 (1 + 3/8)
+    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
+
+
+def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
+    family = v.constants.theorem_b(tau)
+    floor = family[0] * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
+    return potential_step(v, family, floor if with_floor else 0 * floor, v.lambda1_s)
+
+
+def _sag(v: RoundView, step: int = 1) -> Sides:
+    """While no participant moves: theta^t = theta^{t-1} - h^t/lambda_2 with h^t SAG's average."""
+    still = (abs(sgn(v.delta)).max(axis=-1)[:, None, :] * v.members.astype(int)[None]).max(axis=-1) == 0  # (S, C)
+    here = v.losses.gradients(v.theta)
+    h = v.h[:, None] + v.cohort_mean(here - v.stored) * v.P / v.m
+    expected = v.theta[:, None] - step * h / v.lambda2
+    keep = still.astype(int)[:, :, None]
+    return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True)
+
+
+STATEMENTS = (
+    statement(
+        "eq-40",
+        "Lemma B.4 plus kappa times (28)",
+        "proof of Theorem B.6, (40)",
+        form(
+            "printed",
+            r"\mathbb E\|\gamma^t-\theta_*\|^2+\kappa C_t\le\dots" + LAST_SIGN,
+            lambda v: _eq40(v, v.lambda1_sign),
+            BOTH_FAIL,
+            threshold=PRINTED_THRESHOLD,
+            note=SIGN_NOTE,
+        ),
+        form(
+            "repaired",
+            r"\text{exact }s_k^t\text{, and (28) as repaired}",
+            lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
+            BOTH_HOLD,
+            ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
+            threshold=REPAIRED_THRESHOLD,
+        ),
+    ),
+    statement(
+        "eq-41",
+        "(29) put in",
+        "proof of Theorem B.6, (41)",
+        form(
+            "printed",
+            r"\kappa\tfrac{2\beta^2P}m\epsilon_t+\tfrac\beta{\lambda_2}\epsilon_t+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
+            r"\le(\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1)\epsilon_t",
+            _eq41,
+            BOTH_HOLD,
+            ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
+            threshold=PRINTED_THRESHOLD,
+        ),
+    ),
+    Statement(
+        "fedelasticnet/eq-41-chain",
+        "the chain of equalities after (41), and kappa_0",
+        "proof of Theorem B.6, after (41)",
+        "algebra",
+        (
+            Form(
+                "printed",
+                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1"
+                r"=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2}(1-5\tfrac{\beta^2}{\lambda_2^2})=\dots",
+                None,
+                {"any": "holds"},
+                symbolic=chain_after_41,
+            ),
+        ),
+        (),
+        SYMBOLS,
+    ),
+    Statement(
+        "fedelasticnet/constants",
+        "kappa_0, its threshold, and the constants of Theorems A and B",
+        "Theorem B.1 and our repairs",
+        "algebra",
+        (
+            Form(
+                "printed",
+                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\ \ (\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta)",
+                None,
+                {"any": "holds"},
+                symbolic=constants_identities,
+                note="the paper says kappa is positive; kappa_0 is meant",
+            ),
+        ),
+        (),
+        SYMBOLS,
+    ),
+    statement(
+        "theorem-b6",
+        "one step of the potential",
+        "Theorem B.6",
+        form(
+            "printed",
+            r"\kappa_0\mathbb E[R(\gamma^{t-1})-R_*]\le(\mathbb E\|\gamma^{t-1}-\theta_*\|^2+\kappa C_{t-1})"
+            r"-(\mathbb E\|\gamma^t-\theta_*\|^2+\kappa C_t)+\kappa\tfrac P{2m}\lambda_1^2" + LAST_SIGN,
+            lambda v: _b6(v, 1, v.lambda1_sign),
+            BOTH_FAIL,
+            threshold=PRINTED_THRESHOLD,
+            note="sign(0) = 0, and the factor d is missing",
+        ),
+        form(
+            "repaired",
+            r"\dots+\kappa\tfrac P{2m}\lambda_1^2d" + LAST_S,
+            lambda v: _b6(v, v.d, v.lambda1_s),
+            BOTH_HOLD,
+            ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
+            ("last term dropped", lambda v: _b6(v, 0, 0 * v.lambda1_s)),
+            threshold=REPAIRED_THRESHOLD,
+            note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
+        ),
+        form(
+            "d missing",
+            r"\dots+\kappa\tfrac P{2m}\lambda_1^2" + LAST_S,
+            lambda v: _b6(v, 1, v.lambda1_s),
+            {"sign": "violated", "true-gradient": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
+            threshold=PRINTED_THRESHOLD,
+            note="exact s, but no factor d: the sign rule breaks it from about five coordinates on",
+        ),
+        form(
+            "no floor",
+            r"\dots+0" + LAST_S,
+            lambda v: _b6(v, 0, v.lambda1_s),
+            {"sign": "violated", "true-gradient": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
+        ),
+        form(
+            "sharpened",
+            r"\dots+0.4125\,a\lambda_1^2z_t" + LAST_S,
+            lambda v: _b6_zeros(v),
+            {"sign": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
+        ),
+    ),
+    statement(
+        "theorem-a-step",
+        "one step of Theorem A's potential",
+        "our repair: Theorem A, one round",
+        form(
+            "repaired",
+            r"\kappa_0^AD\le(A+\kappa^AC)_{t-1}-\mathbb E(A+\kappa^AC)_t" + LAST_S,
+            lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s),
+            {"true-gradient": "holds"},
+            (
+                "kappa ten times smaller",
+                lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s, 1 / (10 * v.P / v.P)),
+            ),
+            ("last term dropped", lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, 0 * v.lambda1_s)),
+            threshold=THEOREM_A_THRESHOLD,
+        ),
+        kind="sharpened",
+    ),
+    statement(
+        "theorem-b-step",
+        "one step of Theorem B's potential",
+        "our repair: Theorem B, one round, tau = 2",
+        form(
+            "repaired",
+            r"\kappa_0^BD\le(A+\kappa^BC)_{t-1}-\mathbb E(A+\kappa^BC)_t+\tfrac32a^B\lambda_1^2z_t" + LAST_S,
+            _theorem_b_step,
+            {"sign": "holds"},
+            ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),
+            threshold=THEOREM_B_THRESHOLD,
+        ),
+        kind="sharpened",
+    ),
+    statement(
+        "sag-identity",
+        "while nobody moves, the true-gradient rule is SAG with step 1/lambda_2",
+        "our reading: identity",
+        form(
+            "repaired",
+            r"\delta_k=0\ (k\in\mathcal P_t)\ \Rightarrow\ \theta^t=\theta^{t-1}-\tfrac1{\lambda_2}"
+            r"\big(h^{t-1}+\tfrac1m\sum_{k\in\mathcal P_t}(\nabla L_k(\theta^{t-1})-g_k)\big)",
+            _sag,
+            {"true-gradient": "holds"},
+            ("step doubled", lambda v: _sag(v, step=2)),
+        ),
+        kind="sharpened",
+    ),
+)

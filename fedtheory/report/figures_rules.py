@@ -14,7 +14,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
 from fedtheory.simulation import simulate
 
-__all__ = ["compute", "draw", "plane_problem", "rest_set", "start_set"]
+__all__ = ["against_l1", "compute", "draw", "plane_problem", "rest_set", "start_set"]
 
 _HALF = 1.8  # the maps show [-1.8, 1.8]^2
 _LAMBDA1 = 0.5
@@ -57,7 +57,7 @@ def _map(rule: str, grid: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def _against_l1(values: np.ndarray, rounds: int) -> dict[str, Any]:
+def against_l1(values: np.ndarray, rounds: int) -> dict[str, Any]:
     """One dimension, two clients: farthest and median end over many starts."""
     problem = Quadratic([[[1.0]], [[0.5]]], [[0.4], [-0.8]])  # theta* = 0
     starts = np.linspace(-3, 3, 25)[:, None]
@@ -100,7 +100,7 @@ def compute(grid: int = 15, rounds: int = 400, l1_values: int = 6, ratios: int =
         "ratio": _MAP_RATIO,
         "rounds": rounds,
         "map": {rule: _map(rule, grid, rounds) for rule in LINESTYLES},
-        "against_l1": _against_l1(np.geomspace(0.03, 1.0, l1_values), rounds),
+        "against_l1": against_l1(np.geomspace(0.03, 1.0, l1_values), rounds),
         "against_ratio": _against_ratio(np.geomspace(0.05, 10, ratios)),
     }
 

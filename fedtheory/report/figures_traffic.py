@@ -86,9 +86,9 @@ def draw(data: dict[str, Any]) -> Figure:
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     headline(
         figure,
-        "The sign rule falls silent because it stalls; the true-gradient rule goes on, but its messages are dense",
+        "The sign rule falls silent short of the optimum; the true-gradient rule goes on, with dense messages",
         f"breast cancer, logistic loss, m = {CLIENTS}, P = {COHORT}, λ₁ = {data['lambda1']:g}, λ₂ = {data['lambda2']:g}, "
-        f"{'one run' if data['scenarios'] == 1 else 'mean of ' + str(data['scenarios']) + ' runs'}; SCAFFOLD: {_STEPS} local gradient steps and control variates sent too; "
-        "others: exact local solves",
+        f"{'one run' if data['scenarios'] == 1 else 'mean of ' + str(data['scenarios']) + ' runs'}; "
+        f"SCAFFOLD: {_STEPS} local gradient steps and control variates sent too; others: exact local solves",
     )
     return figure

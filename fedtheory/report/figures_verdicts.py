@@ -35,7 +35,7 @@ def draw(campaign: dict[str, Any]) -> Figure:
     """Tiles: statement by {printed, repaired} and rule; the number is the worst measured/bound."""
     rows = table(campaign)
     names = list(rows)
-    half = math.ceil(len(names) / 2)
+    half = max(1, math.ceil(len(names) / 2))
     figure, axes = new_figure(12.5, 1.6 + 0.29 * half, 1, 2)
     counts: dict[str, int] = {}
     for ax, part in zip(axes[0], (names[:half], names[half:])):
@@ -67,10 +67,11 @@ def draw(campaign: dict[str, Any]) -> Figure:
             spine.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[v], alpha=0.85) for v in counts]
     figure.legend(handles, [f"{v} ({n})" for v, n in counts.items()], loc="outside lower center", ncols=len(counts) or 1)
-    broken = sum(any(r["verdict"] == "violated" for k, r in v.items() if k.startswith("printed")) for v in rows.values())
-    bad = sum(any(r["verdict"] == "violated" for k, r in v.items() if k.startswith("repaired")) for v in rows.values())
-    finding = f"{broken} of {len(names)} statements fail as printed; "
-    finding += "every repair holds" if not bad else f"{bad} repairs fail"
+    printed = [[r["verdict"] for k, r in v.items() if k.startswith("printed")] for v in rows.values()]
+    repaired = [[r["verdict"] for k, r in v.items() if k.startswith("repaired")] for v in rows.values()]
+    bad = sum(any(verdict != "holds" for verdict in verdicts) for verdicts in repaired)
+    finding = f"{sum('violated' in v for v in printed)} of {sum(map(bool, printed))} printed statements fail; "
+    finding += f"{bad} repairs do not hold" if bad else "every repaired or sharpened one holds"
     headline(
         figure,
         finding,

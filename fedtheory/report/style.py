@@ -73,12 +73,11 @@ def headline(figure: Figure, finding: str, detail: str = "") -> None:
 
 def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:
     """Write the figure as stem.png and stem.pdf, each whole or not at all."""
-    figure.draw_without_rendering()  # lays out once; the layout does not depend on the format
-    figure.set_layout_engine("none")
     paths = []
     for suffix in formats:
         buffer = BytesIO()
         figure.savefig(buffer, format=suffix, dpi=dpi)
+        figure.set_layout_engine("none")  # laid out by now; the layout does not depend on the format
         paths.append(write_atomic(stem.with_name(f"{stem.name}.{suffix}"), buffer.getvalue()))
     return paths
 

@@ -50,8 +50,8 @@ class Shape:
 
 RUN_SHAPES = (
     Shape(1, 1, 1, 60),
-    Shape(2, 2, 1, 40),
     Shape(2, 1, 1, 6),
+    Shape(2, 2, 1, 40),
     Shape(3, 3, 1, 12),
     Shape(3, 1, 1, 4),
     Shape(3, 2, 1, 4),
@@ -261,7 +261,7 @@ class _Best:
 
 
 def _explore(target: _Target, budget: int, seed: int, use_ratio: bool, best: _Best) -> None:
-    """Two thirds of the budget over the whole cube, the rest in a small box around the best point."""
+    """Two thirds of the budget over the whole cube, the rest in a small box around the best point; all over the cube when small."""
 
     def loss(points: np.ndarray) -> np.ndarray:
         u = np.clip(points.T, 0, 1)
@@ -269,8 +269,9 @@ def _explore(target: _Target, budget: int, seed: int, use_ratio: bool, best: _Be
         best.see(u, margins, ratios)
         return -(np.clip(ratios, -1e3, 1e3) if use_ratio else margins)
 
-    for part, share in enumerate((2 / 3, 1 / 3)):
-        population = int(min(POPULATION, max(8, share * budget / 3)))
+    small = budget < 100
+    for part, share in enumerate((1,) if small else (2 / 3, 1 / 3)):
+        population = int(min(POPULATION, max(8, share * budget / (2 if small else 3))))
         generations = max(0, int(share * budget / population) - 1)
         centre = best.ratio_at if use_ratio else best.margin_at
         if part == 0 or centre is None:

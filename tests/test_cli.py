@@ -41,7 +41,7 @@ def small(monkeypatch):
     """A campaign of two instances, four statements and no figures, in this process."""
     monkeypatch.setattr(campaign, "plan", lambda *a, **k: TASKS)
     monkeypatch.setattr(core, "_REGISTRY", {k: core._REGISTRY[k] for k in ONLY})
-    monkeypatch.setattr(verifying, "replay_shipped", list)
+    monkeypatch.setattr(verifying, "shipped_witnesses", list)
     monkeypatch.setitem(sys.modules, "fedtheory.report.figures", None)
 
 
@@ -219,7 +219,7 @@ def test_campaign_writes_everything_and_succeeds(small, tmp_path):
 
 @pytest.mark.parametrize("details", [(), ("--details",)])
 def test_campaign_prints_one_table(small, tmp_path, details):
-    text = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, *details).stdout
+    text = " ".join(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, *details).stdout.split())
     assert "✗ violated" in text and "verdicts are the recorded ones" in text and "peak memory" in text
     assert ("true-gr." in text) == bool(details)
 
@@ -246,7 +246,8 @@ def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path)
     @contextmanager
     def interrupted(what, total=None):
         def advance(steps=1):
-            raise KeyboardInterrupt
+            if what == "instances":
+                raise KeyboardInterrupt
 
         yield advance
 
@@ -257,6 +258,17 @@ def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path)
     assert stored["checked"] == 1, "the first instance was checked before the interrupt"
     assert "interrupted" in result.stderr and "incomplete" in result.stderr
     assert "Incomplete" in (tmp_path / "report.html").read_text()
+
+
+def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):
+    from fedtheory.witness import builtin_witnesses
+
+    good = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/eq-28")
+    monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [good])
+    args = ("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
+    assert "file" in call(*args).stdout
+    monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [replace(good, rhs="0")])
+    assert f"the witness {good.name} does not replay" in call(*args, code=1).stderr
 
 
 def test_a_counterexample_to_a_repair_fails_the_campaign(small, monkeypatch, tmp_path):

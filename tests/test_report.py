@@ -43,7 +43,10 @@ def record(rows):
     provenance = {
         "seed": 7, "commit": "abc", "device": "cpu", "python": "3", "platform": "here", "versions": {"numpy": "2"}, "written": "now",
     }  # fmt: skip
-    more = {"checked": 2, "comparisons": 1234, "memory_mib": {"main": 100.0, "largest_worker": 90.0}, "provenance": provenance}
+    more = {
+        "witnesses": {"replayed": 1, "broken": {}}, "checked": 2, "comparisons": 1234, "provenance": provenance,
+        "memory_mib": {"main": 100.0, "largest_worker": 90.0},
+    }  # fmt: skip
     return {**result.to_json(), **more}
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fedtheory.cli.catalogue import shipped_witnesses
 from fedtheory.cli.common import emit, err_console, error_line, out_console, progress
 from fedtheory.errors import FedTheoryError
 
@@ -40,12 +41,27 @@ def _stop_workers() -> None:
         get_reusable_executor().shutdown(wait=True)
 
 
-def replay_shipped() -> list[tuple[str, Any]]:
-    """(file, check) of every witness that comes with the package."""
-    from fedtheory.cli.catalogue import shipped_witnesses
+def replay_shipped(workers: int) -> list[tuple[str, Any]]:
+    """(name, check) of every witness that comes with the package; the error's text where one does not replay."""
+    from joblib import Parallel, delayed
+
+    shipped = shipped_witnesses()
+    out = []
+    with progress("witnesses", len(shipped)) as advance:
+        pool = Parallel(n_jobs=workers, return_as="generator")
+        for witness, result in zip(shipped, pool(delayed(_replay_one)(w) for w in shipped), strict=True):
+            out.append((witness.name, result))
+            advance()
+    return out
+
+
+def _replay_one(witness: Any) -> Any:
     from fedtheory.witness import replay
 
-    return [(f"{w.name}.json", replay(w)) for w in shipped_witnesses()]
+    try:
+        return replay(witness)
+    except FedTheoryError as error:
+        return str(error)
 
 
 def campaign_command(
@@ -69,10 +85,9 @@ def campaign_command(
     checks: list[Any] = []
     replayed: list[tuple[str, Any]] = []
     try:
+        replayed = replay_shipped(workers)
         with progress("instances", len(tasks)) as advance:
             checks, result.complete = campaign.run(tasks, workers, on_task=lambda done, _: advance())
-        if result.complete:
-            replayed = replay_shipped()
         if result.complete and budget:
             result.complete = False
             result.searches = _search(budget, seed, workers)
@@ -81,7 +96,8 @@ def campaign_command(
         result.complete = False
     if not result.complete:
         err_console().print("interrupted: writing what was checked so far", style="yellow")
-    result.rows = campaign.summarise(checks, replayed)
+    broken = {name: text for name, text in replayed if isinstance(text, str)}
+    result.rows = campaign.summarise(checks, [(name, check) for name, check in replayed if name not in broken])
     if not result.complete:  # a form that was not reached has no verdict to compare
         result.rows = [r for r in result.rows if r.instances]
     _stop_workers()
@@ -90,6 +106,7 @@ def campaign_command(
         **result.to_json(),
         "checked": len({c.instance for c in checks if c.instance}),
         "comparisons": sum(c.count for c in checks),
+        "witnesses": {"replayed": len(replayed) - len(broken), "broken": broken},
         "memory_mib": peak_memory_mib(),
         "provenance": provenance(seed, "cpu"),
     }
@@ -98,7 +115,8 @@ def campaign_command(
         files = [path, *_report(out, path, seed, result, record)]
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
-    code = 130 if not result.complete else int(not result.ok or any(s.get("found") for s in result.searches))
+    found = any(s["found"] for s in result.searches)
+    code = 130 if not result.complete else int(not result.ok or found or bool(broken))
     if json_out:
         emit({**record, "files": files, "exit_code": code})
         return code
@@ -178,9 +196,10 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     workers = result.settings["workers"]
     console.print(
         f"\n{record['checked']} of {result.instances} instances, {record['comparisons']:,} comparisons, "
-        f"{result.seconds:.0f} s; peak memory {memory['main']:.0f} MiB"
-        + (f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else "")
+        f"{record['witnesses']['replayed']} witnesses replayed"
     )
+    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
+    console.print(f"{result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
     if result.searches:
         found = [s for s in result.searches if s["found"]]
         console.print(
@@ -192,7 +211,9 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
-    wrong = disagreements(result.rows)
+    wrong = disagreements(result.rows, result.complete)
+    for name, text in record["witnesses"]["broken"].items():
+        error_line(f"the witness {name} does not replay: {text}")
     if not result.complete:
         error_line("incomplete: interrupted before all instances were checked")
     for line in wrong:

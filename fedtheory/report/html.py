@@ -48,7 +48,7 @@ def _verdict_html(rows: Sequence[Row]) -> str:
 
 
 def _headline(rows: Sequence[Row], record: dict[str, Any]) -> str:
-    wrong = disagreements(rows)
+    wrong = disagreements(rows, record["complete"])
     if not record["complete"]:
         return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
     if wrong:
@@ -61,6 +61,7 @@ def _summary(record: dict[str, Any]) -> list[tuple[str, str]]:
     search = record["searches"]
     out = [
         ("instances", f"{record['checked']} of {record['instances']}, {record['comparisons']:,} comparisons"),
+        ("witnesses", f"{record['witnesses']['replayed']} replayed in exact arithmetic"),
         ("time", f"{record['seconds']:.0f} s on {record['settings']['workers']} worker processes"),
         ("peak memory", f"{memory['main']:.0f} MiB, and {memory['largest_worker']:.0f} MiB in the largest worker"),
         ("seed", str(where["seed"])),
@@ -86,7 +87,7 @@ def html_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[P
         f"<td>{escape(ln.witness or '')}</td></tr>"
         for ln in lines(rows)
     )
-    wrong = "".join(f'<li class="violated">{escape(w)}</li>' for w in disagreements(rows))
+    wrong = "".join(f'<li class="violated">{escape(w)}</li>' for w in disagreements(rows, record["complete"]))
     pictures = "".join(_figure(path) for path in figures if path.suffix == ".png")
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _summary(record))
     statements = "".join(_statement(name, group) for name, group in _grouped(rows).items())
@@ -153,7 +154,7 @@ def _statement(name: str, group: Sequence[Row]) -> str:
 def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
     """The report as Markdown; figures are linked relative to `out`."""
     text = ["# Verdicts on the convergence theory of FedElasticNet", "", _headline(rows, record), ""]
-    text += [f"- **Not as recorded:** {w}" for w in disagreements(rows)]
+    text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in _summary(record)]
     text += ["", "| statement | what it says | as printed | as repaired | instances | tightness worst / median | witness |"]
     text += ["|---|---|---|---|---:|---:|---|"]

@@ -170,11 +170,11 @@ def details_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def disagreements(rows: Sequence[Row]) -> list[str]:
-    """What is not as recorded, in words."""
+def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
+    """What is not as recorded, in words; in an incomplete campaign a violation may just not have been met yet."""
     out = []
     for r in rows:
-        if not r.ok:
+        if not r.ok and (complete or r.verdict == "violated"):
             detail = f" (worst: {r.worst}, {r.worst_where})" if r.worst else ""
             out.append(f"{r.statement} [{r.form}, {r.rule} rule]: {r.verdict}, on record as {r.established}{detail}")
     return out

@@ -159,7 +159,7 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     contraction = float(((upper - lower) / (upper + lower)).max())
     if contraction >= 1 - 1e-9:
         return math.inf
-    return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction)) + 1
+    return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction))
 
 
 def _direct(problem: Problem, objective: LocalObjective, start: Array) -> LocalResult:

@@ -30,7 +30,7 @@ QUICK = Effort(
     bounds={"rounds": 500},
     tightness={"instances": 4, "ratios": 6},
     rules={"grid": 13, "rounds": 300, "l1_values": 4, "ratios": 6},
-    traffic={"rounds": 60, "scenarios": 1},
+    traffic={"rounds": 50, "scenarios": 1},
 )
 FULL = Effort(
     bounds={"rounds": 10_000, "scenarios": 500},

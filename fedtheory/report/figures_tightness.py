@@ -35,12 +35,12 @@ _ROUNDS = 30
 
 
 def family(count: int, seed: int = 0) -> list[Instance]:
-    """Small instances of three kinds; in each third one everybody takes part, so that a run of 30 rounds is one path."""
+    """Small instances of three kinds; in every second one everybody takes part, so that a run of 30 rounds is one path."""
     kinds, out = ("quadratic", "logistic", "ill-conditioned"), []
     for n in range(count):
-        m, dim = 2 + n % 3, 2 + n % 2
-        cohort = m if n % 3 == 0 else 1
-        out.append(Instance(kinds[(n // 3) % 3], m, cohort, dim, 1.0, L1[1 + n % (len(L1) - 1)], seed * 1000 + n))
+        m, dim = 2 + (n // 2) % 3, 2 + (n // 3) % 2
+        cohort = 1 if n % 2 else m
+        out.append(Instance(kinds[n % 3], m, cohort, dim, 1.0, L1[1 + n % (len(L1) - 1)], seed * 1000 + n))
     return out
 
 

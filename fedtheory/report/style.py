@@ -84,17 +84,19 @@ def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = 
 
 def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
     """Thin vertical lines at the least lambda_2/beta of each theorem."""
+    last = max(values.values(), default=0.0)
     for name, value in values.items():
+        right = value == last  # the last two lines are close: their labels stand on either side
         ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
         if labels:
             ax.annotate(
                 f"{name} {value:.3f}",
                 (value, 0),
                 xycoords=("data", "axes fraction"),
-                xytext=(-2, 4),
+                xytext=(2 if right else -2, 4),
                 textcoords="offset points",
                 rotation=90,
-                ha="right",
+                ha="left" if right else "right",
                 va="bottom",
                 fontsize=7,
                 color="#555555",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Board", "Progress", "run_processes"]
+__all__ = ["Board", "Progress", "fetch", "run_processes", "stow"]
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -131,18 +132,35 @@ def _polling(progress: Progress, board: Board) -> Iterator[None]:
             thread.join()
 
 
-def run_processes(
-    job: Callable[..., Any], pieces: Sequence[Any], workers: int, progress: Progress
-) -> list[Any]:
-    """[job(i, piece, board_path, len(pieces))] for all pieces, on `workers` processes with one BLAS thread each.
+def stow(state: Any, folder: str) -> Any:
+    """A state (NamedTuple) whose large NumPy arrays are left in files of the folder: cheaper than a pipe between processes."""
+    fields = []
+    for value in state:
+        if isinstance(value, np.ndarray) and value.nbytes > 2**20:
+            path = Path(folder) / f"{uuid.uuid4().hex}.npy"
+            np.save(path, value)
+            value = path
+        fields.append(value)
+    return type(state)(*fields)
 
-    An interrupt (Ctrl-C) ends the workers and is raised again.
+
+def fetch(state: Any) -> Any:
+    """The inverse of `stow`; the arrays are read-only maps of the files."""
+    return type(state)(*(np.load(v, mmap_mode="r") if isinstance(v, Path) else v for v in state))
+
+
+def run_processes(
+    job: Callable[..., Any], pieces: Sequence[Any], workers: int, progress: Progress, collect: Callable[[list[Any]], Any]
+) -> Any:
+    """collect([job(i, piece, folder, board)] for all pieces), on `workers` processes with one BLAS thread each.
+
+    The folder and the board in it live until `collect` has returned. An interrupt (Ctrl-C) ends the workers and is raised again.
     """
     from joblib import Parallel, delayed, parallel_config
 
     with tempfile.TemporaryDirectory(prefix="fedtheory-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "board"
         board = Board.on_disk(len(pieces), path)
-        tasks = (delayed(job)(i, piece, str(path), len(pieces)) for i, piece in enumerate(pieces))
+        tasks = (delayed(job)(i, piece, folder, str(path), len(pieces)) for i, piece in enumerate(pieces))
         with parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1), _polling(progress, board):
-            return Parallel(max_nbytes=None)(tasks)
+            return collect(Parallel(max_nbytes=None)(tasks))

@@ -16,7 +16,7 @@ from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, suggest
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
 from fedtheory.messages.measures import bin_counts, entropy_of_counts
-from fedtheory.parallel import Board, Progress, run_processes
+from fedtheory.parallel import Board, Progress, fetch, run_processes, stow
 from fedtheory.problems.base import Problem
 from fedtheory.provenance import provenance
 from fedtheory.randomness import Stream
@@ -157,21 +157,25 @@ def simulate(
     pieces = [(range(a, min(a + size, scenarios)), x[a : a + size, ...]) for a in range(0, scenarios, size)]
     with Progress(rounds * len(pieces), f"{algorithm.name}, {scenarios} scenarios", progress) as bar:
         if workers > 1 and len(pieces) > 1:
-            parts = run_processes(job, pieces, min(workers, len(pieces)), bar)
+            merged = run_processes(job, pieces, min(workers, len(pieces)), bar, lambda parts: _merge(parts, job))
         else:
             board = Board.in_memory(len(pieces))
-            parts = [job.run(i, piece, board, bar, on_round) for i, piece in enumerate(pieces)]
+            merged = _merge([job.run(i, piece, board, bar, on_round) for i, piece in enumerate(pieces)], job)
+    meters, final, states = merged
+    return Trajectory(problem, algorithm, rounds, meters, final, states, provenance(seed, str(getattr(x, "device", "cpu"))))
+
+
+def _merge(parts: list[_Part], job: _Job) -> tuple[dict[str, np.ndarray], Any, list[Any] | None]:
+    """Metrics, last state and kept states of all chunks together; raises what went wrong first."""
     failed = [p.error for p in parts if p.error is not None]
     if failed:
         raise min(failed, key=lambda e: e[0])[1]
-    meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in record}
+    meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in job.record}
     if "entropy" in meters:
-        for t in range(1, rounds + 1):
+        for t in range(1, job.rounds + 1):
             meters["entropy"][t] = _joint_entropy([p.bins[t - 1] for p in parts if p.bins[t - 1] is not None])
-    states = [_join([p.states[t] for p in parts]) for t in range(rounds + 1)] if keep_states else None
-    device = str(getattr(x, "device", "cpu"))
-    final = _join([p.final for p in parts])
-    return Trajectory(problem, algorithm, rounds, meters, final, states, provenance(seed, device))
+    states = [_join([p.states[t] for p in parts]) for t in range(job.rounds + 1)] if job.keep_states else None
+    return meters, _join([p.final for p in parts]), states
 
 
 class _Part(NamedTuple):
@@ -199,8 +203,12 @@ class _Job:
     dense: bool
     in_place: bool
 
-    def __call__(self, index: int, piece: tuple[range, Array], board_path: str, chunks: int) -> _Part:
-        return self.run(index, piece, Board(chunks, board_path))
+    def __call__(self, index: int, piece: tuple[range, Array], folder: str, board: str, chunks: int) -> _Part:
+        part = self.run(index, piece, Board(chunks, board))
+        if part.error is not None:
+            return part
+        states = None if part.states is None else [stow(s, folder) for s in part.states]
+        return part._replace(final=stow(part.final, folder), states=states)
 
     def run(
         self,
@@ -266,7 +274,7 @@ def _join(parts: list[Any]) -> Any:
     """States of chunks, put together along the scenario axis."""
     if len(parts) == 1:
         return parts[0]
-    fields = []
+    parts, fields = [fetch(p) for p in parts], []
     for values in zip(*parts, strict=True):
         arrays = all(getattr(v, "ndim", 0) >= 1 for v in values)
         fields.append(namespace(*values).concat(list(values), axis=0) if arrays else values[0])

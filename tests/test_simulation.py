@@ -73,6 +73,19 @@ def test_divergence_names_round_client_and_scenario_however_it_is_cut(how: dict)
     assert f"round {error.round_index} at client 1 (scenario {scenario})" in str(error)
 
 
+def test_large_states_come_back_from_processes_whole() -> None:
+    """Arrays above 1 MiB travel in files: they must be equal, writable and outlive the files."""
+    problem = problem_of(clients=60, dim=40)
+    common = dict(rounds=2, sampling=Uniform(5), scenarios=128, seed=3, record=(), keep_states=True)
+    whole = simulate(problem, method(problem), **common)
+    spread = simulate(problem, method(problem), workers=2, **common)
+    assert spread.final.stored.nbytes > 2 * 2**20
+    for state, other in zip([spread.final, *spread.states], [whole.final, *whole.states], strict=True):
+        for a, b in zip(state, other, strict=True):
+            assert type(a) is np.ndarray and a.flags.writeable
+            np.testing.assert_allclose(a, b, atol=1e-12)
+
+
 def test_failed_local_solves_name_round_and_client_in_processes_too() -> None:
     rng = np.random.default_rng(1)
     flat = problems.LeastSquares(rng.standard_normal((3, 2, 5)), rng.standard_normal((3, 2)))

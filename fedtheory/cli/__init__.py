@@ -159,7 +159,7 @@ def verify(
     long_runs: Annotated[bool, typer.Option("--long-runs/--no-long-runs", help="Campaign: 1,000 rounds by Monte Carlo.")] = True,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=0, help="Campaign: instances the search for counterexamples tries for each repaired form."),
+        typer.Option("--budget", min=0, help="Campaign: instances the search for counterexamples tries for each form (default 1,000)."),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Campaign: processes (default: the cores).")] = None,
     details: Annotated[
@@ -180,7 +180,7 @@ def verify(
         solver = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
         raise typer.Exit(working.verify_one(statement, problem, options, participants, solver, seed, json, out))
     working.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
-    budget = budget if budget is not None else (200 if quick else 2000)
+    budget = budget if budget is not None else (100 if quick else 1000)
     code = verifying.campaign_command(
         out or Path("results"), seed, quick, scale, long_runs, workers or verifying.default_workers(), budget, details, json
     )

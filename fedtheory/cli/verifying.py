@@ -84,43 +84,48 @@ def campaign_command(
     result = campaign.Campaign(instances=len(tasks), settings=settings, complete=False)
     checks: list[Any] = []
     replayed: list[tuple[str, Any]] = []
+
+    def record() -> dict[str, Any]:
+        broken = {name: text for name, text in replayed if isinstance(text, str)}
+        result.rows = campaign.summarise(checks, [(name, check) for name, check in replayed if name not in broken])
+        if not result.complete:  # a form that was not reached has no verdict to compare
+            result.rows = [r for r in result.rows if r.instances]
+        result.seconds = time.perf_counter() - start
+        return {
+            **result.to_json(),
+            "checked": len({c.instance for c in checks if c.instance}),
+            "comparisons": sum(c.count for c in checks),
+            "witnesses": {"replayed": len(replayed) - len(broken), "broken": broken},
+            "memory_mib": peak_memory_mib(),
+            "provenance": provenance(seed, "cpu"),
+        }
+
     try:
         replayed = replay_shipped(workers)
         with progress("instances", len(tasks)) as advance:
             checks, result.complete = campaign.run(tasks, workers, on_task=lambda done, _: advance())
         if result.complete and budget:
             result.complete = False
+            write_json(out / "campaign.json", record())  # so that nothing that goes wrong from here on loses what is known
             result.searches = _search(budget, seed, workers)
             result.complete = True
     except KeyboardInterrupt:
         result.complete = False
     if not result.complete:
         err_console().print("interrupted: writing what was checked so far", style="yellow")
-    broken = {name: text for name, text in replayed if isinstance(text, str)}
-    result.rows = campaign.summarise(checks, [(name, check) for name, check in replayed if name not in broken])
-    if not result.complete:  # a form that was not reached has no verdict to compare
-        result.rows = [r for r in result.rows if r.instances]
     _stop_workers()
-    result.seconds = time.perf_counter() - start
-    record = {
-        **result.to_json(),
-        "checked": len({c.instance for c in checks if c.instance}),
-        "comparisons": sum(c.count for c in checks),
-        "witnesses": {"replayed": len(replayed) - len(broken), "broken": broken},
-        "memory_mib": peak_memory_mib(),
-        "provenance": provenance(seed, "cpu"),
-    }
+    final = record()
     try:
-        path = write_json(out / "campaign.json", record)
-        files = [path, *_report(out, path, seed, result, record)]
+        path = write_json(out / "campaign.json", final)
+        files = [path, *_report(out, path, seed, result, final)]
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     found = any(s["found"] for s in result.searches)
-    code = 130 if not result.complete else int(not result.ok or found or bool(broken))
+    code = 130 if not result.complete else int(not result.ok or found or bool(final["witnesses"]["broken"]))
     if json_out:
-        emit({**record, "files": files, "exit_code": code})
+        emit({**final, "files": files, "exit_code": code})
         return code
-    _show(result, record, files, details)
+    _show(result, final, files, details)
     return code
 
 
@@ -131,7 +136,7 @@ def _statements() -> Sequence[Any]:
 
 
 def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
-    """The witness search turned on every form that is on record as holding."""
+    """The witness search turned on every form that is not on record as violated."""
     try:
         from fedtheory.witness_search import search
     except ImportError:
@@ -142,12 +147,12 @@ def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
         (s.id, f.name, rule)
         for s in _statements()
         for f in s.forms
-        if f.sides is not None and f.name == "repaired"
+        if s.scope in ("round", "run")
         for rule, verdict in f.established.items()
-        if verdict == "holds"
+        if verdict != "violated"
     ]
     out = []
-    with progress("search for counterexamples to the repairs", len(jobs)) as advance:
+    with progress("search for counterexamples", len(jobs)) as advance:
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         for record in pool(delayed(_search_one)(search, *job, budget, seed) for job in jobs):
             out.append(record)
@@ -191,7 +196,7 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     )
     if details:
         console.print()
-        console.print(details_table(result.rows))
+        console.print(details_table(result.rows, console.width))
     memory = record["memory_mib"]
     workers = result.settings["workers"]
     console.print(
@@ -203,8 +208,8 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     if result.searches:
         found = [s for s in result.searches if s["found"]]
         console.print(
-            f"counterexample search on {len(result.searches)} repaired forms, budget {result.settings['search_budget']} each: "
-            f"{len(found) or 'none'} found"
+            f"counterexample search: {len(result.searches)} forms not on record as violated, {result.settings['search_budget']:,} "
+            f"instances each: {len(found) or 'none'} found"
         )
         for s in found:
             error_line(f"counterexample to {s['statement']} [{s['form']}, {s['rule']} rule]: {s['best_instance']}")

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.provenance import write_atomic
 from fedtheory.report.formulas import to_mathml
-from fedtheory.report.tables import MARKS, NO_FORM, disagreements, lines, number, short, tightness_text, verdict_text
+from fedtheory.report.tables import (
+    MARKS,
+    NO_FORM,
+    disagreements,
+    instance_text,
+    lines,
+    number,
+    short,
+    tightness_text,
+    verdict_text,
+)
 
 if TYPE_CHECKING:
     from fedtheory.campaign import Row
@@ -26,7 +36,7 @@ th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e3e3e
 th { border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff; }
 td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .holds { color: #14622b; } .violated { color: #a11717; } .inconclusive { color: #8a5a00; } .na { color: #777; }
-.alarm { background: #a11717; color: #fff; padding: 0 .3rem; }
+td span { white-space: nowrap; } .alarm { background: #a11717; color: #fff; padding: 0 .3rem; }
 .scroll { overflow-x: auto; }
 details { border-bottom: 1px solid #e3e3e3; padding: .4rem 0; } summary { cursor: pointer; }
 details > div { padding: .5rem 0 .5rem 1.2rem; }
@@ -74,7 +84,7 @@ def _summary(record: dict[str, Any]) -> list[tuple[str, str]]:
     if search:
         found = sum(bool(s["found"]) for s in search)
         budget = record["settings"]["search_budget"]
-        out.insert(1, ("counterexample search", f"{len(search)} repaired forms, {budget:,} instances each: {found or 'none'} found"))
+        out.insert(1, ("counterexample search", f"{len(search)} forms, {budget:,} instances each: {found or 'none'} found"))
     return out
 
 
@@ -132,8 +142,9 @@ def _statement(name: str, group: Sequence[Row]) -> str:
         body = "".join(
             f"<tr><td>{escape(r.rule)}</td><td>{_verdict_html([r])}</td><td>{escape(r.established)}</td>"
             f'<td class="n">{r.violations} / {r.instances}</td><td class="n">{r.evaluations:,}</td>'
-            f'<td class="n">{tightness_text(r)}</td><td>{escape(r.tightest)}</td>'
-            f'<td class="n">{number(r.worst_slack)}</td><td>{escape(r.worst)}</td><td>{escape(", ".join(r.modes))}</td></tr>'
+            f'<td class="n">{tightness_text(r)}</td><td>{escape(instance_text(r.tightest))}</td>'
+            f'<td class="n">{number(r.worst_slack)}</td><td>{escape(instance_text(r.worst))}</td>'
+            f"<td>{escape(', '.join(r.modes))}</td></tr>"
             for r in rows
         )
         forms.append(
@@ -145,8 +156,8 @@ def _statement(name: str, group: Sequence[Row]) -> str:
         )
     verdicts = " · ".join(f"{MARKS[r.verdict]} {r.form} ({r.rule})" for r in group[:4])
     return (
-        f'<details id="{escape(short(name))}"><summary><b>{escape(short(name))}</b> {escape(statement.title)} '
-        f'<span class="note">{escape(verdicts)}</span></summary><div><p class="note">{escape(statement.source)}</p>'
+        f'<details><summary><b>{escape(short(name))}</b> {escape(statement.title)} '
+        f'<span class="note">{escape(verdicts)}</span></summary><div id="{escape(short(name))}"><p class="note">{escape(statement.source)}</p>'
         f"{''.join(forms)}</div></details>"
     )
 
@@ -174,7 +185,7 @@ def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequen
     text += ["|---|---|---|---|---|---:|---:|---|"]
     for r in rows:
         cells = [short(r.statement), r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
-        text.append("| " + " | ".join(c.replace("|", "\\|") for c in [*cells, tightness_text(r), r.tightest]) + " |")
+        text.append("| " + " | ".join(c.replace("|", "\\|") for c in [*cells, tightness_text(r), instance_text(r.tightest)]) + " |")
     if figures:
         text += ["", "## Figures", ""]
         for path in figures:

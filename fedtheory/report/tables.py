@@ -18,6 +18,7 @@ __all__ = [
     "check_table",
     "details_table",
     "disagreements",
+    "instance_text",
     "lines",
     "number",
     "short",
@@ -112,6 +113,11 @@ def _cell(rows: Sequence[Row]) -> Text:
     return Text(verdict_text(rows), style)
 
 
+def instance_text(name: str) -> str:
+    """An instance's name; of a witness only its sizes."""
+    return "witness " + name.split("]: ", 1)[1] if "]: " in name else name
+
+
 def tightness_text(row: Row | None) -> str:
     """'worst/median', largest first."""
     if row is None or math.isnan(row.tightness_worst):
@@ -146,27 +152,28 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
     return table
 
 
-def details_table(rows: Sequence[Row]) -> Table:
-    """Every form under every rule, with the instance on which it is tightest."""
+def details_table(rows: Sequence[Row], width: int) -> Table:
+    """Every form under every rule, with the instance on which it is tightest (under the form in a narrow terminal)."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name, options in (
-        ("statement", {"no_wrap": True}),
-        ("form", {}),
-        ("rule", {"no_wrap": True}),
-        ("verdict", {"no_wrap": True}),
-        ("recorded", {}),
-        ("violated/inst.", {"justify": "right"}),
-        ("worst", {"justify": "right"}),
-        ("tightest on", {"ratio": 1, "style": "dim"}),
-    ):
-        table.add_column(name, **options)
+    wide = width >= 110
+    names = ("statement", "form", "rule") if wide else ("statement, form and rule;\n  where it is tightest",)
+    for name in names:
+        table.add_column(name, no_wrap=name in ("statement", "rule"), ratio=None if wide else 1)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("recorded", no_wrap=True)
+    table.add_column("violated\n/ inst.", justify="right", no_wrap=True)
+    table.add_column("tight-\nest", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("on", ratio=1, style="dim")
     for r in rows:
         rule = {"true-gradient": "true-gr."}.get(r.rule, r.rule)
-        count = f"{r.violations}/{r.instances}"
-        where = r.tightest or r.worst
         recorded = "same" if r.verdict == r.established else r.established
-        worst = number(r.tightness_worst)
-        table.add_row(short(r.statement), r.form, rule, styled(r.verdict), recorded, count, worst, where)
+        where = Text(instance_text(r.tightest or r.worst), "dim")
+        numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", number(r.tightness_worst))
+        if wide:
+            table.add_row(short(r.statement), Text(r.form), rule, *numbers, where)
+        else:
+            table.add_row(Text.assemble(f"{short(r.statement)}, {r.form}, {rule}", "\n  " if where else "", where), *numbers)
     return table
 
 
@@ -175,7 +182,7 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
     out = []
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):
-            detail = f" (worst: {r.worst}, {r.worst_where})" if r.worst else ""
+            detail = f" (worst: {instance_text(r.worst)}, {r.worst_where})" if r.worst else ""
             out.append(f"{r.statement} [{r.form}, {r.rule} rule]: {r.verdict}, on record as {r.established}{detail}")
     return out
 
@@ -192,5 +199,6 @@ def check_table(checks: Sequence[Any]) -> Table:
     for c in checks:
         where = c.reason or ", ".join(f"{k} = {v}" for k, v in c.where.items())
         record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
-        table.add_row(c.form, styled(c.verdict), record, c.mode, number(c.tightness), number(c.slack), where)
+        numbers = (number(c.tightness), number(c.slack))
+        table.add_row(Text(c.form), styled(c.verdict), record, c.mode, *numbers, Text(where))
     return table

@@ -129,7 +129,7 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _figure(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     caption = escape(path.stem.replace("_", " "))
-    return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+    return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{escape(path.parent.name)}/{escape(path.stem)}.png and .pdf</figcaption></figure>'
 
 
 def _statement(name: str, group: Sequence[Row]) -> str:
@@ -157,7 +157,8 @@ def _statement(name: str, group: Sequence[Row]) -> str:
     verdicts = " · ".join(f"{MARKS[r.verdict]} {r.form} ({r.rule})" for r in group[:4])
     return (
         f'<details><summary><b>{escape(short(name))}</b> {escape(statement.title)} '
-        f'<span class="note">{escape(verdicts)}</span></summary><div id="{escape(short(name))}"><p class="note">{escape(statement.source)}</p>'
+        f'<span class="note">{escape(verdicts)}</span></summary>'
+        f'<div id="{escape(short(name))}"><p class="note">{escape(statement.source)}</p>'
         f"{''.join(forms)}</div></details>"
     )
 

@@ -128,8 +128,9 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _figure(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    caption = escape(path.stem.replace("_", " "))
-    return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{escape(path.parent.name)}/{escape(path.stem)}.png and .pdf</figcaption></figure>'
+    name = escape(path.stem.replace("_", " "))
+    caption = escape(f"{path.parent.name}/{path.stem}.png and .pdf")
+    return f'<figure><img alt="{name}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
 
 
 def _statement(name: str, group: Sequence[Row]) -> str:

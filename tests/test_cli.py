@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -299,6 +301,19 @@ def test_help_of_every_command_has_examples():
     for command in ("list", "explain", "solve", "run", "verify", "replay"):
         text = call(command, "--help").stdout
         assert "Examples" in text and f"fedtheory {command}" in text
+
+
+def test_the_examples_in_the_help_are_valid():
+    from typer.main import get_command
+
+    seen = 0
+    for name, command in get_command(app).commands.items():
+        for line in re.findall(r"`fedtheory (.*?)`", command.epilog):
+            found, *args = shlex.split(line)
+            if found == name:
+                assert command.make_context(name, args).params is not None
+                seen += 1
+    assert seen >= 15
 
 
 def test_import_is_light():

@@ -24,6 +24,7 @@ app = typer.Typer(
     "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.",
 )
 
+ONE, ALL = "With a statement", "Without one: the campaign"
 _SAMPLE_HELP = "P: clients that take part in a round, drawn uniformly (default: all)."
 Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_SAMPLE_HELP)]
 
@@ -77,7 +78,9 @@ def explain(
 )
 @with_options(PROBLEM_OPTIONS)
 def solve(
-    problem: Annotated[str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
+    ] = None,
     gap: Annotated[float, typer.Option("--gap", help="Largest relative gap that counts as solved.")] = 1e-12,
     seed: Seed = 0,
     json: Json = False,
@@ -100,23 +103,31 @@ def solve(
 @with_options(PROBLEM_OPTIONS, hyperparameter_options())
 def run(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
-    problem: Annotated[str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
+    ] = None,
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of communication.")] = 100,
     participants: Participants = None,
     scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")] = 1,
     local_solver: Annotated[
         Literal["exact", "gradient", "sgd"], typer.Option("--local-solver", help="What minimises the local objectives.")
     ] = "exact",
-    local_steps: Annotated[int | None, typer.Option("--local-steps", help="Steps of gradient and sgd (default 5).")] = None,
+    local_steps: Annotated[
+        int | None, typer.Option("--local-steps", help="Steps of gradient and sgd (default 5).")
+    ] = None,
     local_lr: Annotated[
-        float | None, typer.Option("--local-lr", help="Step size of gradient and sgd (default 1/(beta + penalty curvature)).")
+        float | None,
+        typer.Option("--local-lr", help="Step size of gradient and sgd (default 1/(beta + penalty curvature))."),
     ] = None,
     local_l1: Annotated[
-        Literal["subgradient", "prox"] | None, typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient).")
+        Literal["subgradient", "prox"] | None,
+        typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient)."),
     ] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", help="Mini-batch of sgd (default 10).")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs of sgd, instead of --local-steps.")] = None,
-    lr_decay: Annotated[float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.")] = None,
+    lr_decay: Annotated[
+        float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.")
+    ] = None,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the curves as PNG and PDF.")] = True,
     seed: Seed = 0,
     json: Json = False,
@@ -146,24 +157,47 @@ def verify(
         str | None, typer.Argument(help="A statement (`fedtheory list`); without one, all on the whole battery.")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", help="With a statement: a named problem (default quadratic).")
+        str | None, typer.Option("--problem", help="A named problem (default quadratic).", rich_help_panel=ONE)
     ] = None,
     participants: Participants = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="With a statement about runs: the horizon.")] = None,
-    scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="With a statement, by Monte Carlo: how many runs.")] = 1000,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
+    ] = None,
+    scenarios: Annotated[
+        int, typer.Option("--scenarios", "-S", help="How many runs Monte Carlo takes.", rich_help_panel=ONE)
+    ] = 1000,
     mode: Annotated[
-        Literal["auto", "exact", "monte-carlo"], typer.Option("--mode", help="With a statement: how expectations are taken.")
+        Literal["auto", "exact", "monte-carlo"],
+        typer.Option("--mode", help="How expectations are taken.", rich_help_panel=ONE),
     ] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Campaign: a tenth of the instances, no long runs, a small search.")] = False,
-    scale: Annotated[float, typer.Option("--scale", min=0.0, help="Campaign: size of the battery, 1 is 520 random instances.")] = 1.0,
-    long_runs: Annotated[bool, typer.Option("--long-runs/--no-long-runs", help="Campaign: 1,000 rounds by Monte Carlo.")] = True,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
+    ] = False,
+    scale: Annotated[
+        float,
+        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is 520 random instances.", rich_help_panel=ALL),
+    ] = 1.0,
+    long_runs: Annotated[
+        bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)
+    ] = True,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=0, help="Campaign: instances the search for counterexamples tries for each form (default 1,000)."),
+        typer.Option(
+            "--budget",
+            min=0,
+            help="Instances the search for counterexamples tries for each form (default 1,000).",
+            rich_help_panel=ALL,
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Campaign: processes (default: the cores).")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=ALL)
+    ] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Campaign: also every form under both rules, and where it is tightest.")
+        bool,
+        typer.Option(
+            "--details", help="Also every form under both rules, and where it is tightest.", rich_help_panel=ALL
+        ),
     ] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -182,16 +216,28 @@ def verify(
     working.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
     budget = budget if budget is not None else (100 if quick else 1000)
     code = verifying.campaign_command(
-        out or Path("results"), seed, quick, scale, long_runs, workers or verifying.default_workers(), budget, details, json
+        out or Path("results"),
+        seed,
+        quick,
+        scale,
+        long_runs,
+        workers or verifying.default_workers(),
+        budget,
+        details,
+        json,
     )
     raise typer.Exit(code)
 
 
 @app.command(
-    epilog=examples("fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json")
+    epilog=examples(
+        "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json"
+    )
 )
 def replay(
-    file: Annotated[str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")],
+    file: Annotated[
+        str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")
+    ],
     json: Json = False,
     out: Out = None,
 ) -> None:

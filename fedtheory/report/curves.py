@@ -18,8 +18,8 @@ _LABELS = {
     "suboptimality": "F(x) − F*",
     "gradient_norm": "‖∇F(x)‖",
     "distance": "‖x − x*‖",
-    "nonzeros": "nonzeros sent, mean a participant",
-    "entropy": "entropy of what is sent, bits an entry",
+    "nonzeros": "nonzeros sent, per participant",
+    "entropy": "entropy of what is sent, bits per entry",
 }
 
 
@@ -43,6 +43,8 @@ def draw_curves(trajectory: Any, stem: Path, title: str) -> list[Path]:
             panel.fill_between(t, low, high, color="#1f5fa8", alpha=0.2, linewidth=0)
         if name in _LOG and (values.mean(axis=1) > 0).any():
             panel.set_yscale("log", nonpositive="mask")
+        if first:
+            panel.set_ylim(bottom=0)
         panel.set(xlabel="round", title=_LABELS.get(name, name))
         panel.grid(alpha=0.3)
     for panel in list(axes.flat)[len(metrics) :]:

@@ -28,6 +28,8 @@ def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 def _tightness(row: dict[str, Any]) -> str:
     value = float(row["tightness_worst"]) if row["tightness_worst"] is not None else float("nan")
+    if row["verdict"] == "violated" and not value > 1:  # violated where the bound is not positive: the ratio says nothing
+        return ""
     return f"{value:.2g}" if math.isfinite(value) else ""
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -210,6 +211,7 @@ def test_verify_one_statement_against_the_record(monkeypatch):
 def test_campaign_writes_everything_and_succeeds(small, tmp_path):
     result = json.loads(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, "--json").stdout)
     stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert stored["checked"] == stored["instances"] == len(TASKS)
     assert stored["ok"] and stored["complete"] and result["exit_code"] == 0
     assert {r["statement"] for r in stored["rows"]} == set(ONLY)
     assert stored["provenance"]["versions"]["numpy"] and stored["memory_mib"]["main"] > 0
@@ -260,6 +262,16 @@ def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path)
     assert stored["checked"] == 1, "the first instance was checked before the interrupt"
     assert "interrupted" in result.stderr and "incomplete" in result.stderr
     assert "Incomplete" in (tmp_path / "report.html").read_text()
+
+
+def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_path):
+    def draw_all(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "fedtheory.report.figures", SimpleNamespace(draw_all=draw_all))
+    call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=130)
+    assert json.loads((tmp_path / "campaign.json").read_text())["complete"] is True
+    assert (tmp_path / "report.html").exists()
 
 
 def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):

@@ -70,6 +70,7 @@ def campaign_command(
     """Run everything, write everything; the exit code."""
     from fedtheory import campaign
     from fedtheory.provenance import provenance, write_json
+    from fedtheory.report.html import write_reports
 
     start = time.perf_counter()
     scale, long = (0.1, False) if quick else (scale, long)
@@ -81,7 +82,7 @@ def campaign_command(
         "seed": seed, "scale": scale, "long_runs": long, "workers": workers, "instances_by_family": counts,
         "search_budget": budget, "statements": len(_statements()),
     }  # fmt: skip
-    result = campaign.Campaign(instances=len(tasks), settings=settings, complete=False)
+    result = campaign.Campaign(instances=len({t.instance.name for t in tasks}), settings=settings, complete=False)
     checks: list[Any] = []
     replayed: list[tuple[str, Any]] = []
 
@@ -117,11 +118,12 @@ def campaign_command(
     final = record()
     try:
         path = write_json(out / "campaign.json", final)
-        files = [path, *_report(out, path, seed, result, final)]
+        drawn, stopped = _figures(out, path, seed) if result.complete else ([], False)
+        files = [path, *drawn, *write_reports(out, result.rows, final, drawn)]
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     found = any(s["found"] for s in result.searches)
-    code = 130 if not result.complete else int(not result.ok or found or bool(final["witnesses"]["broken"]))
+    code = 130 if stopped or not result.complete else int(not result.ok or found or bool(final["witnesses"]["broken"]))
     if json_out:
         emit({**final, "files": files, "exit_code": code})
         return code
@@ -165,23 +167,18 @@ def _search_one(search: Any, statement: str, form: str, rule: str, budget: int, 
     return {**asdict(found), "found": not found.empty}
 
 
-def _report(out: Path, campaign_json: Path, seed: int, result: Any, record: dict[str, Any]) -> list[Path]:
-    """Figures (a complete campaign only) and the two reports."""
-    from fedtheory.report.html import write_reports
-
-    figures: list[Path] = []
-    if result.complete:
-        try:
-            from fedtheory.report.figures import draw_all
-        except ImportError:
-            draw_all = None
-        if draw_all is not None:
-            try:
-                with progress("figures") as advance:
-                    figures = draw_all(out / "figures", campaign_json, seed, lambda *_: advance())
-            except KeyboardInterrupt:
-                err_console().print("interrupted: the figures are left out", style="yellow")
-    return [*figures, *write_reports(out, result.rows, record, figures)]
+def _figures(out: Path, campaign_json: Path, seed: int) -> tuple[list[Path], bool]:
+    """The figures' files, and whether drawing them was interrupted."""
+    try:
+        from fedtheory.report.figures import draw_all
+    except ImportError:
+        return [], False
+    try:
+        with progress("figures") as advance:
+            return draw_all(out / "figures", campaign_json, seed, lambda *_: advance()), False
+    except KeyboardInterrupt:
+        err_console().print("interrupted: the figures are left out", style="yellow")
+        return [], True
 
 
 def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
@@ -86,6 +87,20 @@ def matrix_product_rate(size: int = 1000, repeats: int = 8) -> float:
     return 2.0 * size**3 / min(clock(lambda: np.matmul(a, a, out=out))[0] for _ in range(repeats))
 
 
+def half(index: int, problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
+    """CPU seconds of one half of the scenarios, run in a worker."""
+    size = SCENARIOS // 2
+    begin = time.process_time()
+    simulate(problem, algorithm, rounds, sampling=Uniform(COHORT), scenarios=size, seed=SEED + index, record=())
+    return time.process_time() - begin
+
+
+def busiest_worker(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
+    """What two cores of their own would take: the halves run side by side, and the larger CPU time counts."""
+    with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1):
+        return max(Parallel(max_nbytes=None)(delayed(half)(i, problem, algorithm, rounds) for i in range(2)))
+
+
 def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row]:
     problem, algorithm = instance()
     penalty = LocalObjective(np.zeros(1), curvature=algorithm.l2, l1=algorithm.l1)
@@ -102,7 +117,7 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
     difference = float(np.abs(looped - small.x).max())
     if not (difference < 1e-12 and worst < 1e-13):
         raise SystemExit(f"the loop and the batch disagree by {difference:.3g}: the ratios would mean nothing")
-    loop, one, two, rates, solve_rates = [], [], [], [], []
+    loop, one, two, two_cpu, rates, solve_rates = [], [], [], [], [], []
     warm = dict(scenarios=8, workers=2, **common)
     simulate(problem, algorithm, 1, **warm)
     for _ in range(repeats):  # interleaved, so that a busy machine slows all of them
@@ -119,6 +134,7 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
             tick()
         wall = clock(lambda: simulate(problem, algorithm, rounds, scenarios=SCENARIOS, workers=2, **common))[0]
         two.append(wall / (SCENARIOS * rounds))
+        two_cpu.append(busiest_worker(problem, algorithm, rounds) / (SCENARIOS * rounds))
         tick()
     loop_wall, loop_cpu = np.min(loop, axis=0)
     one_wall, one_cpu = np.min(one, axis=0)
@@ -131,6 +147,7 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
         Row("one core against the loop", loop_wall / one_wall, "x", ">= 10", "wall time"),
         Row("one core against the loop", loop_cpu / one_cpu, "x", ">= 10", "CPU time, the fairer one on a busy machine"),
         Row("two cores against the loop", loop_wall / min(two), "x", ">= 25", "wall time"),
+        Row("two cores against the loop", loop_cpu / min(two_cpu), "x", ">= 25", "CPU time of the busier of two workers"),
         Row("matrix product", rate / 1e9, "Gflop/s", note="1,000 x 1,000, float64, one thread"),
         Row(
             "gradient phase / matrix product",

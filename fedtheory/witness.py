@@ -161,8 +161,9 @@ def _assumptions(statement: Statement, form: Form, witness: Witness, instance: I
     if witness.rule not in form.established:
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
     ratio = instance.lambda2 / instance.losses.beta
-    if form.threshold is not None and not ratio > Fraction(form.threshold):
-        raise InvalidInput(f"lambda_2/beta = {ratio} is not above {form.threshold:.6g}: the assumptions of {statement.id} fail")
+    least = max(form.threshold or 0, statement.witness_threshold)
+    if not ratio > Fraction(least):
+        raise InvalidInput(f"lambda_2/beta = {ratio} is not above {least:.6g}: the assumptions of {statement.id} fail")
 
 
 def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:

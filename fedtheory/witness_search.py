@@ -144,6 +144,8 @@ class _Target:
 
     def __init__(self, statement: Statement, form: Form, rule: str, shape: Shape, sides: Callable[[Any], Sides]) -> None:
         self.run, self.form, self.rule, self.shape, self.sides = statement.scope == "run", form, rule, shape, sides
+        violated = form.established.get(rule) == "violated"
+        self.least_ratio = statement.witness_threshold if violated else 0.0  # what holds is searched for every lambda_2
         m, d = shape.m, 1 if shape.same else shape.d
         self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (shape.starts, d), "l1": (), "l2": ()}
         if self.run:
@@ -182,7 +184,7 @@ class _Target:
         if self.shape.same:
             out |= {k: np.repeat(v, self.shape.d, axis=-1) for k, v in out.items() if v.ndim > 1}
         out["l1"] = np.where(out["l1"] < 0.05, 0.0, 10 ** (6 * out["l1"] - 4)) * beta * length
-        least = self.form.threshold or 0.02
+        least = max(self.form.threshold or 0.02, self.least_ratio)
         out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
         return out
 

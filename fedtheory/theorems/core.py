@@ -115,6 +115,8 @@ class Statement:
     scope : 'round' (given the state before a round), 'run' (a horizon T), 'fixed-point' (of Algorithm 1), or 'algebra'
         (no data enter)
     symbols : dict symbol -> where it lives in the code
+    witness_threshold : float
+        Witnesses must have lambda_2/beta above it: a step that fails inside its theorem's assumptions is a stronger finding.
     """
 
     id: str
@@ -125,6 +127,7 @@ class Statement:
     assumptions: tuple[str, ...] = ()
     symbols: dict[str, str] = field(default_factory=dict)
     kind: str = "statement"
+    witness_threshold: float = 0.0
 
     def form(self, name: str) -> Form:
         for form in self.forms:

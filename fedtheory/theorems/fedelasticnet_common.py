@@ -35,7 +35,7 @@ def form(name: str, latex: str, sides: Any, established: dict[str, Any], *mutant
 
 def statement(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:
     """A one-round `Statement` about Algorithm 3 with uniform cohorts."""
-    return Statement(f"fedelasticnet/{id}", title, source, "round", forms, SAMPLED, SYMBOLS, kind)
+    return Statement(f"fedelasticnet/{id}", title, source, "round", forms, SAMPLED, SYMBOLS, kind, PRINTED_THRESHOLD)
 
 
 def total(terms: list[Any]) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import BOTH_FAIL, BOTH_HOLD, CONVEX_SMOOTH, SMOOTH
+from fedtheory.theorems.fedelasticnet_common import BOTH_FAIL, BOTH_HOLD, CONVEX_SMOOTH, PRINTED_THRESHOLD, SMOOTH
 from fedtheory.theorems.views import RoundView, inner, norm_sq
 
 __all__ = ["STATEMENTS"]
@@ -100,7 +101,7 @@ def _lemma_b2_literal(v: RoundView) -> Sides:
     return eq(v.h_next, grads.sum(axis=2) / v.m, v.stored.sum(axis=1)[:, None] / v.m, vector=True)
 
 
-STATEMENTS = (
+_ALL = (
     Statement(
         "fedelasticnet/eq-11",
         "first-order condition of the local problem",
@@ -371,3 +372,5 @@ STATEMENTS = (
         SYMBOLS,
     ),
 )
+
+STATEMENTS = tuple(replace(s, witness_threshold=PRINTED_THRESHOLD) for s in _ALL)

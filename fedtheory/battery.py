@@ -18,7 +18,7 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.softmax import Softmax
 from fedtheory.randomness import Stream
 
-__all__ = ["FAMILIES", "Instance", "long_runs", "random_battery", "real_battery"]
+__all__ = ["FAMILIES", "Instance", "long_runs", "random_battery", "real_battery", "stalled_battery"]
 
 # lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
 RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
@@ -74,6 +74,8 @@ class Instance:
 
     def start(self, problem: Problem) -> np.ndarray:
         """Where runs start: a seeded normal point around the optimum."""
+        if self.family == "stalled":
+            return problem.optimum().x + 1.0  # where the gradient is beta, below lambda_1 = 1.01 beta
         rng = Stream(self.seed).generator("start")
         return problem.optimum().x + rng.standard_normal(problem.dim)
 
@@ -89,7 +91,7 @@ def _build(i: Instance) -> Problem:
         return generators.random_quadratic(i.clients, i.dim, condition=condition, **options)
     if i.family == "ill-conditioned":
         return generators.random_quadratic(i.clients, i.dim, condition=_CONDITION, **options)
-    if i.family == "identical":
+    if i.family in ("identical", "stalled"):
         one = generators.random_quadratic(1, i.dim, condition=1.0 if i.dim == 1 else 10.0, heterogeneity=0.0, seed=i.seed)
         return Quadratic(np.repeat(one.hessians, i.clients, axis=0), np.repeat(one.minimisers, i.clients, axis=0))
     condition = 1.0 if i.dim == 1 else 10.0
@@ -147,6 +149,12 @@ def real_battery(seed: int = 0) -> list[Instance]:
         Instance("digits", 5, 2, 64, 27.001, 0.3, seed),
         Instance("digits, ten classes", 5, 2, 640, 27.001, 0.3, seed),
     ]
+
+
+def stalled_battery(seed: int = 0) -> list[Instance]:
+    """Identical clients, all taking part, lambda_1 just above their gradient: the sign rule never moves. One path, so 200 rounds
+    are exact."""
+    return [Instance("stalled", 2, 2, 1, ratio, 1.01, seed) for ratio in (50.0, 60.0, 80.0)]
 
 
 def long_runs(seed: int = 0) -> list[Instance]:

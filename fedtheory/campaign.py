@@ -14,7 +14,7 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
-from fedtheory.battery import Instance, long_runs, random_battery, real_battery
+from fedtheory.battery import Instance, long_runs, random_battery, real_battery, stalled_battery
 from fedtheory.errors import NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
 from fedtheory.randomness import Stream
@@ -39,6 +39,7 @@ class Task:
     scenarios: int = 1000
     states: int = 16
     fixed_point: bool = False  # also look at a fixed point of Algorithm 1
+    depth: int = 0  # rounds of the tree, where not as deep as max_leaves allows
 
 
 @dataclass
@@ -120,6 +121,7 @@ def plan(
         tasks += [Task("monte-carlo", i, rule, rounds=rounds, scenarios=scenarios) for i in long_runs(seed) for rule in RULES]
     if real:
         tasks += [Task("exact", i, states=4, max_leaves=100) for i in real_battery(seed)]
+    tasks += [Task("exact", i, states=4, depth=200) for i in stalled_battery(seed)]
     battery = random_battery(seed, scale)
     deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
     tasks += [
@@ -151,6 +153,7 @@ def check_instance(task: Task, statements: Sequence[Statement] | None = None) ->
     rng = Stream(instance.seed).generator("states")
     states = random_states(problem, task.states, rng, lambda2)
     depth = min(tree_depth(sampling.count(problem.num_clients), task.max_leaves), 8 if task.max_leaves <= 150 else 30)
+    depth = task.depth or depth
     for rule in RULES:
         algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
         views: dict[str, Any] = {}
@@ -301,14 +304,3 @@ def _row(key: tuple[str, str, str], established: str, group: list[Check], witnes
         modes=sorted({c.mode for c in judged}),
         witness=witness,
     )
-
-
-def timed_run(tasks: Sequence[Task], workers: int = 2, **options: Any) -> Campaign:
-    """`run` and `summarise`, with the shipped witnesses replayed."""
-    from fedtheory.witness import builtin_witnesses, replay
-
-    start = time.perf_counter()
-    checks, complete = run(tasks, workers, **options)
-    replayed = [(w.file, replay(w)) for w in builtin_witnesses()]
-    rows = summarise(checks, replayed)
-    return Campaign(rows, time.perf_counter() - start, len(tasks), complete)

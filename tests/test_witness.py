@@ -16,7 +16,7 @@ from fedtheory.witness_shrink import margin, shrink, simplest_between
 
 SHIPPED = builtin_witnesses()
 STALL = Witness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0
-    "fedelasticnet/eq-11", "printed", "sign", [["1"]], [["0"]], "1", "2", 1, ["1"], cohorts=[], lhs="1", rhs="0"
+    "fedelasticnet/eq-11", "printed", "sign", [["1"]], [["0"]], "1", "28", 1, ["1"], cohorts=[], lhs="1", rhs="0"
 )
 
 
@@ -188,10 +188,10 @@ def test_search_refuses_what_cannot_be_searched():
 
 
 def test_shrinking_gives_short_numbers_and_keeps_the_violation():
-    start = replace(STALL, h=[["0.7312"]], c=[["-0.118"]], lambda1="2.931", lambda2="5.017", x0=["1.37"])
+    start = replace(STALL, h=[["0.7312"]], c=[["-0.118"]], lambda1="2.931", lambda2="35.017", x0=["1.37"])
     short = shrink(start)
     assert short is not None and margin(short) >= 0.01
-    assert sum(len(x) for x in (short.h[0][0], short.c[0][0], short.x0[0], short.lambda1, short.lambda2)) <= 6
+    assert sum(len(x) for x in (short.h[0][0], short.c[0][0], short.x0[0], short.lambda1, short.lambda2)) <= 7
     assert replay(short).verdict == "violated"
     assert shrink(replace(start, lambda1="0")) is None
 

@@ -246,11 +246,15 @@ class RoundView:
     # --- what float64 resolves ------------------------------------------------------------------------------------------
     @cached_property
     def position_noise(self) -> Any:
-        """Absolute rounding error of differences of models, coordinate-wise: (S,); 0 in rational arithmetic."""
+        """Absolute error of differences of models, coordinate-wise: (S,); 0 in rational arithmetic.
+
+        Rounding of the models themselves, and what local KKT residuals of 1e-12 (relative to the gradients) leave in them.
+        """
         if self.theta.dtype == object:
             return 0 * self.D
-        size = np.abs(self.tilde).max(axis=(1, 2)) + np.abs(self.stored).max(axis=(1, 2)) / self.lambda2
-        return 64 * np.finfo(float).eps * (size + np.abs(self.gamma).max(axis=-1))
+        gradients = (np.abs(self.stored).max(axis=(1, 2)) + np.abs(self.grad_tilde).max(axis=(1, 2))) / self.lambda2
+        models = np.abs(self.tilde).max(axis=(1, 2)) + np.abs(self.gamma).max(axis=-1)
+        return 64 * np.finfo(float).eps * models + 1e-12 * gradients
 
     def noise_of_sq(self, *squares: Any) -> Any:
         """Absolute rounding error of squared distances between models, given those squares: (S, ...)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 
 __all__ = ["Array", "astype_like", "is_numpy", "namespace", "put_slots", "soft_threshold", "take_slots", "to_numpy"]
@@ -17,6 +18,8 @@ Array = Any  # an array of any namespace; shapes are given in the docstrings
 
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the given arrays share."""
+    if all(type(a) is np.ndarray for a in arrays if a is not None):
+        return array_api_compat.numpy  # the usual case, without the dispatch
     return array_api_compat.array_namespace(*[a for a in arrays if a is not None])
 
 

@@ -1,0 +1,19 @@
+"""Measured rates: slopes with intervals, a test between two exponents, rounds to epsilon.
+
+Works on plain arrays; nothing of the rest of the library is needed. See also `fedtheory.testing`.
+"""
+
+from fedtheory.rates.fits import Preference, Slope, fit_rate, fit_slope, precision_floor, prefer
+from fedtheory.rates.rounds import RoundsToEpsilon, crossover, rounds_to_epsilon
+
+__all__ = [
+    "Preference",
+    "RoundsToEpsilon",
+    "Slope",
+    "crossover",
+    "fit_rate",
+    "fit_slope",
+    "precision_floor",
+    "prefer",
+    "rounds_to_epsilon",
+]

@@ -1,0 +1,297 @@
+"""Slopes in log-log with an honest interval, and the choice between two of them.
+
+A slope is only as good as its window, its points and the optimum behind the gaps, so all three are part of the result: the window
+is declared, never chosen by the fit; points near the precision floor of F* are left out, and said so; neighbouring rounds of
+one smooth curve are not independent evidence, so at most a dozen points, evenly spread in the logarithm, are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from fedtheory.errors import InvalidInput
+
+__all__ = [
+    "FLOOR_MULTIPLE",
+    "UNSTATED",
+    "Preference",
+    "Slope",
+    "check_unit",
+    "fit_rate",
+    "fit_slope",
+    "precision_floor",
+    "prefer",
+]
+
+FLOOR_MULTIPLE = 10.0  # a gap below this many times its own uncertainty says nothing about a rate
+MAX_POINTS = 12
+LEAST_POINTS = 4  # two parameters and at least two degrees of freedom
+RESAMPLES = 999
+UNSTATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A fitted exponent: y ~ exp(intercept) * x**slope on a window.
+
+    Attributes
+    ----------
+    low, high : float
+        Confidence interval of the slope, at `confidence`.
+    standard_error : float
+        The larger of the residual and the bootstrap standard error; `dof` are its degrees of freedom.
+    points : int
+        Points used; ``x`` and ``y`` hold them ((points,), the mean over seeds).
+    window : (float, float)
+        The declared range of x.
+    excluded : tuple of str
+        What was left out, and why.
+    residual : float
+        Root mean square of the residuals, in natural logarithms.
+    method : str
+        How the interval was made.
+    schedule : str
+        The step sizes and the like that the slope belongs to.
+    """
+
+    slope: float
+    low: float
+    high: float
+    confidence: float
+    standard_error: float
+    dof: int
+    intercept: float
+    points: int
+    window: tuple[float, float]
+    residual: float
+    method: str
+    schedule: str
+    excluded: tuple[str, ...]
+    x: np.ndarray
+    y: np.ndarray
+
+    def __str__(self) -> str:
+        left_out = f"; left out: {', '.join(self.excluded)}" if self.excluded else ""
+        return (
+            f"slope {self.slope:.3f} in [{self.low:.3f}, {self.high:.3f}] ({self.confidence:.0%}, {self.method}, {self.points} points, "
+            f"window {self.window[0]:.4g} to {self.window[1]:.4g}; schedule: {self.schedule}{left_out})"
+        )
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Which of two exponents the data support.
+
+    Attributes
+    ----------
+    verdict : 'claimed', 'other' or 'undecided'
+    p_claimed, p_other : float
+        One-sided p-values of "the slope is the claimed (other) one, or further away on its own side".
+    """
+
+    verdict: Literal["claimed", "other", "undecided"]
+    claimed: float
+    other: float
+    p_claimed: float
+    p_other: float
+    level: float
+    slope: Slope
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict}: exponent {self.claimed:g} has p = {self.p_claimed:.3g}, exponent {self.other:g} has "
+            f"p = {self.p_other:.3g} (level {self.level:g}); {self.slope}"
+        )
+
+
+def precision_floor(optimum: Any) -> float:
+    """How far a measured gap F(x) - F* may be off: the optimum's certified gap plus the rounding of F.
+
+    Parameters
+    ----------
+    optimum : anything with ``value`` and ``lower_bound``
+    """
+    size = max(abs(float(optimum.value)), abs(float(optimum.lower_bound)))
+    return float(optimum.value) - float(optimum.lower_bound) + 16 * np.finfo(float).eps * size
+
+
+def _points(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if x.ndim != 1 or y.ndim not in (1, 2) or len(x) != len(y):
+        raise InvalidInput(f"x has shape {x.shape} and y {y.shape}: expected (n,) and (n,) or (n, seeds)")
+    y = y[:, None] if y.ndim == 1 else y
+    if y.shape[1] == 0:
+        raise InvalidInput("y has no seeds: its second axis is empty")
+    for name, a in (("x", x), ("y", y)):
+        if np.isnan(a).any():
+            where = [int(i) for i in np.argwhere(np.isnan(a))[0]]
+            raise InvalidInput(f"{name}{where} is NaN: a run that diverged has no rate; cut it off or leave it out")
+    return x, y
+
+
+def check_unit(name: str, value: Any) -> float:
+    """A confidence or level as a float in (0, 1)."""
+    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
+        raise InvalidInput(f"{name} = {value!r}: it must lie strictly between 0 and 1, for example 0.95")
+    return float(value)
+
+
+def _thin(x: np.ndarray, count: int) -> np.ndarray:
+    """Indices of at most `count` points, evenly spread in log x."""
+    if len(x) <= count:
+        return np.arange(len(x))
+    log = np.log(x)
+    goals = np.linspace(log[0], log[-1], count)
+    return np.unique(np.abs(log[None, :] - goals[:, None]).argmin(axis=1))
+
+
+def fit_slope(
+    x: Any,
+    y: Any,
+    *,
+    window: tuple[float, float],
+    floor: float = 0.0,
+    floor_multiple: float = FLOOR_MULTIPLE,
+    confidence: float = 0.95,
+    schedule: str = UNSTATED,
+    max_points: int = MAX_POINTS,
+    seed: int = 0,
+) -> Slope:
+    """The exponent p of y ~ x**p by least squares in log-log, with a confidence interval.
+
+    One curve: Student's t on the residuals, with points - 2 degrees of freedom. Several seeds: the mean over seeds is
+    fitted, and the interval is the wider of that one and of slope +- t(seeds - 1) * (bootstrap standard error over
+    seeds): residuals do not see noise that all rounds of a seed share, and seeds do not see that a curve is no power law.
+
+    Parameters
+    ----------
+    x : (n,) positive, e.g. rounds or 1/epsilon
+    y : (n,) or (n, seeds), e.g. gaps; for noisy gaps one may be negative as long as the mean over seeds is positive
+    window : (low, high)
+        The range of x that counts, both ends included. Declare it from the theory, not from the plot.
+    floor : float >= 0
+        Absolute uncertainty of y (see `precision_floor`). Points with mean y <= floor_multiple * floor are left out.
+    confidence : float in (0, 1)
+    schedule : str
+        What the slope belongs to; printed beside it.
+    max_points : int >= 4
+        Thinning: at most so many points, evenly spread in log x.
+    seed : int
+        Of the bootstrap over seeds.
+
+    Raises
+    ------
+    InvalidInput
+        Fewer than 4 usable points, NaN, shapes that disagree, an empty window.
+    """
+    x, y = _points(x, y)
+    confidence = check_unit("confidence", confidence)
+    if len(window) != 2 or not 0 < window[0] < window[1]:
+        raise InvalidInput(f"window = {window!r}: it must be (low, high) with 0 < low < high, in the unit of x")
+    if not floor >= 0 or not floor_multiple >= 1:
+        raise InvalidInput(f"floor = {floor!r}, floor_multiple = {floor_multiple!r}: they must be >= 0 and >= 1")
+    if max_points < LEAST_POINTS:
+        raise InvalidInput(f"max_points = {max_points!r}: a slope with an interval needs at least {LEAST_POINTS}")
+    inside = (x >= window[0]) & (x <= window[1])
+    mean = y.mean(axis=1)
+    unreached = inside & ~np.isfinite(mean)
+    limit = floor_multiple * floor
+    low = inside & ~unreached & (mean <= limit)
+    excluded = []
+    if unreached.any():
+        excluded.append(f"{unreached.sum()} infinite (never reached)")
+    if low.any():
+        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else "that are <= 0"
+        excluded.append(f"{low.sum()} {what}")
+    keep = np.flatnonzero(inside & ~unreached & ~low)
+    keep = keep[np.argsort(x[keep], kind="stable")]
+    keep = keep[_thin(x[keep], max_points)] if len(keep) else keep
+    if len(keep) < LEAST_POINTS:
+        why = f" ({', '.join(excluded)} left out)" if excluded else ""
+        raise InvalidInput(
+            f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
+            "widen the window, run longer, or certify the optimum to a smaller gap"
+        )
+    u, curves = np.log(x[keep]), y[keep]
+    if np.ptp(u) == 0:
+        raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
+    v = np.log(mean[keep])
+    line = stats.linregress(u, v)
+    dof = len(keep) - 2
+    half = float(stats.t.ppf((1 + confidence) / 2, dof) * line.stderr)
+    error, method, seeds = float(line.stderr), "t on residuals", y.shape[1]
+    if seeds > 1:
+        spread = _bootstrap_error(u, curves, seed)
+        over_seeds = float(stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
+        method = f"t on residuals and bootstrap over {seeds} seeds"
+        if over_seeds > half:
+            half, error, dof = over_seeds, spread, seeds - 1
+    slope, intercept = float(line.slope), float(line.intercept)
+    residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
+    return Slope(
+        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), (float(window[0]), float(window[1])),
+        residual, method, schedule, tuple(excluded), x[keep], mean[keep],
+    )  # fmt: skip
+
+
+def _bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
+    """Standard error over seeds of the slope of log(mean curve), corrected for the bootstrap's factor (S-1)/S in the variance."""
+    seeds = curves.shape[1]
+    centred = (u - u.mean()) / ((u - u.mean()) ** 2).sum()
+
+    def slopes(index: np.ndarray, axis: int) -> np.ndarray:
+        means = curves[:, np.moveaxis(index, axis, -1)].mean(axis=-1)  # (n, ...)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.tensordot(centred, np.log(means), axes=1)
+
+    result = stats.bootstrap(
+        (np.arange(seeds),), slopes, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=np.random.default_rng(seed)
+    )
+    if not np.isfinite(result.standard_error):
+        raise InvalidInput(
+            "the mean over some resampled seeds is not positive: the gaps drown in the noise of the seeds; raise the number "
+            "of seeds or end the window earlier"
+        )
+    return float(result.standard_error) * float(np.sqrt(seeds / (seeds - 1)))
+
+
+def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, first_round: int = 0, **options: Any) -> Slope:
+    """The exponent of a gap against the round, for values (T,) or (T, seeds) whose entry 0 belongs to round `first_round`.
+
+    ``optimum`` (with ``value`` and ``lower_bound``) sets the precision floor; the rest is `fit_slope`'s.
+    """
+    values = np.asarray(values, dtype=float)
+    if optimum is not None:
+        options.setdefault("floor", precision_floor(optimum))
+    return fit_slope(first_round + np.arange(len(values)), values, window=window, **options)
+
+
+def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> Preference:
+    """Which of two exponents the data support: one-sided t-tests of both.
+
+    'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and the claimed one is nearer; 'other'
+    the other way round; 'undecided' when neither is rejected.
+
+    Raises
+    ------
+    InvalidInput
+        The exponents are equal, or the level is outside (0, 1).
+    """
+    level = check_unit("level", level)
+    if claimed == other:
+        raise InvalidInput(f"both exponents are {claimed:g}: there is nothing to choose between")
+    direction = np.sign(claimed - other)
+    error = max(slope.standard_error, 4 * np.finfo(float).eps * max(1.0, abs(slope.slope)))
+    p_other = float(stats.t.sf(direction * (slope.slope - other) / error, slope.dof))
+    p_claimed = float(stats.t.sf(-direction * (slope.slope - claimed) / error, slope.dof))
+    nearer = abs(slope.slope - claimed) < abs(slope.slope - other)
+    verdict: Literal["claimed", "other", "undecided"] = "undecided"
+    if nearer and p_other <= level:
+        verdict = "claimed"
+    elif not nearer and p_claimed <= level:
+        verdict = "other"
+    return Preference(verdict, float(claimed), float(other), p_claimed, p_other, level, slope)

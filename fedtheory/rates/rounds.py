@@ -1,0 +1,171 @@
+"""Rounds until the gap is below epsilon, and where two methods change places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.rates.fits import FLOOR_MULTIPLE, UNSTATED, Slope, fit_slope, precision_floor
+
+__all__ = ["RoundsToEpsilon", "crossover", "rounds_to_epsilon"]
+
+
+@dataclass(frozen=True)
+class RoundsToEpsilon:
+    """Rounds (or local steps) until a gap is below epsilon.
+
+    Attributes
+    ----------
+    epsilons : (E,)
+    first_at : (E,) or (E, seeds)
+        The first round *at* which the gap is below epsilon; inf: never.
+    first_from : as first_at
+        The first round *from* which on it stays below epsilon to the end of the run; inf: never. Equal to first_at for monotone gaps.
+    unresolved : (E,) bool
+        epsilon is at or below the stated multiple of the precision floor: F* is not known well enough to tell (entries NaN).
+    iterate : what the gaps belong to
+    horizon : last round of the run
+    """
+
+    epsilons: np.ndarray
+    first_at: np.ndarray
+    first_from: np.ndarray
+    unresolved: np.ndarray
+    iterate: str
+    horizon: float
+    schedule: str
+
+    def slope(
+        self, window: tuple[float, float], which: Literal["at", "from"] = "at", confidence: float = 0.95, **options: Any
+    ) -> Slope:
+        """The exponent of rounds against epsilon for epsilon in the window: -1 means rounds ~ 1/epsilon.
+
+        An epsilon that some seed never reaches is left out, and said so: the mean over the others would be too small.
+        """
+        if which not in ("at", "from"):
+            raise InvalidInput(f"which = {which!r}: use 'at' (first round below) or 'from' (first round from which on)")
+        rounds = self.first_at if which == "at" else self.first_from
+        ok = ~self.unresolved
+        if not ok.all():
+            options["schedule"] = f"{self.schedule}; {int((~ok).sum())} epsilons not resolved by the certified optimum"
+        options.setdefault("schedule", self.schedule)
+        return fit_slope(self.epsilons[ok], rounds[ok], window=window, confidence=confidence, **options)
+
+    def __str__(self) -> str:
+        lines = [f"rounds to epsilon, {self.iterate} iterate (schedule: {self.schedule})"]
+        for i, epsilon in enumerate(self.epsilons):
+            at, kept = (np.atleast_1d(a[i]) for a in (self.first_at, self.first_from))
+            if self.unresolved[i]:
+                lines.append(f"  {epsilon:<8.3g} not resolved: the optimum is not certified well enough")
+            elif np.isinf(at).any():
+                lines.append(f"  {epsilon:<8.3g} not reached within {self.horizon:g} rounds by {np.isinf(at).sum()} of {at.size} runs")
+            else:
+                lines.append(f"  {epsilon:<8.3g} first at {at.mean():.6g}, from {kept.mean():.6g} on")
+        return "\n".join(lines)
+
+
+ITERATES = ("last", "best", "averaged")
+
+
+def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
+    """Gaps (T + 1, seeds) of a trajectory or an array, and the precision floor."""
+    floor = 0.0 if optimum is None else precision_floor(optimum)
+    if hasattr(source, "metrics") and hasattr(source, "problem"):
+        if optimum is None:
+            optimum = source.problem.optimum()
+            floor = precision_floor(optimum)
+        if iterate == "averaged":
+            models = source.server_models()[1:]  # the mean of x_1..x_t, the start does not count
+            means = np.cumsum(models, axis=0) / np.arange(1, len(models) + 1)[:, None, None]
+            points = np.concatenate([source.server_models()[:1], means])
+            gaps = np.asarray(source.problem.objective(points)) - optimum.value
+        elif "objective" in source.metrics:
+            gaps = np.asarray(source.metrics["objective"], dtype=float) - optimum.value
+        else:
+            raise InvalidInput("the trajectory holds no 'objective': simulate(..., record=('objective',))")
+    else:
+        if iterate == "averaged":
+            raise InvalidInput("gaps alone do not tell those of averaged iterates: give the trajectory (keep_states=True), or "
+                               "gaps computed at the averages with iterate='last'")  # fmt: skip
+        gaps = np.asarray(source, dtype=float)
+        if gaps.ndim not in (1, 2) or len(gaps) == 0:
+            raise InvalidInput(f"gaps have shape {gaps.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
+    return (np.minimum.accumulate(gaps, axis=0) if iterate == "best" else gaps), floor
+
+
+def rounds_to_epsilon(
+    source: Any,
+    epsilons: Any,
+    *,
+    iterate: Literal["last", "best", "averaged"] = "last",
+    optimum: Any = None,
+    cost: Any = None,
+    floor_multiple: float = FLOOR_MULTIPLE,
+    schedule: str = UNSTATED,
+) -> RoundsToEpsilon:
+    """First round at which, and first round from which on, the gap F(x_t) - F* is below epsilon.
+
+    Parameters
+    ----------
+    source : Trajectory, or gaps (rounds + 1,) or (rounds + 1, seeds)
+        Entry 0 is the start. A trajectory's gaps are F - optimum.value.
+    epsilons : (E,) positive
+    iterate : 'last' (x_t as given), 'best' (least gap so far) or 'averaged' (mean of x_1..x_t; needs a trajectory with its states)
+    optimum : with ``value`` and ``lower_bound``; default for a trajectory: the problem's own
+        Sets the precision floor: an epsilon at or below floor_multiple * floor is not resolved.
+    cost : (rounds + 1,)
+        What to count instead of rounds, for example local steps taken so far.
+
+    Raises
+    ------
+    InvalidInput
+        epsilon <= 0, unknown iterate, NaN gaps, shapes that disagree.
+    """
+    if iterate not in ITERATES:
+        raise InvalidInput(f"iterate = {iterate!r}: use one of {', '.join(ITERATES)}")
+    epsilons = np.atleast_1d(np.asarray(epsilons, dtype=float))
+    if epsilons.ndim != 1 or not (np.isfinite(epsilons) & (epsilons > 0)).all():
+        raise InvalidInput(f"epsilons = {epsilons.tolist()}: they must be finite numbers > 0")
+    gaps, floor = _gaps(source, iterate, optimum)
+    flat = gaps[:, None] if gaps.ndim == 1 else gaps
+    if np.isnan(flat).any():
+        where = [int(i) for i in np.argwhere(np.isnan(flat))[0]]
+        raise InvalidInput(f"the gap of round {where[0]} (run {where[1]}) is NaN: the run diverged; lower its step size")
+    count = np.arange(len(flat), dtype=float) if cost is None else np.asarray(cost, dtype=float)
+    if count.shape != (len(flat),):
+        raise InvalidInput(f"cost has shape {count.shape}: expected one number a round, ({len(flat)},)")
+    below = flat[None] < epsilons[:, None, None]  # (E, T + 1, seeds)
+    at = np.where(below.any(axis=1), count[below.argmax(axis=1)], np.inf)
+    last_above = len(flat) - 1 - (~below[:, ::-1]).argmax(axis=1)  # meaningless where all are below
+    start = np.where(below.all(axis=1), 0, last_above + 1)
+    kept = np.where(start < len(flat), count[np.minimum(start, len(flat) - 1)], np.inf)
+    unresolved = epsilons <= floor_multiple * floor
+    at[unresolved] = kept[unresolved] = np.nan
+    if gaps.ndim == 1:
+        at, kept = at[:, 0], kept[:, 0]
+    return RoundsToEpsilon(epsilons, at, kept, unresolved, iterate, float(count[-1]), schedule)
+
+
+def crossover(a: RoundsToEpsilon, b: RoundsToEpsilon, which: Literal["at", "from"] = "at") -> list[float]:
+    """The epsilons at which two methods need equally many rounds: log-log interpolation on their common epsilons.
+
+    Returns
+    -------
+    list of float
+        Empty where one of them is ahead throughout. Epsilons that either did not reach are skipped.
+    """
+    if not np.array_equal(a.epsilons, b.epsilons):
+        raise InvalidInput("the two runs were measured at different epsilons: use the same list for both")
+    rounds = [(r.first_at if which == "at" else r.first_from) for r in (a, b)]
+    p, q = (r if r.ndim == 1 else r.mean(axis=1) for r in rounds)
+    ok = np.flatnonzero(np.isfinite(p) & np.isfinite(q) & (p > 0) & (q > 0))
+    ok = ok[np.argsort(a.epsilons[ok])]
+    log, ratio = np.log(a.epsilons[ok]), np.log(p[ok] / q[ok])
+    found = [float(np.exp(log[i])) for i in np.flatnonzero(ratio == 0)]
+    for i in range(len(ok) - 1):
+        if ratio[i] * ratio[i + 1] < 0:
+            found.append(float(np.exp(log[i] + (log[i + 1] - log[i]) * ratio[i] / (ratio[i] - ratio[i + 1]))))
+    return sorted(found)

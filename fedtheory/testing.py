@@ -1,0 +1,321 @@
+"""Assertions about convergence for any test suite, in the manner of ``numpy.testing``.
+
+Each takes plain arrays, returns what it found (so that a test can print it), and raises AssertionError with a message that says
+which entry failed, what was measured, what was allowed, and what to do. Passing means *shown*: an interval too wide to tell fails as
+"inconclusive", it does not pass.
+
+    from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
+
+    assert_rate(gaps, -1, window=(10, 1000))
+    assert_bound_holds(gaps, bound, confidence=0.99)
+    assert_reaches(gaps, 1e-3, within=500)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from fedtheory.errors import InvalidInput
+from fedtheory.rates.fits import Slope, check_unit, fit_rate, fit_slope, prefer
+from fedtheory.rates.rounds import rounds_to_epsilon
+
+__all__ = ["BoundCheck", "assert_bound_holds", "assert_rate", "assert_reaches"]
+
+KINDS = {
+    "equal": "equal to",
+    "at least as fast": "at most (decaying at least as fast as)",
+    "at least as slow": "at least (decaying no faster than)",
+}
+
+
+def _fail(title: str, lines: list[str], hint: str) -> None:
+    __tracebackhide__ = True
+    raise AssertionError("\n".join([title, *(f"  {line}" for line in lines), f"  What to do: {hint}"]))
+
+
+def assert_rate(
+    values: Any,
+    claimed: float,
+    *,
+    window: tuple[float, float],
+    confidence: float = 0.95,
+    tolerance: float = 0.25,
+    kind: Literal["equal", "at least as fast", "at least as slow"] = "equal",
+    against: float | None = None,
+    x: Any = None,
+    optimum: Any = None,
+    **options: Any,
+) -> Slope:
+    """Assert that values decay like x**claimed on the window.
+
+    An equivalence test: the whole confidence interval of the fitted exponent must lie within claimed +- tolerance (for the one-sided
+    kinds: on the right side of claimed +- tolerance).
+
+    Parameters
+    ----------
+    values : (n,) or (n, seeds)
+        Gaps; entry 0 belongs to round 0 (the start) unless `x` or ``first_round`` says otherwise.
+    claimed : float
+        The exponent: -1 for O(1/T), -0.5 for O(1/sqrt(T)).
+    window : (low, high)
+        Rounds (or values of x) the claim is about.
+    tolerance : float > 0
+        What separates the claim from others; the default is a quarter of the way from 1/T to 1/T^2.
+    kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower bound's)
+    against : float
+        A wrong exponent that must also be rejected by a one-sided t-test at level 1 - confidence.
+    x : (n,)
+        Abscissae other than the round, for example epsilons.
+    optimum : with ``value`` and ``lower_bound``
+        Sets the precision floor of the gaps.
+    options : passed on to `fedtheory.rates.fit_slope` (schedule, floor, floor_multiple, max_points, seed)
+
+    Raises
+    ------
+    AssertionError
+        The rate is contradicted, or the data cannot tell.
+    InvalidInput
+        Too few points, NaN, bad arguments.
+    """
+    __tracebackhide__ = True
+    if kind not in KINDS:
+        raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(repr(k) for k in KINDS)}")
+    if not np.isfinite(claimed) or not (np.isfinite(tolerance) and tolerance > 0):
+        raise InvalidInput(f"claimed = {claimed!r}, tolerance = {tolerance!r}: a finite exponent and a number > 0 are needed")
+    if x is None:
+        found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
+    else:
+        if optimum is not None:
+            raise InvalidInput("optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values")
+        found = fit_slope(x, values, window=window, confidence=confidence, **options)
+    low = -np.inf if kind == "at least as fast" else claimed - tolerance
+    high = np.inf if kind == "at least as slow" else claimed + tolerance
+    lines = [
+        f"claimed:  exponent {KINDS[kind]} {claimed:g}, tolerance {tolerance:g}: allowed [{low:g}, {high:g}]",
+        f"measured: {found}",
+    ]
+    if not (low <= found.low and found.high <= high):
+        if found.high < low or found.low > high:
+            side = "slower" if found.low > high else "faster"
+            hint = (
+                f"the values decay {side} than claimed: check the claim, the step sizes ({found.schedule}) and that the window lies "
+                "in the regime the claim is about (not in the first rounds, not at the precision floor)"
+            )
+            _fail("Rate contradicted.", lines, hint)
+        _fail("Rate inconclusive: the interval does not lie within what is allowed, nor outside.", lines, _narrow(found))
+    if against is not None:
+        choice = prefer(found, claimed, against, level=1 - confidence)
+        if choice.verdict != "claimed":
+            lines.append(f"against:  exponent {against:g} has p = {choice.p_other:.3g}, needed at most {1 - confidence:.3g}")
+            _fail("Rate not told apart from the other exponent.", lines, _narrow(found))
+    return found
+
+
+def _narrow(found: Slope) -> str:
+    if found.residual > 0.1:
+        return f"the points scatter by {found.residual:.0%} about the line: more seeds, or a window where the curve is straight"
+    return "a longer window, more seeds, or an optimum certified to a smaller gap make the interval shorter"
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """What `assert_bound_holds` found: the entry nearest its bound.
+
+    Attributes
+    ----------
+    tightness : float
+        Largest measured / bound over entries with a positive bound (1: attained).
+    where : index of the worst entry
+    """
+
+    tightness: float
+    where: tuple[int, ...]
+    measured: float
+    bound: float
+    count: int
+    mode: str
+
+    def __str__(self) -> str:
+        return (
+            f"bound holds at {self.count} entries ({self.mode}); worst at {list(self.where)}: {self.measured:.6g} <= {self.bound:.6g}, "
+            f"tightness {self.tightness:.3g}"
+        )
+
+
+def assert_bound_holds(
+    measured: Any,
+    bound: Any,
+    *,
+    confidence: float | None = None,
+    rtol: float = 1e-9,
+    noise: Any = 0.0,
+    factor_hint: str = "",
+) -> BoundCheck:
+    """Assert measured <= bound, entry by entry, exactly or for the mean over seeds with confidence.
+
+    Parameters
+    ----------
+    measured : exact: any shape; statistical: (..., seeds), with independent seeds along the last axis
+    bound : broadcasts to measured (statistical: to its shape without the last axis)
+    confidence : float in (0, 1), or None
+        None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the expectation: one-sided Student-t
+        limits, the error probability shared out over the entries (Bonferroni). Seeds that do not vary at all at an entry are judged
+        exactly there.
+    noise : float or array >= 0
+        Absolute uncertainty of measured - bound, for example the optimum's certified gap.
+    factor_hint : str
+        Added to the failure message (what the bound is, where it stands).
+
+    Raises
+    ------
+    AssertionError
+        'violated', or 'inconclusive' (statistical: the interval of the mean contains the bound).
+    InvalidInput
+        NaN, shapes that do not broadcast, fewer than two seeds.
+    """
+    __tracebackhide__ = True
+    measured, bound = np.asarray(measured, dtype=float), np.asarray(bound, dtype=float)
+    if confidence is not None:
+        confidence = check_unit("confidence", confidence)
+        if measured.ndim == 0 or measured.shape[-1] < 2:
+            raise InvalidInput(f"measured has shape {measured.shape}: a statistical statement needs >= 2 seeds on the last axis")
+    for name, a in (("measured", measured), ("bound", bound)):
+        if np.isnan(a).any():
+            where = [int(i) for i in np.argwhere(np.isnan(a))[0]]
+            raise InvalidInput(f"{name}{where} is NaN: nothing can be said of it; did the run diverge?")
+    if measured.size == 0:
+        raise InvalidInput("measured is empty: there is nothing to hold the bound against")
+    value = measured if confidence is None else measured.mean(axis=-1)
+    try:
+        bound, noise = np.broadcast_to(bound, value.shape), np.broadcast_to(np.asarray(noise, dtype=float), value.shape)
+    except ValueError:
+        raise InvalidInput(f"bound has shape {bound.shape}, measured {value.shape} (without seeds): they must broadcast") from None
+    size = np.where(np.isfinite(value), np.abs(value), 0.0) + np.abs(bound)  # an infinite value earns no allowance
+    allowed = bound + rtol * size + noise
+    half, seeds = np.zeros(value.shape), 0
+    if confidence is not None:
+        seeds = measured.shape[-1]
+        z = stats.t.ppf(1 - (1 - confidence) / max(value.size, 1), df=seeds - 1)
+        with np.errstate(invalid="ignore"):
+            half = np.nan_to_num(z * measured.std(axis=-1, ddof=1) / np.sqrt(seeds), nan=0.0)  # NaN: a seed is infinite
+    with np.errstate(invalid="ignore"):
+        beyond = np.where(value == allowed, 0.0, value - allowed)  # inf <= inf holds
+    violated, open_ = beyond - half > 0, beyond + half > 0
+    scale = np.maximum(np.abs(value) + np.abs(bound), np.finfo(float).tiny)
+    with np.errstate(invalid="ignore"):
+        rank = np.nan_to_num(beyond / scale, nan=-1.0, posinf=np.inf)
+    if violated.any() or open_.any():
+        bad, is_wrong = (violated, True) if violated.any() else (open_, False)
+        worst = np.unravel_index(int(np.argmax(np.where(bad, rank, -np.inf))), value.shape)
+        first = np.unravel_index(int(np.argmax(bad)), value.shape)
+        index = [int(i) for i in worst]
+        about = f" +- {half[worst]:.3g} (mean of {seeds} seeds, {confidence:.4g} over {value.size} entries)" if seeds else ""
+        ratio = f", {value[worst] / bound[worst]:.4g} times the bound" if bound[worst] > 0 else ""
+        lines = [
+            f"worst entry {index}: measured {value[worst]:.10g}{about}, bound {bound[worst]:.10g}{ratio}",
+            f"excess {value[worst] - bound[worst]:.4g}, allowed for rounding and noise {allowed[worst] - bound[worst]:.3g}",
+            f"{int(bad.sum())} of {value.size} entries, the first at {[int(i) for i in first]}",
+        ]
+        if factor_hint:
+            lines.append(factor_hint)
+        if is_wrong:
+            _fail("Bound violated.", lines, (
+                "check the constants of the bound at that entry (a factor, a norm that is not squared, an index off by one), and that "
+                "measured gaps use the optimum of the same set"))  # fmt: skip
+        slack = max(float(bound[worst] - value[worst]), 0.0)
+        need = f"about {int(np.ceil(seeds * (half[worst] / slack) ** 2))} seeds" if slack > 0 else "more seeds"
+        _fail("Bound inconclusive: the interval of the mean contains the bound.", lines, f"raise the number of seeds ({need})")
+    worst = np.unravel_index(int(np.argmax(rank)), value.shape)
+    positive = (bound > 0) & np.isfinite(bound)
+    tightness = float((value[positive] / bound[positive]).max()) if positive.any() else float("nan")
+    mode = "exact" if confidence is None else f"{seeds} seeds, confidence {confidence:g}"
+    return BoundCheck(tightness, tuple(int(i) for i in worst), float(value[worst]), float(bound[worst]), value.size, mode)
+
+
+def assert_reaches(
+    values: Any,
+    target: float,
+    *,
+    within: float,
+    stay: bool = False,
+    iterate: Literal["last", "best"] = "last",
+    cost: Any = None,
+) -> np.ndarray:
+    """Assert that values fall below target in at most `within` rounds, in every run.
+
+    Parameters
+    ----------
+    values : (rounds + 1,) or (rounds + 1, seeds)
+        Entry 0 is the start.
+    target : float > 0
+    within : rounds allowed (or what `cost` counts)
+    stay : bool
+        Also stay below from then on to the end.
+    iterate : 'last' or 'best'
+    cost : (rounds + 1,)
+        What to count instead of rounds.
+
+    Returns
+    -------
+    array
+        The round, one for each run.
+
+    Raises
+    ------
+    AssertionError
+        With the run, the best value within the limit, and how far the run would have to go.
+    """
+    __tracebackhide__ = True
+    if iterate not in ("last", "best"):
+        raise InvalidInput(f"iterate = {iterate!r}: values are given as they are: use 'last' or 'best'")
+    if not np.isfinite(within) or within < 0:
+        raise InvalidInput(f"within = {within!r}: it must be a finite number of rounds >= 0")
+    values = np.asarray(values, dtype=float)
+    found = rounds_to_epsilon(values, [target], iterate=iterate, cost=cost)
+    rounds = np.atleast_1d((found.first_from if stay else found.first_at)[0])
+    if (rounds <= within).all():
+        return rounds
+    run = int(np.argmax(rounds))
+    curves = values[:, None] if values.ndim == 1 else values
+    count = np.arange(len(curves), dtype=float) if cost is None else np.asarray(cost, dtype=float)
+    early = count <= within
+    late = int((rounds > within).sum())
+    lines = [f"target {target:.6g} within {within:g}: {late} of {len(rounds)} runs fail; the latest is run {run}"]
+    if early.any():
+        best = int(np.argmin(np.where(early, curves[:, run], np.inf)))
+        lines.append(
+            f"run {run}: the best value within the limit is {curves[best, run]:.6g} (at {count[best]:g}), "
+            f"{curves[best, run] / target:.4g} times the target; the last one {curves[early, run][-1]:.6g}"
+        )
+    at = np.atleast_1d(found.first_at[0])[run]
+    if np.isfinite(rounds[run]):
+        what = "it stays below only from" if stay and at <= within else "it gets there at"
+        lines.append(f"{what} {rounds[run]:g}, {rounds[run] / max(within, 1):.3g} times the limit")
+        hint = f"allow {rounds[run]:g}, or find out why the method is slower than expected"
+    elif count[-1] < within:
+        lines.append(f"the run ends at {count[-1]:g}, before the limit")
+        hint = "run longer: the data do not cover the limit"
+    elif np.isfinite(at):
+        lines.append(f"it is below at {at:g} but does not stay there")
+        hint = "use the best iterate, a smaller final step, or stay=False"
+    else:
+        lines.append(_forecast(count, curves[:, run], target))
+        hint = "check the step sizes and the target (is it above the precision of F*?), or allow more rounds"
+    _fail("Target not reached.", lines, hint)
+    raise AssertionError  # unreachable; for type checkers
+
+
+def _forecast(count: np.ndarray, curve: np.ndarray, target: float) -> str:
+    """Where the last half of the run points to, as a power law."""
+    ok = (count >= count[-1] / 2) & (count > 0) & (curve > 0) & np.isfinite(curve)
+    if ok.sum() < 3 or np.ptp(count[ok]) == 0:
+        return "the run never gets there"
+    line = stats.linregress(np.log(count[ok]), np.log(curve[ok]))
+    if line.slope > -1e-3:
+        return f"the run never gets there and has stopped falling (slope {line.slope:.2g} over its last half)"
+    reach = np.exp(np.clip((np.log(target) - line.intercept) / line.slope, None, 700))
+    return f"the run never gets there; at its slope of {line.slope:.2f} over the last half it would at about {reach:.3g}"

@@ -1,0 +1,199 @@
+"""Every assertion passes on what is true, fails on a planted error, and says why."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
+
+ROUNDS = np.arange(1, 2001)
+WINDOW = (20, 2000)
+ONE = np.r_[5.0, 3.0 / ROUNDS]
+HALF = np.r_[5.0, 3.0 / np.sqrt(ROUNDS)]
+
+
+def message(call, *arguments, **options):
+    """What the failing assertion says."""
+    with pytest.raises(AssertionError) as caught:
+        call(*arguments, **options)
+    return str(caught.value)
+
+
+# --- assert_rate ------------------------------------------------------------------------------------------------------
+def test_right_rates_pass():
+    assert assert_rate(ONE, -1, window=WINDOW).slope == pytest.approx(-1)
+    assert_rate(HALF, -0.5, window=WINDOW)
+    assert_rate(ONE, -1, window=WINDOW, against=-0.5)
+    assert_rate(1 / np.geomspace(1e-3, 1e-1, 8), -1, x=np.geomspace(1e-3, 1e-1, 8), window=(1e-3, 1e-1))
+
+
+def test_a_wrong_rate_fails_and_says_which_was_found():
+    text = message(assert_rate, HALF, -1, window=WINDOW, schedule="constant step 0.3")
+    assert "contradicted" in text and "slope -0.500" in text and "slower than claimed" in text
+    assert "constant step 0.3" in text and "20 to 2000" in text and "What to do" in text
+    assert "faster than claimed" in message(assert_rate, ONE, -0.5, window=WINDOW)
+
+
+def test_one_sided_claims():
+    assert_rate(ONE, -0.5, window=WINDOW, kind="at least as fast")  # an upper bound is met by a faster method
+    assert_rate(HALF, -1, window=WINDOW, kind="at least as slow")
+    assert "at least as fast" in message(assert_rate, HALF, -1, window=WINDOW, kind="at least as fast")
+    assert "no faster than" in message(assert_rate, ONE, -0.5, window=WINDOW, kind="at least as slow")
+
+
+def test_a_noisy_curve_is_inconclusive_and_does_not_pass():
+    rng = np.random.default_rng(0)
+    noisy = ONE * np.exp(1.5 * rng.normal(size=len(ONE)))
+    text = message(assert_rate, noisy, -1, window=WINDOW, max_points=6)
+    assert "inconclusive" in text and "more seeds" in text
+    seeds = ONE[:, None] * np.exp(1.5 * rng.normal(size=(len(ONE), 400)))
+    assert_rate(seeds, -1, window=WINDOW)  # what the message advised
+
+
+def test_a_generous_tolerance_does_not_hide_the_wrong_exponent():
+    assert_rate(ONE, -1.4, window=WINDOW, tolerance=0.5)
+    text = message(assert_rate, ONE, -1.4, window=WINDOW, tolerance=0.5, against=-1.0)
+    assert "not told apart" in text and "exponent -1" in text
+
+
+def test_a_rate_measured_below_the_floor_of_the_optimum_fails_without_it():
+    floor = 2e-3
+    values = np.r_[5.0, 3.0 / ROUNDS + floor]
+    optimum = SimpleNamespace(value=1.0 + floor, lower_bound=1.0)
+    assert_rate(values, -1, window=WINDOW, optimum=optimum)
+    assert "slower than claimed" in message(assert_rate, values, -1, window=WINDOW, tolerance=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"kind": "roughly"}, "kind"),
+        ({"tolerance": 0.0}, "tolerance"),
+        ({"window": (5000, 6000)}, "usable points"),
+        ({"x": np.arange(len(ONE)), "optimum": SimpleNamespace(value=1.0, lower_bound=1.0)}, "floor="),
+    ],
+)
+def test_bad_input_to_assert_rate(options, text):
+    with pytest.raises(InvalidInput, match=text):
+        assert_rate(ONE, -1, **{"window": WINDOW, **options})
+
+
+# --- assert_bound_holds -----------------------------------------------------------------------------------------------
+def test_exact_bounds():
+    check = assert_bound_holds(ONE, np.r_[6.0, 3.0 / ROUNDS])  # attained everywhere but at the start
+    assert check.tightness == pytest.approx(1.0) and check.count == 2001
+    assert_bound_holds([[1.0, np.inf]], np.inf)
+    assert_bound_holds([1.0 + 1e-10], [1.0])  # rounding
+
+
+def test_a_bound_that_is_too_small_names_the_entry():
+    bound = np.r_[6.0, 3.0 / ROUNDS]
+    bound[700] *= 1 - 1e-6
+    text = message(assert_bound_holds, ONE, bound, factor_hint="Theorem 1, right-hand side")
+    assert "violated" in text and "worst entry [700]" in text and "1 of 2001" in text and "Theorem 1" in text
+    assert "measured 0.004285714286" in text and "excess 4.286e-09" in text
+    matrix = np.zeros((3, 4))
+    matrix[1, 2] = 1.0
+    assert "worst entry [1, 2]" in message(assert_bound_holds, matrix, 0.5)
+    assert_bound_holds(matrix, 0.5, noise=0.6)  # the uncertainty of what was measured
+    assert "violated" in message(assert_bound_holds, matrix, 0.5, noise=0.4)
+    assert "violated" in message(assert_bound_holds, [0.0, np.inf], [1.0, 1.0])
+    assert "violated" in message(assert_bound_holds, [[0.0, np.inf]], [1.0], confidence=0.9)
+
+
+def test_statistical_bounds():
+    rng = np.random.default_rng(0)
+    gaps = np.array([3.0, 2.0, 1.0])[:, None] + rng.normal(size=(3, 400))
+    assert_bound_holds(gaps, [3.5, 2.5, 1.5], confidence=0.99)
+    assert "violated" in message(assert_bound_holds, gaps, [3.5, 1.5, 1.5], confidence=0.99)
+    text = message(assert_bound_holds, gaps, [3.5, 2.5, 1.05], confidence=0.99)
+    assert "inconclusive" in text and "worst entry [2]" in text and "mean of 400 seeds" in text
+    many = 1.0 + rng.normal(size=(1, 40_000))
+    assert_bound_holds(many, [1.05], confidence=0.99)  # what the message advised
+
+
+def test_single_seeds_may_exceed_a_bound_on_the_mean_but_not_an_exact_one():
+    gaps = np.array([[0.5, 1.2, 0.4, 0.6, 0.5, 0.3]])
+    assert_bound_holds(gaps, [1.0], confidence=0.95)
+    assert "worst entry [0, 1]" in message(assert_bound_holds, gaps, 1.0)
+
+
+def test_error_probability_is_shared_out_over_the_entries():
+    """2000 true statements, each with its mean at the bound: hardly ever called violated."""
+    calls = 0
+    for run in range(40):
+        gaps = np.random.default_rng(run).normal(size=(2000, 30))
+        try:
+            assert_bound_holds(gaps, 0.0, confidence=0.95)
+        except AssertionError as error:
+            calls += "violated" in str(error)
+    assert calls <= 7  # 2 expected; without Bonferroni all 40
+
+
+def test_seeds_that_do_not_vary_are_judged_exactly():
+    assert_bound_holds(np.ones((2, 5)), 1.0, confidence=0.99)
+    assert "violated" in message(assert_bound_holds, np.ones((2, 5)), [1.0, 1 - 1e-6], confidence=0.99)
+
+
+@pytest.mark.parametrize(
+    ("measured", "bound", "options", "text"),
+    [
+        ([np.nan], [1.0], {}, "NaN"),
+        ([1.0], [np.nan], {}, "NaN"),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], {}, "broadcast"),
+        ([[1.0]], [1.0], {"confidence": 0.9}, "2 seeds"),
+        ([[1.0, 2.0]], [1.0], {"confidence": 1.9}, "confidence"),
+        ([], [], {}, "empty"),
+    ],
+)
+def test_bad_input_to_assert_bound_holds(measured, bound, options, text):
+    with pytest.raises(InvalidInput, match=text):
+        assert_bound_holds(measured, bound, **options)
+
+
+# --- assert_reaches ---------------------------------------------------------------------------------------------------
+def test_reaching():
+    assert assert_reaches(ONE, 0.03, within=101).tolist() == [101]
+    assert assert_reaches(np.stack([ONE, ONE / 2], axis=1), 0.03, within=101).tolist() == [101, 51]
+    assert assert_reaches(ONE, 0.03, within=1010, cost=10 * np.arange(len(ONE))).tolist() == [1010]
+
+
+def test_too_slow_says_by_how_much():
+    text = message(assert_reaches, ONE, 0.03, within=90)
+    assert "0.0333333 (at 90), 1.111 times the target" in text and "gets there at 101" in text
+    text = message(assert_reaches, np.stack([ONE / 2, ONE], axis=1), 0.03, within=90)
+    assert "1 of 2 runs" in text and "run 1" in text
+
+
+def test_never_reaching_says_why():
+    far = message(assert_reaches, ONE, 1e-4, within=2000)
+    assert "slope of -1.00" in far and "about 3e+04" in far
+    assert "stopped falling" in message(assert_reaches, np.full(100, 0.5), 0.1, within=99)
+    assert "run longer" in message(assert_reaches, ONE, 1e-3, within=10_000)
+
+
+def test_staying_below():
+    gaps = np.array([1.0, 0.05, 0.5, 0.05, 0.05])
+    assert assert_reaches(gaps, 0.1, within=1).tolist() == [1]
+    assert "stays below only from 3" in message(assert_reaches, gaps, 0.1, within=1, stay=True)
+    assert assert_reaches(gaps, 0.1, within=1, stay=True, iterate="best").tolist() == [1]
+    assert "does not stay" in message(assert_reaches, gaps[:3], 0.1, within=2, stay=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"target": 0.0}, "> 0"),
+        ({"within": -1}, "within"),
+        ({"iterate": "averaged"}, "last"),
+        ({"values": [1.0, np.nan]}, "diverged"),
+    ],
+)
+def test_bad_input_to_assert_reaches(options, text):
+    arguments = {"values": ONE, "target": 0.1, "within": 10, **options}
+    with pytest.raises(InvalidInput, match=text):
+        assert_reaches(arguments.pop("values"), arguments.pop("target"), **arguments)

@@ -5,6 +5,7 @@ Processes, not threads: the kernels are many short NumPy calls, between which th
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -30,22 +31,19 @@ class Board:
     """
 
     def __init__(self, chunks: int, path: str | None = None) -> None:
-        self._cells = np.zeros(2 * chunks, dtype=np.int64) if path is None else np.memmap(path, np.int64, "r+")
-        self._chunks = chunks
+        self._chunks, self._owner = chunks, None
+        if path is None:
+            self._cells = np.zeros(2 * chunks, dtype=np.int64)
+            self._cells[chunks:] = _NEVER
+        else:
+            self._cells = np.memmap(path, np.int64, "r+", shape=(2 * chunks,))
+            self._owner = int(np.fromfile(path, np.int64)[-1])
 
     @classmethod
     def on_disk(cls, chunks: int, path: Path) -> Board:
-        """A new shared board; other processes open it with ``Board(chunks, path)``."""
-        cells = np.zeros(2 * chunks, dtype=np.int64)
-        cells[chunks:] = _NEVER
-        cells.tofile(path)
+        """A new shared board, owned by this process; its children open it with ``Board(chunks, path)``."""
+        np.array([0] * chunks + [_NEVER] * chunks + [os.getpid()], dtype=np.int64).tofile(path)
         return cls(chunks, str(path))
-
-    @classmethod
-    def in_memory(cls, chunks: int) -> Board:
-        board = cls(chunks)
-        board._cells[chunks:] = _NEVER
-        return board
 
     def tick(self, chunk: int, rounds: int) -> None:
         self._cells[chunk] = rounds
@@ -54,9 +52,15 @@ class Board:
         """One cell a chunk: no two processes write the same one."""
         self._cells[self._chunks + chunk] = round_index
 
+    def stop(self) -> None:
+        """All chunks end before their next round."""
+        self._cells[self._chunks :] = 0
+
     @property
     def limit(self) -> int:
-        return int(self._cells[self._chunks :].min())
+        """The last round anyone need run; 0 once nobody waits for the result."""
+        orphaned = self._owner not in (None, os.getpid(), os.getppid())
+        return 0 if orphaned else int(self._cells[self._chunks :].min())
 
     @property
     def done(self) -> int:
@@ -163,4 +167,17 @@ def run_processes(
         board = Board.on_disk(len(pieces), path)
         tasks = (delayed(job)(i, piece, folder, str(path), len(pieces)) for i, piece in enumerate(pieces))
         with parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1), _polling(progress, board):
-            return collect(Parallel(max_nbytes=None)(tasks))
+            try:
+                return collect(Parallel(max_nbytes=None)(tasks))
+            except BaseException as error:
+                board.stop()  # workers end by themselves; killing them is not always possible
+                if _interrupted(error):
+                    raise KeyboardInterrupt from None
+                raise
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind the error: joblib's clean-up may fail after one and hide it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

@@ -159,7 +159,7 @@ def simulate(
         if workers > 1 and len(pieces) > 1:
             merged = run_processes(job, pieces, min(workers, len(pieces)), bar, lambda parts: _merge(parts, job))
         else:
-            board = Board.in_memory(len(pieces))
+            board = Board(len(pieces))
             merged = _merge([job.run(i, piece, board, bar, on_round) for i, piece in enumerate(pieces)], job)
     meters, final, states = merged
     return Trajectory(problem, algorithm, rounds, meters, final, states, provenance(seed, str(getattr(x, "device", "cpu"))))

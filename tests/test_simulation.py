@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -173,3 +176,46 @@ def test_progress_appears_only_for_long_work(monkeypatch: pytest.MonkeyPatch) ->
         now[0] = 9.0
         hidden.update(5)
         assert not hidden.visible
+
+
+LONG_RUN = """
+import numpy as np
+from fedtheory import algorithms, problems, simulate
+rng = np.random.default_rng(0)
+problem = problems.LeastSquares(rng.standard_normal((5, 9, 4)), rng.standard_normal((5, 9)))
+class Telling(algorithms.FedAvg):
+    def round(self, state, clients):
+        if clients.round_index == 5:
+            print("running", flush=True)
+        return super().round(state, clients)
+simulate(problem, Telling(), 10**7, scenarios=2, workers=WORKERS, record=())
+"""
+
+
+def test_a_board_stops_the_chunks_after_a_failure_and_when_nobody_waits(tmp_path, monkeypatch) -> None:
+    mine = parallel.Board.on_disk(2, tmp_path / "board")
+    child = parallel.Board(2, str(tmp_path / "board"))
+    child.tick(1, 7)
+    assert mine.done == 7 and child.limit > 10**9
+    child.fail(1, 5)
+    mine.fail(0, 9)
+    assert mine.limit == child.limit == 5
+    monkeypatch.setattr(parallel.os, "getpid", lambda: 10)
+    monkeypatch.setattr(parallel.os, "getppid", lambda: 1)  # the owner was killed
+    assert child.limit == 0
+    assert parallel.Board(2).limit > 10**9  # in memory: nobody else's
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupt_ends_the_run_and_its_workers(workers: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG_RUN.replace("WORKERS", str(workers))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline().startswith(b"running")
+        process.send_signal(signal.SIGINT)  # to the main process only: the workers must be told
+        _, error = process.communicate(timeout=30)  # returns once all who hold the pipes are gone
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert error.strip().splitlines()[-1].startswith(b"KeyboardInterrupt")

@@ -91,6 +91,19 @@ def test_exact_reaches_the_kkt_tolerance(name: str, curvature: float, l1: float)
         assert (result.y == start).any() and (result.y != start).any()  # some zeros, exact, but not all
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_start_far_away_costs_no_accuracy(name: str) -> None:
+    """The penalty cancels the loss's gradient near the center, so that only the start is large."""
+    rng = np.random.default_rng(20)
+    problem = PROBLEMS[name](rng)
+    objective, start = elastic(rng, problem, 28.0, 0.01)
+    y = Exact().solve(problem, objective, start + 1e7, rows_of(*start.shape[:2])).y
+    near = Exact().solve(problem, objective, start, rows_of(*start.shape[:2])).y
+    assert kkt(problem, objective, y).max() <= 1e-11
+    np.testing.assert_allclose(y, near, atol=1e-13)
+    np.testing.assert_array_equal(y == start, near == start)
+
+
 def test_zeros_are_those_of_the_minimiser() -> None:
     """d = 1: y = center exactly when |linear - f'(center)| <= l1, also with an uneven center."""
     center = np.array([0.1, 1 / 3, -7.7, 1e3])[None, :, None]

@@ -74,6 +74,8 @@ class Exact(LocalSolver):
         elif path == "prox":
             run = affine_proximal_gradient if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
+            if not (self._excess(objective, upper, result, rows) <= self.tolerance).all():  # the start was very far
+                result = run(problem, objective, result.y, rows, lower, upper, count)
         else:
             result = newton(problem, objective, start, rows, upper, self.tolerance)
         self._check(problem, objective, upper, result, rows)
@@ -107,10 +109,10 @@ class Exact(LocalSolver):
     def _check(
         self, problem: Problem, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows
     ) -> None:
-        residual = np.where(rows.valid, to_numpy(result.residual), 0.0)
-        if (residual <= self.tolerance).all():
+        excess = self._excess(objective, upper, result, rows)
+        if (excess <= self.tolerance).all():
             return
-        y = to_numpy(result.y)
+        residual, y = np.where(rows.valid, to_numpy(result.residual), 0.0), to_numpy(result.y)
         lost = rows.valid & ~(np.isfinite(y).all(axis=-1) & np.isfinite(residual))
         if lost.any():
             n, b = (int(i) for i in np.argwhere(lost)[0])
@@ -122,14 +124,19 @@ class Exact(LocalSolver):
                 client,
                 scenario,
             )
-        excess = residual / residual_scale(objective, result.y, upper, self.tolerance)[1]
-        if not (excess <= self.tolerance).all():
-            n, b = np.unravel_index(int(np.argmax(np.where(np.isnan(excess), np.inf, excess))), excess.shape)
-            raise LocalSolveFailed(
-                f"round {rows.round_index}, client {rows.clients[n]}: local KKT residual {residual[n, b]:.3g} (relative "
-                f"{excess[n, b]:.3g}) is above {self.tolerance:.3g}; the local objective may lack a unique minimiser: "
-                "add curvature or a ridge"
-            )
+        n, b = np.unravel_index(int(np.argmax(np.where(np.isnan(excess), np.inf, excess))), excess.shape)
+        raise LocalSolveFailed(
+            f"round {rows.round_index}, client {rows.clients[n]}: local KKT residual {residual[n, b]:.3g} (relative "
+            f"{excess[n, b]:.3g}) is above {self.tolerance:.3g}; the local objective may lack a unique minimiser: "
+            "add curvature or a ridge"
+        )
+
+    def _excess(self, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows) -> np.ndarray:
+        """Residuals relative to what the tolerance is relative to (N, B); the scale is left out where no row needs it."""
+        residual = np.where(rows.valid, to_numpy(result.residual), 0.0)
+        if (residual <= self.tolerance).all():
+            return residual
+        return residual / residual_scale(objective, result.y, upper, self.tolerance)[1]
 
     def _not_unique(self, rows: Rows, n: int, curvature: float) -> None:
         raise LocalSolveFailed(

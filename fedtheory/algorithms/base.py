@@ -6,6 +6,8 @@ import math
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import array_api_compat
+
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 
@@ -59,8 +61,8 @@ def check_choice(algorithm: Algorithm, name: str, choices: tuple[str, ...]) -> N
 
 def per_client(x: Array, num_clients: int) -> Array:
     """A zero memory for every client: x (S, d) -> (S, N, d)."""
-    xp = namespace(x)
-    return xp.zeros_like(xp.broadcast_to(x[:, None, :], (x.shape[0], num_clients, x.shape[1])))
+    shape = (x.shape[0], num_clients, x.shape[1])
+    return namespace(x).zeros(shape, dtype=x.dtype, device=array_api_compat.device(x))
 
 
 def threshold(delta: Array, epsilon: float) -> Array:

@@ -1,0 +1,193 @@
+"""Everything a run of FedMLS makes measurable, in the symbols of its proof (Thekumparampil et al. 2020; Lan 2016).
+
+Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which the poster's algorithm lives. Rounds stand on axis 0,
+scenarios on the last axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+__all__ = ["MLSConstants", "MLSView", "c_factor", "harmonic", "kappa", "kappa_noise"]
+
+
+def harmonic(n: Any) -> Any:
+    """H_n, from scipy's digamma."""
+    from scipy.special import digamma
+
+    return digamma(np.asarray(n, dtype=float) + 1) + np.euler_gamma
+
+
+def c_factor(steps: Any) -> Any:
+    """c(T) = (T+1)(T+2)/(T(T+3)), decreasing, 3/2 at T = 1."""
+    t = np.asarray(steps, dtype=float)
+    return (t + 1) * (t + 2) / (t * (t + 3))
+
+
+def kappa(steps: Any) -> Any:
+    """(T + H_T)/(T + 3), at most 1.0302444 (T = 33)."""
+    t = np.asarray(steps, dtype=float)
+    return (t + harmonic(t)) / (t + 3)
+
+
+def kappa_noise(steps: Any) -> Any:
+    """(T + 3/2 - H_{T+2})/(T + 3), below 1."""
+    t = np.asarray(steps, dtype=float)
+    return (t + 1.5 - harmonic(t + 2)) / (t + 3)
+
+
+@dataclass(frozen=True)
+class MLSConstants:
+    """The constants of Theorems 1 and 2.
+
+    Attributes
+    ----------
+    K : rounds; lam : lambda; D : D-tilde; G_i, sigma_i : (N,) Lipschitz constants on the ball and noise levels
+    distance_sq : ||x_0 - x*||^2
+    steps : (K,) T_k
+    """
+
+    K: int
+    lam: float
+    D: float
+    G_i: np.ndarray
+    sigma_i: np.ndarray
+    distance_sq: float
+    steps: np.ndarray
+
+    @property
+    def G_sq(self) -> float:
+        """Mean of G_i^2: the constant that the proof needs."""
+        return float(np.mean(self.G_i**2))
+
+    @property
+    def sigma_sq(self) -> float:
+        return float(np.mean(self.sigma_i**2))
+
+    @property
+    def joint_G_sq(self) -> float:
+        """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
+        return self.G_sq / len(self.G_i)
+
+    def theorem_1(self, start: float = 10.0, slack: float = 8.0, G_sq: float | None = None, shift: int = 0) -> float:
+        """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
+        G_sq = self.G_sq if G_sq is None else G_sq
+        return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1 - shift)) + G_sq * self.lam / 2
+
+    def a_posteriori(self, kappa_scale: float = 1.0) -> float:
+        """Theorem 1 with the steps T_k that were taken; the training of round K does not enter x_K."""
+        if self.K == 1:
+            return float("inf")
+        k = np.arange(1, self.K)
+        t = self.steps[: self.K - 1]
+        inner = k**2 * (self.G_sq * kappa(t) + self.sigma_sq * kappa_noise(t) / 2) / t
+        start = 4 + 4 * c_factor(self.steps[0])
+        total = start * self.distance_sq + 4 * self.lam**2 * kappa_scale * float(inner.sum())
+        return total / (self.lam * self.K * (self.K + 1)) + self.G_sq * self.lam / 2
+
+
+@dataclass
+class MLSView:
+    """A run of FedMLS with K rounds. Shapes: K rounds, N clients, d coordinates, S scenarios.
+
+    Attributes
+    ----------
+    x, z : (K + 1, d, S); x_client, z_client : (K + 1, N, d, S)
+        Server and client iterates x_k, z_k, x'_k, z'_k (round 0 first).
+    z_average : (K + 1, N, d, S)
+        The averaged outputs u~_T of local training (round 0 unused).
+    gradient : (K + 1, N, d, S)
+        g of line 13, (1/lambda)(y'_k - y_k).
+    values : callable
+        f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S).
+    excess : (K + 1, S)
+        F(x_k) - F*, against the certified lower bound.
+    points : (Q, d)
+        Points u of the ball at which 'for every u' is checked; x* first.
+    exact : bool
+        Whether the run is deterministic.
+    """
+
+    constants: MLSConstants
+    x: np.ndarray
+    z: np.ndarray
+    x_client: np.ndarray
+    z_client: np.ndarray
+    z_average: np.ndarray
+    gradient: np.ndarray
+    values: Callable[[np.ndarray], np.ndarray]
+    excess: np.ndarray
+    noise: float
+    points: np.ndarray
+    exact: bool
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def K(self) -> int:
+        return self.constants.K
+
+    @property
+    def lam(self) -> float:
+        return self.constants.lam
+
+    @cached_property
+    def k(self) -> np.ndarray:
+        """1..K as a column."""
+        return np.arange(1, self.K + 1)[:, None]
+
+    @cached_property
+    def beta(self) -> np.ndarray:
+        """beta_k = 4/(lambda k): (K, 1)."""
+        return 4 / (self.lam * self.k)
+
+    @cached_property
+    def gamma(self) -> np.ndarray:
+        """gamma_k = 2/(k + 1): (K, 1)."""
+        return 2 / (self.k + 1)
+
+    @cached_property
+    def T(self) -> np.ndarray:
+        """T_k: (K, 1)."""
+        return self.constants.steps[:, None].astype(float)
+
+    @staticmethod
+    def mean_sq(values: np.ndarray) -> np.ndarray:
+        """(1/N) sum_i ||u_i||^2: (..., N, d, S) -> (..., S)."""
+        return (values**2).sum(axis=-2).mean(axis=-2)
+
+    def psi(self, x: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        """Psi(x, x') = mean_i f_i(x'_i) + mean_i ||x - x'_i||^2/(2 lambda): (..., d, S), (..., N, d, S) -> (..., S)."""
+        return self.values(clients).mean(axis=-2) + self.mean_sq(x[..., None, :, :] - clients) / (2 * self.lam)
+
+    @cached_property
+    def Psi(self) -> np.ndarray:
+        """Psi(x_k, x'_k): (K + 1, S)."""
+        return self.psi(self.x, self.x_client)
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """The points u as consensus points of every client: (Q, N, d, S)."""
+        shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
+        return np.broadcast_to(self.points[:, None, :, None], shape)
+
+    @cached_property
+    def Psi_targets(self) -> np.ndarray:
+        """Psi(u, u) = F(u): (Q, S)."""
+        return self.values(self.targets).mean(axis=-2)
+
+    def inner_error(self, kind: str = "sharp") -> np.ndarray:
+        """E_i of the inner loop's bound: (K, N, 1).
+
+        'lan': 8 (4 G^2 + sigma^2)/(beta (T + 3)), as Lan prints it; 'sharp': [8 G^2 (T + H_T) + 4 sigma^2 (T + 3/2 - H_{T+2})]
+        /(beta T (T + 3)).
+        """
+        g_sq, s_sq = self.constants.G_i[None, :, None] ** 2, self.constants.sigma_i[None, :, None] ** 2
+        t, beta = self.T[:, None], self.beta[:, None]
+        if kind == "lan":
+            return 8 * (4 * g_sq + s_sq) / (beta * (t + 3))
+        return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * (t + 1.5 - harmonic(t + 2))) / (beta * t * (t + 3))

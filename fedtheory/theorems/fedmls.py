@@ -81,9 +81,9 @@ def _error_terms(v: MLSView, kind: str = "sharp") -> np.ndarray:
     return v.inner_error(kind).mean(axis=1)  # (K, 1)
 
 
-def _recursion(v: MLSView, gamma: np.ndarray | None = None, error: float = 1.0) -> Sides:
+def _recursion(v: MLSView, clients: float = 1.0) -> Sides:
     """One round of the outer loop, against every consensus point u."""
-    g = v.gamma if gamma is None else gamma
+    g = v.gamma
     parts = []
     for u, target, psi_u in zip(v.points, v.targets, v.Psi_targets, strict=True):
         left = v.Psi[1:] - psi_u
@@ -92,8 +92,8 @@ def _recursion(v: MLSView, gamma: np.ndarray | None = None, error: float = 1.0) 
         terms = (
             (1 - g) * (v.Psi[:-1] - psi_u),
             g * v.beta / 2 * (server[:-1] - server[1:]),
-            g * c_factor(v.T) * v.beta / 2 * (client[:-1] - client[1:]),
-            error * g * _error_terms(v) + 0 * left,
+            clients * g * c_factor(v.T) * v.beta / 2 * (client[:-1] - client[1:]),
+            g * _error_terms(v) + 0 * left,
         )
         parts.append((left, *terms))
     return _rows(le(*(np.stack(p) for p in zip(*parts, strict=True)), noise=v.noise))
@@ -214,7 +214,7 @@ STATEMENTS = (
             r"+c(T_k)(\|u-z'_{k-1}\|^2-\|u-z'_k\|^2)]+\gamma_k\bar E",
             _recursion,
             BOTH,
-            ("E dropped", lambda v: _recursion(v, error=0.0)),
+            ("clients' distances dropped", lambda v: _recursion(v, clients=0.0)),
         ),
     ),
     _statement(
@@ -269,7 +269,7 @@ STATEMENTS = (
             r"[G^2\kappa(T_k)+\tfrac{\sigma^2}2\kappa'(T_k)]+\tfrac{\lambda G^2}2",
             lambda v: le(v.excess[-1:], _constant(v, v.constants.a_posteriori()), noise=v.noise),
             BOTH,
-            ("half the penalty gap", lambda v: le(v.excess[-1:], _constant(v, v.constants.a_posteriori() / 1000), noise=v.noise)),
+            ("a thousand times smaller", lambda v: le(v.excess[-1:], _constant(v, v.constants.a_posteriori() / 1000), noise=v.noise)),
             note="with the local steps that were taken; round K's do not count",
         ),
     ),

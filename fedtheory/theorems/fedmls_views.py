@@ -81,8 +81,6 @@ class MLSConstants:
 
     def a_posteriori(self, kappa_scale: float = 1.0) -> float:
         """Theorem 1 with the steps T_k that were taken; the training of round K does not enter x_K."""
-        if self.K == 1:
-            return float("inf")
         k = np.arange(1, self.K)
         t = self.steps[: self.K - 1]
         inner = k**2 * (self.G_sq * kappa(t) + self.sigma_sq * kappa_noise(t) / 2) / t

@@ -1,0 +1,23 @@
+"""Centralised relatives of FedMLS: MOPES (few projections) and MOLES (few linear minimisations), over general convex sets."""
+
+from fedtheory.central.functions import Function, Joint
+from fedtheory.central.moles import MOLES, frank_wolfe_projection
+from fedtheory.central.mopes import MOPES, CentralRun
+from fedtheory.central.sets import Ball, Box, Consensus, ConstraintSet, L1Ball, NuclearBall, Simplex, project_simplex
+
+__all__ = [
+    "MOLES",
+    "MOPES",
+    "Ball",
+    "Box",
+    "CentralRun",
+    "Consensus",
+    "ConstraintSet",
+    "Function",
+    "Joint",
+    "L1Ball",
+    "NuclearBall",
+    "Simplex",
+    "frank_wolfe_projection",
+    "project_simplex",
+]

@@ -15,22 +15,33 @@ from fedtheory.problems.generators import (
 )
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.linear import LeastSquares, LinearModel
+from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
+from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 from fedtheory.problems.partitions import Partition, federate
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.softmax import Softmax
 
 __all__ = [
+    "LAD",
+    "ArjevaniShamir",
     "Constants",
     "Dataset",
+    "EuclideanDistance",
+    "Hinge",
     "Huber",
+    "L1Distance",
     "LeastSquares",
     "LinearModel",
     "Logistic",
+    "MaxAffine",
+    "NesterovWorst",
     "Partition",
     "Problem",
     "Quadratic",
+    "Quantile",
     "Softmax",
     "SyntheticData",
+    "TwoClientPull",
     "datasets",
     "federate",
     "load_svmlight",

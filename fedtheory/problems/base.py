@@ -7,6 +7,7 @@ is one batched matrix product. The public methods take points of any leading sha
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -126,6 +127,35 @@ class Problem:
         """Strong convexity of F; sum_k w_k mu_k unless the subclass knows better."""
         return float(self.weights @ self.strong_convexity())
 
+    def lipschitz(self, radius: float) -> np.ndarray:
+        """G_k (N,): the largest norm of a subgradient of f_k on the ball ||x|| <= radius (an upper bound where
+        ``lipschitz_exact`` is False).
+
+        Raises
+        ------
+        InvalidInput
+            radius is not > 0.
+        MissingCapability
+            The class knows no Lipschitz constant.
+        """
+        raise MissingCapability(
+            f"{type(self).__name__} has no Lipschitz constant on a ball (capability 'lipschitz'): take a problem with bounded "
+            "subgradients, such as LAD, Quantile, Hinge or MaxAffine"
+        )
+
+    def lipschitz_exact(self, radius: float) -> np.ndarray:
+        """(N,) True where ``lipschitz`` is proved to be the smallest Lipschitz constant (to rounding), attained by a subgradient."""
+        self.lipschitz(radius)
+        return np.zeros(self.num_clients, dtype=bool)
+
+    def lipschitz_rms(self, radius: float) -> float:
+        """G = sqrt((1/N) sum_k G_k^2): with weights other than 1/N, sqrt(sum_k w_k G_k^2)."""
+        return float(np.sqrt(self.weights @ np.asarray(self.lipschitz(radius)) ** 2))
+
+    def batch_noise_sq(self, radius: float, batch_size: int) -> np.ndarray:
+        """(N,) upper bounds of E||g - E g||^2 for a mini-batch subgradient g on the ball, batches drawn with or without replacement."""
+        raise MissingCapability(f"{type(self).__name__} has no samples to draw mini-batches from (capability 'batch_noise_sq')")
+
     def cvxpy_objective(self, variable: Any) -> Any:
         """F as a cvxpy expression of a (d,) variable."""
         raise MissingCapability(f"{type(self).__name__} has no cvxpy form: its optimum cannot be certified")
@@ -184,6 +214,32 @@ class Problem:
             kept = self.__dict__["_optimum"] = optimum.certify(self, gap=gap)
         return kept
 
+    def optimum_on_ball(self, radius: float, gap: float = 1e-9) -> Optimum:
+        """The certified minimiser of F over ||x|| <= radius, computed once for each radius and kept.
+
+        Raises
+        ------
+        InvalidInput
+            radius or gap is not a finite number > 0.
+        MissingCapability
+            The problem has no dual form (capability 'ball_form').
+        NotCertified
+            No dual bound of that relative gap could be proven.
+        """
+        from fedtheory import ball_form, optimum_ball
+
+        radius = ball_form.check_radius(radius)
+        kept = self.__dict__.setdefault("_optimum_on_ball", {})
+        if radius not in kept or kept[radius].gap > gap:
+            kept[radius] = optimum_ball.certify_on_ball(self, radius, gap)
+        return kept[radius]
+
+    def ball_form(self) -> Any:
+        """F as a `fedtheory.ball_form.BallForm`, from which a dual bound over a ball is computed."""
+        raise MissingCapability(
+            f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified"
+        )
+
     def constants(self) -> Constants:
         """All exact constants; the dissimilarity is filled in once an optimum has been computed."""
         kept = self.__dict__.get("_optimum")
@@ -204,7 +260,8 @@ class Problem:
             data = getattr(self, field)
             xp = namespace(data)
             setattr(other, field, xp.take(data, astype_like(np.asarray(clients), data), axis=0))
-        other.__dict__["_beta_mu"] = tuple(c[clients] for c in self._beta_mu)
+        with suppress(MissingCapability):  # nonsmooth problems have no beta_k to hand on
+            other.__dict__["_beta_mu"] = tuple(c[clients] for c in self._beta_mu)
         other.num_clients = len(clients)
         other.sample_counts = self.sample_counts[clients]
         w = self.weights[clients]
@@ -225,7 +282,8 @@ class Problem:
             other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
             for field in self.client_data:
                 setattr(other, field, astype_like(to_numpy(getattr(self, field)), x))
-            other.__dict__["_beta_mu"] = self._beta_mu
+            with suppress(MissingCapability):
+                other.__dict__["_beta_mu"] = self._beta_mu
             cache[key] = other
         return cache[key]
 

@@ -1,0 +1,172 @@
+"""A nonsmooth convex F as a sum of kinks, maxima and distances: its value, and Fenchel dual bounds over a ball, in enclosures.
+
+The dual: every F here is max_s <P(s), x> - c(s) + ridge/2 ||x||^2 over multipliers s,
+
+    max(low z, high z)  = max {u z : low <= u <= high}              z = a'x - b
+    W max_j (a_j'x + b_j) = max {sum_j s_j (a_j'x + b_j) : s >= 0, sum_j s_j = W}
+    w ||x - c||         = max {q'(x - c) : ||q|| <= w}
+
+so that for any feasible multipliers, with P the sum of all slopes and r = ||x||,
+
+    F* >= -c + min over 0 <= r <= R of  -r ||P|| + ridge r^2 / 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedtheory.enclosures import ROUNDOFF, TINY, UP, Ball, dot, norm_up
+from fedtheory.errors import InvalidInput
+
+__all__ = ["BallForm", "Multipliers", "check_radius", "into_ball"]
+
+SHRINK = 1 - 2.0**-49
+
+
+def check_radius(radius: Any, finite: bool = True) -> float:
+    """radius as a float; `InvalidInput` unless it is > 0 (and finite, where asked)."""
+    ok = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool) and radius > 0
+    if not ok or (finite and not np.isfinite(radius)):
+        raise InvalidInput(f"radius is {radius!r}: the ball needs a {'finite ' if finite else ''}number > 0")
+    return float(radius)
+
+
+def _none(*shape: int) -> Any:
+    return field(default_factory=lambda: np.zeros(shape))
+
+
+def _no_ball() -> Any:
+    return field(default_factory=lambda: Ball.exact(np.zeros(0)))
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """u (m,) of the kinked terms, s (G, p) of the groups, q (c, d) of the distances, top (d,) of the largest coordinate."""
+
+    u: np.ndarray
+    s: np.ndarray
+    q: np.ndarray
+    top: np.ndarray
+
+
+@dataclass(frozen=True)
+class BallForm:
+    """F(x) = sum_j max(low_j z_j, high_j z_j) + sum_g W_g max_j (slopes_gj'x + intercepts_gj) + sum_c w_c ||x - centers_c||
+    + top_weight max_i x_i + linear'x + ridge/2 ||x||^2,  z = rows x - offsets.
+
+    Data are exact float64, coefficients are enclosures. rows (m, d), slopes (G, p, d), centers (c, d), linear (d,) or None; top_weight
+    is 0 where there is no such term. low <= 0 <= high is not needed, low <= high is.
+    """
+
+    dim: int
+    rows: np.ndarray = _none(0, 0)
+    offsets: np.ndarray = _none(0)
+    low: Ball = _no_ball()
+    high: Ball = _no_ball()
+    slopes: np.ndarray = _none(0, 1, 0)
+    intercepts: np.ndarray = _none(0, 1)
+    group_weights: Ball = _no_ball()
+    centers: np.ndarray = _none(0, 0)
+    center_weights: Ball = _no_ball()
+    top_weight: Ball = field(default_factory=lambda: Ball.exact(0.0))
+    linear: Ball | None = None
+    ridge: Ball = field(default_factory=lambda: Ball.exact(0.0))
+
+    def value(self, x: np.ndarray) -> Ball:
+        """An enclosure of F(x), x (d,) exact."""
+        total = Ball.exact(0.0)
+        if len(self.rows):
+            z = dot(self.rows, x[None])[:, 0] - self.offsets
+            total = total + (self.high * z.clip(0.0, np.inf) + self.low * z.clip(-np.inf, 0.0)).sum()
+        if len(self.slopes):
+            groups, pieces, _ = self.slopes.shape
+            flat = dot(self.slopes.reshape(groups * pieces, self.dim), x[None])[:, 0] + self.intercepts.ravel()
+            total = total + (self.group_weights * _largest(flat, groups, pieces)).sum()
+        if len(self.centers):
+            r = Ball.exact(x) - self.centers
+            total = total + (self.center_weights * _root(Ball(*_transposed(r * r)).sum())).sum()
+        if float(self.top_weight.mag) > 0:
+            total = total + self.top_weight * float(x.max())
+        if self.linear is not None:
+            total = total + (self.linear * x).sum()
+        return total + self.ridge * (Ball.exact(x) * x).sum() * 0.5
+
+    def bound(self, m: Multipliers, radius: float) -> tuple[float, Ball]:
+        """(a number that F* on the ball is not below, an enclosure of the slope P (d,)); multipliers are made feasible first."""
+        constant, slope = Ball.exact(0.0), Ball.exact(np.zeros(self.dim))
+        if len(self.rows):
+            u = np.clip(m.u, self.low.upper, self.high.lower)
+            constant = constant - (Ball.exact(u) * self.offsets).sum()
+            slope = slope + dot(np.ascontiguousarray(self.rows.T), u[None])[:, 0]
+        for g in range(len(self.slopes)):
+            s = _on_simplex(m.s[g], self.group_weights[g])
+            constant = constant + (s * self.intercepts[g]).sum()
+            slope = slope + (s[:, None] * self.slopes[g]).sum()
+        for c, weight in zip(range(len(self.centers)), self.center_weights.lower, strict=True):
+            q = into_ball(m.q[c], float(weight))
+            constant = constant - (Ball.exact(q) * self.centers[c]).sum()
+            slope = slope + q
+        if float(self.top_weight.mag) > 0:
+            slope = slope + _on_simplex(m.top, self.top_weight)
+        if self.linear is not None:
+            slope = slope + self.linear
+        size, ridge = norm_up(slope.mag), float(self.ridge.lower)
+        if ridge > 0 and size < ridge * radius * (1 + 1e-12):
+            # the minimum over all r >= 0, a bound whatever the radius
+            drop = Ball.exact(size * size / (2 * ridge) * UP + (TINY if size else 0.0))
+        else:
+            drop = Ball.exact(size) * radius - Ball.exact(radius) * radius * (ridge / 2)
+        return float((constant - drop).lower), slope
+
+
+def _transposed(ball: Ball) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shape = np.broadcast_shapes(np.shape(ball.hi), np.shape(ball.lo), np.shape(ball.rad))
+    return tuple(np.broadcast_to(a, shape).T for a in (ball.hi, ball.lo, ball.rad))
+
+
+def _largest(flat: Ball, groups: int, pieces: int) -> Ball:
+    """Enclosures (G,) of the largest of each group's pieces."""
+    parts = Ball(*(np.reshape(np.broadcast_to(a, (groups * pieces,)), (groups, pieces)) for a in (flat.hi, flat.lo, flat.rad)))
+    first, every = parts.hi.argmax(axis=1), np.arange(groups)
+    chosen = parts[every, first]
+    above = (parts.upper.max(axis=1) - chosen.hi) - chosen.lo
+    return Ball(chosen.hi, chosen.lo, np.maximum(chosen.rad, np.maximum(above, 0.0) * UP + ROUNDOFF * np.abs(chosen.lo)))
+
+
+def _root(square: Ball) -> Ball:
+    """Square roots of enclosed numbers >= 0."""
+    r = np.sqrt(np.maximum(square.hi, 0.0))
+    rest = square - Ball.exact(r) * r
+    safe = np.where(r > 0, r, 1.0)
+    step, miss = (rest.hi + rest.lo) / (2 * safe), rest.mag
+    # |sqrt(r^2 + e) - r - e/(2r)| <= e^2/(2 r^3), and the radius of e passes through 1/r at most
+    rad = (miss**2 / (2 * safe**3) + rest.rad / safe + 4 * ROUNDOFF * np.abs(step)) * UP + TINY
+    near = np.sqrt(np.maximum(square.upper, 0.0)) * UP
+    return Ball(r, np.where(r > 0, step, 0.0), np.where(r > 0, rad, near))
+
+
+def _on_simplex(s: np.ndarray, weight: Ball) -> Ball:
+    """s (p,) made >= 0 with the sum that is exactly `weight`: the largest entry takes what the others leave."""
+    total = float(weight.hi)
+    s = np.maximum(np.where(np.isfinite(s), s, 0.0), 0.0)
+    s = s * (total / s.sum()) if s.sum() > 0 else np.full(len(s), total / len(s))
+    j = int(s.argmax())
+    others = Ball.exact(np.delete(s, j)).sum()
+    rest = weight - others
+    if float(rest.lower) < 0:  # only the largest entry could absorb it: put everything there
+        s, rest = np.zeros_like(s), weight
+    keep = np.arange(len(s)) != j
+    return Ball(np.where(keep, s, rest.hi), np.where(keep, 0.0, rest.lo), np.where(keep, 0.0, rest.rad))
+
+
+def into_ball(x: np.ndarray, radius: float) -> np.ndarray:
+    """x itself when ||x|| <= radius provably, else the nearest point in its direction for which that is so."""
+    x = np.asarray(x, dtype=float)
+    size = norm_up(x)
+    while size > radius:
+        x = x * (radius / size * SHRINK)
+        size = norm_up(x)
+    return x

@@ -1,0 +1,119 @@
+"""The certified minimiser of a nonsmooth F over the ball ||x|| <= R, the same ball that the algorithms run on.
+
+1. cvxpy with Clarabel gives a point and multipliers; neither its status nor its value is believed.
+2. Polish: with the kinks and tied pieces that the multipliers show, the optimality conditions are solved in closed form.
+3. The value at a point of the ball and the Fenchel dual at feasible multipliers are computed in double-double enclosures.
+
+What is claimed: with F the function of the stored float64 data in real arithmetic, lower_bound <= F* <= F(x) <= value and ||x|| <= R.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fedtheory.ball_form import BallForm, Multipliers, check_radius, into_ball
+from fedtheory.enclosures import Ball, norm_up
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.optimum import Optimum
+from fedtheory.optimum_ball_polish import candidates
+from fedtheory.problems.base import Problem
+
+__all__ = ["certify_on_ball"]
+
+
+def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optimum:
+    """The certified minimiser of F over ||x|| <= radius.
+
+    The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of ||P + (ridge + multiplier) x||, and
+    details: 'radius'; 'scale'; 'multiplier' (of ||x||^2/2 <= R^2/2, 0 where the constraint is idle); 'constraint' ('inactive': the same
+    multipliers prove to the same gap that F is nowhere lower on the ball of radius 2R; 'active': a point outside the ball is
+    provably lower; 'undecided'); 'active' (True, False or None); 'conic' (status); 'conic_value' (F at the solver's point);
+    'polish' (how the best point and bound were found).
+
+    Raises
+    ------
+    InvalidInput
+        radius or gap is not a finite number > 0.
+    NotCertified
+        The proven relative gap exceeds the limit.
+    """
+    radius = check_radius(radius)
+    if not (isinstance(gap, int | float | np.floating) and np.isfinite(gap) and gap > 0):
+        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-9")
+    form = problem.ball_form()
+    best_x, best_m, status, conic_value = _solve(form, radius, gap)
+    x, value, how_x = best_x
+    m, lower, slope, how_m = best_m
+    scale = max(abs(value), abs(float(form.value(np.zeros(form.dim)).upper)))
+    if scale == 0:  # F(0) = F* = 0: relative to F elsewhere
+        scale = abs(float(form.value(into_ball(np.full(form.dim, radius / np.sqrt(form.dim)), radius)).upper))
+    width = value - lower
+    relative = 0.0 if width == 0 else width / scale if scale > 0 else np.inf
+    if not relative <= gap:
+        raise NotCertified(
+            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: the proven relative gap is "
+            f"{relative:.3g}, the limit {gap:.3g} (conic solver: {status}). Allow a larger gap, or scale the data"
+        )
+    multiplier = _multiplier(form, x, slope)
+    residual = norm_up((slope + Ball.exact(x) * (multiplier + float(form.ridge.hi))).mag)
+    constraint = _constraint(form, radius, m, value, lower, scale, gap)
+    details = {
+        "radius": radius, "scale": scale, "multiplier": multiplier, "constraint": constraint,
+        "active": {"active": True, "inactive": False}.get(constraint), "conic": status, "conic_value": conic_value,
+        "polish": f"point: {how_x}; bound: {how_m}",
+    }  # fmt: skip
+    solver = "closed form" if how_x == "closed form" else "Clarabel" if how_x == how_m == "conic" else "Clarabel + polish"
+    return Optimum(
+        x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details
+    )
+
+
+def _solve(form: BallForm, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
+    """The best point (x, value, origin) and the best multipliers (m, bound, slope, origin) among the candidates."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
+        best_x: tuple | None = None
+        best_m: tuple | None = None
+        status, conic_value = "not used", None
+        for x, m, origin, said in candidates(form, radius):
+            status = said
+            if x is not None and np.isfinite(x).all():
+                x = into_ball(x, radius)
+                value = float(form.value(x).upper)
+                if origin == "conic":
+                    conic_value = value
+                if best_x is None or value < best_x[1]:
+                    best_x = x, value, origin
+            if m is not None:
+                lower, slope = form.bound(m, radius)
+                if np.isfinite(lower) and (best_m is None or lower > best_m[1]):
+                    best_m = m, lower, slope, origin
+            if best_x and best_m and best_x[1] - best_m[1] <= 1e-14 * max(abs(best_x[1]), 1e-300):
+                break
+    if best_x is None or best_m is None:
+        raise NotCertified(
+            f"no point or no bound on the ball of radius {radius:g} (conic solver: {status}): check that the data are of moderate size"
+        )
+    return best_x, best_m, status, conic_value
+
+
+def _multiplier(form: BallForm, x: np.ndarray, slope: Ball) -> float:
+    size = float(x @ x)
+    if size == 0:
+        return 0.0
+    return max(0.0, -float(x @ (slope.hi + slope.lo)) / size - float(form.ridge.hi))
+
+
+def _constraint(
+    form: BallForm, radius: float, m: Multipliers, value: float, lower: float, scale: float, gap: float
+) -> str:
+    if value - form.bound(m, 2 * radius)[0] <= gap * scale:
+        return "inactive"
+    try:
+        outside = _solve(form, 2 * radius, gap)[0]
+    except NotCertified:
+        return "undecided"
+    return "active" if outside[1] < lower else "undecided"

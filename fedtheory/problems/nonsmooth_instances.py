@@ -1,0 +1,279 @@
+"""Instances that decide rates: Nesterov's worst function, the two-client pull and the Arjevani-Shamir chain; and random ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.arrays import Array, namespace, to_numpy
+from fedtheory.ball_form import BallForm
+from fedtheory.enclosures import Ball
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.base import check_weights
+from fedtheory.problems.nonsmooth import _Nonsmooth
+
+__all__ = ["ArjevaniShamir", "NesterovWorst", "TwoClientPull"]
+
+
+def _positive(zero: bool = False, **numbers: Any) -> None:
+    for name, value in numbers.items():
+        ok = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and np.isfinite(value)
+        if not ok or value < 0 or (value == 0 and not zero):
+            raise InvalidInput(f"{name} is {value!r}: it must be a finite number {'>= 0' if zero else '> 0'}")
+
+
+def _count(least: int, **counts: Any) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise InvalidInput(f"{name} is {value!r}: it must be an integer >= {least}")
+
+
+class TwoClientPull(_Nonsmooth):
+    """f_1 = M x_1 + s|x_2 - c|, f_2 = -M x_1 + 2 s_1|x_1 - c_1| + s|x_2 - c|; d = 2, N = 2, sign(0) = 0.
+
+    The linear pulls cancel in F = s_1|x_1 - c_1| + s|x_2 - c|, so F* = 0 at (c_1, c), while each client alone runs away along x_1.
+
+    Parameters
+    ----------
+    epsilon : float > 0
+        The accuracy the instance is made for.
+    pull : float > 0                     M
+    slope : float > 0                    s_1, 1/sqrt(2) when None
+    first, second : float > 0            c_1, c
+    shallow : float > 0                  s, 2 epsilon when None
+
+    Raises
+    ------
+    InvalidInput
+        A parameter that is not a finite number > 0.
+
+    Notes
+    -----
+    G_1 = sqrt(M^2 + s^2), G_2 = sqrt((M + 2 s_1)^2 + s^2), exact on every ball about 0 (the points with x_1 < c_1, x_2 < c are in all of them).
+    """
+
+    name = "two-client pull"
+    client_data: ClassVar[tuple[str, ...]] = ("pulls", "slopes")
+
+    def __init__(
+        self, epsilon: float, pull: float = 1.0, slope: float | None = None, first: float = 0.5, second: float = 1.0,
+        shallow: float | None = None,
+    ) -> None:  # fmt: skip
+        _positive(epsilon=epsilon)
+        self.epsilon = float(epsilon)
+        slope = 1 / math.sqrt(2) if slope is None else slope
+        shallow = 2 * self.epsilon if shallow is None else shallow
+        _positive(pull=pull, slope=slope, first=first, second=second, shallow=shallow)
+        self.pull, self.slope, self.shallow = float(pull), float(slope), float(shallow)
+        self.first, self.second = float(first), float(second)
+        self.pulls = np.array([self.pull, -self.pull])
+        self.slopes = np.array([0.0, 2 * self.slope])
+        self.num_clients, self.dim, self.sample_counts = 2, 2, np.ones(2)
+        self.weights = check_weights("uniform", self.sample_counts)
+
+    @property
+    def minimiser(self) -> np.ndarray:
+        """(c_1, c), where F = 0 (when the ball holds it)."""
+        return np.array([self.first, self.second])
+
+    def client_value(self, y: Array) -> Array:
+        xp = namespace(y)
+        along, across = y[..., 0], y[..., 1]
+        kink = self.slopes[:, None] * xp.abs(along - self.first)
+        return self.pulls[:, None] * along + kink + self.shallow * xp.abs(across - self.second)
+
+    def client_gradient(self, y: Array) -> Array:
+        xp = namespace(y)
+        along = self.pulls[:, None] + self.slopes[:, None] * xp.sign(y[..., 0] - self.first)
+        return xp.stack([along, self.shallow * xp.sign(y[..., 1] - self.second)], axis=-1)
+
+    def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
+        steepest = abs(float(self.pulls[client]) - float(self.slopes[client]))  # left of c_1, where the ball always is
+        if self.pulls[client] > 0 and radius > self.first:
+            steepest = max(steepest, float(self.pulls[client] + self.slopes[client]))
+        return math.hypot(steepest, self.shallow), True
+
+    def ball_form(self) -> BallForm:
+        w = self.weights
+        weights = Ball.exact(np.append(w * self.slopes, w * self.shallow))  # halves: exact
+        rows = np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2)
+        offsets = np.array([self.first] * 2 + [self.second] * 2)
+        return BallForm(2, rows=rows, offsets=offsets, low=-weights, high=weights)  # M x_1/2 - M x_1/2 = 0
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        return self.slope * cp.abs(variable[0] - self.first) + self.shallow * cp.abs(variable[1] - self.second)
+
+
+class NesterovWorst(_Nonsmooth):
+    """F = max_j x_j + (mu/2)||x||^2 at every client, with the first index where the largest coordinate is not unique.
+
+    From x_0 = 0 a method whose iterates stay in the span of the subgradients returned, one a round, finds a new coordinate only each
+    round: before round n, max_j x_j >= 0 and F >= 0, while F* = -1/(2 mu n) (R >= 1/(mu sqrt(n))). Nesterov, "Introductory lectures on
+    convex optimization", section 3.2.1.
+
+    Parameters
+    ----------
+    n : int >= 1
+        The dimension.
+    mu : float >= 0
+        1/sqrt(n) when None, so that ||x*|| = 1.
+    num_clients : int >= 1
+
+    Raises
+    ------
+    InvalidInput
+        n or num_clients is not an integer >= 1, mu is negative.
+
+    Notes
+    -----
+    G_k = 1 + mu R, attained at x = R e_1 (infinite on an infinite ball unless mu = 0).
+    """
+
+    name = "Nesterov's worst function"
+
+    def __init__(self, n: int, mu: float | None = None, num_clients: int = 1) -> None:
+        _count(1, n=n, num_clients=num_clients)
+        mu = 1 / math.sqrt(n) if mu is None else mu
+        _positive(zero=True, mu=mu)
+        self.dim, self.mu, self.num_clients = int(n), float(mu), int(num_clients)
+        self.sample_counts = np.ones(self.num_clients)
+        self.weights = check_weights("uniform", self.sample_counts)
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
+        """n = ceil(1/(4 epsilon^2)) - 1, for which n rounds are not enough before F(x) - F* <= epsilon."""
+        _positive(epsilon=epsilon)
+        n = math.ceil(1 / (4 * epsilon**2)) - 1
+        if n < 1:
+            raise InvalidInput(f"epsilon is {epsilon!r}: the instance needs epsilon < 1/2, so that n >= 1")
+        return cls(n, num_clients=num_clients)
+
+    def least_value(self, radius: float) -> float:
+        """min F on the ball, in closed form: -r/sqrt(n) + mu r^2/2 with r = min(R, 1/(mu sqrt(n)))."""
+        root = math.sqrt(self.dim)
+        r = min(radius, 1 / (self.mu * root)) if self.mu else radius
+        return -r / root + self.mu * r * r / 2
+
+    def client_value(self, y: Array) -> Array:
+        xp = namespace(y)
+        return xp.max(y, axis=-1) + self.mu / 2 * xp.sum(y * y, axis=-1)
+
+    def client_gradient(self, y: Array) -> Array:
+        xp = namespace(y)
+        first = xp.argmax(y, axis=-1)
+        every = xp.arange(self.dim, dtype=first.dtype, device=getattr(first, "device", None))
+        return xp.astype(every == first[..., None], y.dtype) + self.mu * y
+
+    def strong_convexity(self) -> np.ndarray:
+        return np.full(self.num_clients, self.mu)
+
+    def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
+        return 1.0 + (self.mu * radius if self.mu else 0.0), True
+
+    def ball_form(self) -> BallForm:
+        total = Ball.exact(self.weights).sum()
+        return BallForm(self.dim, top_weight=total, ridge=total * self.mu)
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        return cp.max(variable) + self.mu / 2 * cp.sum_squares(variable)
+
+
+class ArjevaniShamir(_Nonsmooth):
+    """The chain that no method can solve in few rounds: d = k + 2, links |x_j - x_{j+1}| held alternately by two kinds of clients.
+
+        f_odd  = (1/sqrt(2)) |b - x_1| + a (|x_2 - x_3| + |x_4 - x_5| + ... + |x_k - x_{k+1}|)
+        f_even = a (|x_1 - x_2| + |x_3 - x_4| + ... + |x_{k+1} - x_{k+2}|),        a = 1/sqrt(2 (k + 2)),  b = 1/sqrt(k + 2)
+
+    Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ..., 1), of norm 1. From x_0 = 0 every round
+    of communication makes at most one more coordinate non-zero, whatever the clients compute in between (iterates in the span of
+    what was received and of own subgradients, also of exact local solutions). Arjevani and Shamir, "Communication complexity of
+    distributed convex learning and optimization", NIPS 2015, section 4.2 (nonsmooth functions).
+
+    Parameters
+    ----------
+    links : int >= 2, even               k
+    num_clients : int >= 2, even
+
+    Raises
+    ------
+    InvalidInput
+        links or num_clients is not such an integer.
+    """
+
+    name = "Arjevani-Shamir chain"
+    client_data: ClassVar[tuple[str, ...]] = ("heads", "links")
+
+    def __init__(self, links: int, num_clients: int = 2) -> None:
+        _count(2, links=links, num_clients=num_clients)
+        if links % 2 or num_clients % 2:
+            raise InvalidInput(f"links is {links}, num_clients is {num_clients}: both must be even, so that links alternate")
+        self.length, self.num_clients, self.dim = int(links), int(num_clients), int(links) + 2
+        self.target = 1 / math.sqrt(self.dim)
+        odd = np.arange(num_clients) % 2 == 0
+        link = 1 / math.sqrt(2 * self.dim)
+        even_link = np.arange(self.dim - 1) % 2 == 0
+        self.heads = np.where(odd, 1 / math.sqrt(2), 0.0)
+        self.links = np.where(odd[:, None], np.where(even_link, 0.0, link), np.where(even_link, link, 0.0))
+        self.sample_counts = np.ones(self.num_clients)
+        self.weights = check_weights("uniform", self.sample_counts)
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> ArjevaniShamir:
+        """The longest chain on which F(x) - F* <= epsilon needs all d coordinates: d = k + 2 < 1/(2 sqrt(2) epsilon)."""
+        _positive(epsilon=epsilon)
+        dim = math.ceil(1 / (2 * math.sqrt(2) * epsilon)) - 1
+        dim -= dim % 2
+        if dim < 4:
+            raise InvalidInput(f"epsilon is {epsilon!r}: the shortest chain, d = 4, needs epsilon < {1 / (8 * math.sqrt(2)):.6g}")
+        return cls(dim - 2, num_clients)
+
+    def least_after(self, known: int) -> float:
+        """min F(x) - F* over x with x_j = 0 for all j > known, 0 <= known < d: 1/(2 sqrt(2) d), and 1/(2 sqrt(2 d)) for known = 0.
+
+        F = (head |b - x_1| + link sum_j |x_j - x_{j+1}|)/2 >= (head |b - x_1| + link |x_1|)/2 >= link b/2, as link < head; met at
+        x = b (1, ..., 1, 0, ..., 0). After T rounds from 0 the server knows at most T coordinates: so T >= d - 1 before less is possible.
+        """
+        if not 0 <= known < self.dim:
+            raise InvalidInput(f"known is {known!r}: it must lie in 0, ..., {self.dim - 1}")
+        link, head = 1 / math.sqrt(2 * self.dim), 1 / math.sqrt(2)
+        return min(head, link if known else head) * self.target / 2
+
+    @property
+    def minimiser(self) -> np.ndarray:
+        """b (1, ..., 1), of norm 1, where F = 0."""
+        return np.full(self.dim, self.target)
+
+    def client_value(self, y: Array) -> Array:
+        xp = namespace(y)
+        steps = xp.abs(y[..., :-1] - y[..., 1:])
+        return self.heads[:, None] * xp.abs(y[..., 0] - self.target) + xp.sum(steps * self.links[:, None, :], axis=-1)
+
+    def client_gradient(self, y: Array) -> Array:
+        xp = namespace(y)
+        pulls = xp.sign(y[..., :-1] - y[..., 1:]) * self.links[:, None, :]
+        head = (self.heads[:, None] * xp.sign(y[..., 0] - self.target))[..., None]
+        return xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
+
+    def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
+        # disjoint links and a head that touches none of them: all can pull at once, at points as near 0 as one likes
+        links = to_numpy(self.links)[client]
+        return math.sqrt(float(self.heads[client]) ** 2 + 2 * float((links**2).sum())), True
+
+    def ball_form(self) -> BallForm:
+        rows = np.vstack([np.eye(self.dim)[:1], np.eye(self.dim)[:-1] - np.eye(self.dim)[1:]])
+        offsets = np.append(self.target, np.zeros(self.dim - 1))
+        coefficients = Ball.exact(np.column_stack([self.heads, self.links]))
+        weight = (coefficients * self.weights[:, None]).sum()
+        return BallForm(self.dim, rows=rows, offsets=offsets, low=-weight, high=weight)
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        head, links = float(self.weights @ self.heads), self.weights @ self.links
+        return head * cp.abs(variable[0] - self.target) + links @ cp.abs(variable[:-1] - variable[1:])

@@ -34,12 +34,12 @@ def check_radius(radius: Any, finite: bool = True) -> float:
     return float(radius)
 
 
-def _none(*shape: int) -> Any:
-    return field(default_factory=lambda: np.zeros(shape))
+def _no_ball() -> Ball:
+    return Ball.exact(np.zeros(0))
 
 
-def _no_ball() -> Any:
-    return field(default_factory=lambda: Ball.exact(np.zeros(0)))
+def _zero() -> Ball:
+    return Ball.exact(0.0)
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ class BallForm:
     """
 
     dim: int
-    rows: np.ndarray = _none(0, 0)
-    offsets: np.ndarray = _none(0)
-    low: Ball = _no_ball()
-    high: Ball = _no_ball()
-    slopes: np.ndarray = _none(0, 1, 0)
-    intercepts: np.ndarray = _none(0, 1)
-    group_weights: Ball = _no_ball()
-    centers: np.ndarray = _none(0, 0)
-    center_weights: Ball = _no_ball()
-    top_weight: Ball = field(default_factory=lambda: Ball.exact(0.0))
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    offsets: np.ndarray = field(default_factory=lambda: np.zeros((0,)))
+    low: Ball = field(default_factory=_no_ball)
+    high: Ball = field(default_factory=_no_ball)
+    slopes: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 0)))
+    intercepts: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
+    group_weights: Ball = field(default_factory=_no_ball)
+    centers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    center_weights: Ball = field(default_factory=_no_ball)
+    top_weight: Ball = field(default_factory=_zero)
     linear: Ball | None = None
-    ridge: Ball = field(default_factory=lambda: Ball.exact(0.0))
+    ridge: Ball = field(default_factory=_zero)
 
     def value(self, x: np.ndarray) -> Ball:
         """An enclosure of F(x), x (d,) exact."""

@@ -10,7 +10,6 @@ What is claimed: with F the function of the stored float64 data in real arithmet
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -27,11 +26,14 @@ __all__ = ["certify_on_ball"]
 def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optimum:
     """The certified minimiser of F over ||x|| <= radius.
 
-    The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of ||P + (ridge + multiplier) x||, and
-    details: 'radius'; 'scale'; 'multiplier' (of ||x||^2/2 <= R^2/2, 0 where the constraint is idle); 'constraint' ('inactive': the same
-    multipliers prove to the same gap that F is nowhere lower on the ball of radius 2R; 'active': a point outside the ball is
-    provably lower; 'undecided'); 'active' (True, False or None); 'conic' (status); 'conic_value' (F at the solver's point);
-    'polish' (how the best point and bound were found).
+    The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of
+    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'multiplier' (of ||x||^2/2 <= R^2/2; 0 where the constraint is idle),
+    'constraint', 'active' (True, False or None), 'conic' (status), 'conic_value' (F at the solver's point), 'polish' (where the best
+    point and bound come from). The constraint is
+
+    'inactive'   the same multipliers prove, to the same gap, that F is nowhere lower on the ball of radius 2R either;
+    'active'     a point outside the ball is provably lower: the unconstrained problem has no minimiser in this ball;
+    'undecided'  neither could be proven.
 
     Raises
     ------

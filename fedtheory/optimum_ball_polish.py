@@ -125,7 +125,7 @@ def _active_set(
         return None
     room, pull = np.sqrt(max(room_sq, 0.0)), null.T @ slope
     strength = float(np.linalg.norm(pull))
-    size = float(np.linalg.norm(slope)) + float(np.abs(e_rows).sum(axis=1) @ np.abs(dual)) if len(e_rows) else float(np.linalg.norm(slope))
+    size = float(np.linalg.norm(slope)) + float(np.abs(e_rows).sum(axis=1) @ np.abs(dual))
     if strength > 1e-10 * size and room > 0:
         mu = max(ridge, strength / room)
         point = base - null @ (pull / mu)

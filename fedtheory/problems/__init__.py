@@ -16,6 +16,14 @@ from fedtheory.problems.generators import (
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.linear import LeastSquares, LinearModel
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
+from fedtheory.problems.nonsmooth_generators import (
+    random_euclidean_distance,
+    random_hinge,
+    random_l1_distance,
+    random_lad,
+    random_max_affine,
+    random_quantile,
+)
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 from fedtheory.problems.partitions import Partition, federate
 from fedtheory.problems.quadratic import Quadratic
@@ -46,10 +54,16 @@ __all__ = [
     "federate",
     "load_svmlight",
     "partitions",
+    "random_euclidean_distance",
+    "random_hinge",
     "random_huber",
+    "random_l1_distance",
+    "random_lad",
     "random_least_squares",
     "random_logistic",
+    "random_max_affine",
     "random_quadratic",
+    "random_quantile",
     "synthetic",
     "synthetic_least_squares",
     "synthetic_softmax",

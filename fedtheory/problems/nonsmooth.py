@@ -1,8 +1,8 @@
 """Nonsmooth convex clients with bounded subgradients: kinked linear models, maxima of affine functions and distances.
 
-``client_gradient`` returns one subgradient, the same in every array library; each class says which at a kink. ``lipschitz(radius)`` is the
-largest norm of a subgradient of f_k on the ball ||x|| <= radius, ``lipschitz_exact`` says where that is proved attained. Smoothness and
-Hessians are missing capabilities.
+``client_gradient`` returns one subgradient, the same in every array library; each class says which at a kink.
+``lipschitz(radius)`` is the largest norm of a subgradient of f_k on the ball ||x|| <= radius, ``lipschitz_exact`` says where that
+is proved attained. Smoothness and Hessians are missing capabilities.
 """
 
 from __future__ import annotations
@@ -290,7 +290,12 @@ class _Distance(_Nonsmooth):
 class L1Distance(_Distance):
     """f_k(x) = ||x - c_k||_1; sign(0) = 0. centers (N, d); weights 'uniform' or N numbers that sum to 1.
 
-    G_k = sqrt(d), attained wherever no coordinate meets the centre's. Raises `InvalidInput` on wrong shapes or data that are not finite.
+    G_k = sqrt(d), attained wherever no coordinate meets the centre's.
+
+    Raises
+    ------
+    InvalidInput
+        Wrong shapes or data that are not finite.
     """
 
     name = "l1 distance"
@@ -319,7 +324,12 @@ class L1Distance(_Distance):
 class EuclideanDistance(_Distance):
     """f_k(x) = ||x - c_k||, whose average is minimal at the geometric median; the subgradient 0 at the centre.
 
-    centers (N, d); weights 'uniform' or N numbers that sum to 1. G_k = 1. Raises `InvalidInput` on wrong shapes or data that are not finite.
+    centers (N, d); weights 'uniform' or N numbers that sum to 1. G_k = 1.
+
+    Raises
+    ------
+    InvalidInput
+        Wrong shapes or data that are not finite.
     """
 
     name = "Euclidean distance"

@@ -1,4 +1,4 @@
-"""Instances that decide rates: Nesterov's worst function, the two-client pull and the Arjevani-Shamir chain; and random ones."""
+"""Instances that decide rates: Nesterov's worst function, the two-client pull and the Arjevani-Shamir chain."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TwoClientPull(_Nonsmooth):
 
     Notes
     -----
-    G_1 = sqrt(M^2 + s^2), G_2 = sqrt((M + 2 s_1)^2 + s^2), exact on every ball about 0 (the points with x_1 < c_1, x_2 < c are in all of them).
+    G_1 = sqrt(M^2 + s^2), G_2 = sqrt((M + 2 s_1)^2 + s^2), exact on every ball about 0: points with x_1 < c_1, x_2 < c are in all.
     """
 
     name = "two-client pull"
@@ -91,8 +91,6 @@ class TwoClientPull(_Nonsmooth):
 
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         steepest = abs(float(self.pulls[client]) - float(self.slopes[client]))  # left of c_1, where the ball always is
-        if self.pulls[client] > 0 and radius > self.first:
-            steepest = max(steepest, float(self.pulls[client] + self.slopes[client]))
         return math.hypot(steepest, self.shallow), True
 
     def ball_form(self) -> BallForm:
@@ -190,8 +188,8 @@ class ArjevaniShamir(_Nonsmooth):
         f_odd  = (1/sqrt(2)) |b - x_1| + a (|x_2 - x_3| + |x_4 - x_5| + ... + |x_k - x_{k+1}|)
         f_even = a (|x_1 - x_2| + |x_3 - x_4| + ... + |x_{k+1} - x_{k+2}|),        a = 1/sqrt(2 (k + 2)),  b = 1/sqrt(k + 2)
 
-    Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ..., 1), of norm 1. From x_0 = 0 every round
-    of communication makes at most one more coordinate non-zero, whatever the clients compute in between (iterates in the span of
+    Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ..., 1), of norm 1. From x_0 = 0 every
+    round of communication makes at most one more coordinate non-zero, whatever the clients compute in between (iterates in the span of
     what was received and of own subgradients, also of exact local solutions). Arjevani and Shamir, "Communication complexity of
     distributed convex learning and optimization", NIPS 2015, section 4.2 (nonsmooth functions).
 
@@ -236,8 +234,8 @@ class ArjevaniShamir(_Nonsmooth):
     def least_after(self, known: int) -> float:
         """min F(x) - F* over x with x_j = 0 for all j > known, 0 <= known < d: 1/(2 sqrt(2) d), and 1/(2 sqrt(2 d)) for known = 0.
 
-        F = (head |b - x_1| + link sum_j |x_j - x_{j+1}|)/2 >= (head |b - x_1| + link |x_1|)/2 >= link b/2, as link < head; met at
-        x = b (1, ..., 1, 0, ..., 0). After T rounds from 0 the server knows at most T coordinates: so T >= d - 1 before less is possible.
+        F = (head |b - x_1| + link sum_j |x_j - x_{j+1}|)/2 >= (head |b - x_1| + link |x_1|)/2 >= link b/2, as link < head; met
+        at x = b (1, ..., 1, 0, ..., 0). After T rounds from 0 the server knows at most T coordinates: d rounds are needed for less.
         """
         if not 0 <= known < self.dim:
             raise InvalidInput(f"known is {known!r}: it must lie in 0, ..., {self.dim - 1}")

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.central.mopes import MOPES, exact, least_rounds, positive
+from fedtheory.algorithms.fedmls import exact_number
+from fedtheory.central.mopes import MOPES, least_rounds, positive
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.problems.base import Problem
@@ -88,16 +89,16 @@ class MOLES(MOPES):
             ("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq), ("diameter", diameter)
         ):  # fmt: skip
             positive(name, value)
-        epsilon, lipschitz, distance_sq = exact(epsilon), exact(lipschitz), exact(distance_sq)
-        allowance = 18 * distance_sq + 2 * exact(diameter) ** 2
+        epsilon, lipschitz, distance_sq = exact_number(epsilon), exact_number(lipschitz), exact_number(distance_sq)
+        allowance = 18 * distance_sq + 2 * exact_number(diameter) ** 2
         rounds = least_rounds(2 * lipschitz**2 * allowance / epsilon**2)
         return cls(
-            lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=exact(diameter) ** 2, **options
+            lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=exact_number(diameter) ** 2, **options
         )
 
     def lmo_limit(self, diameter: float) -> int:
         """The proved limit on linear minimisations a round."""
-        return max(3, math.ceil(16 * self.rounds * exact(diameter) ** 2 / exact(self.C)))
+        return max(3, math.ceil(16 * self.rounds * exact_number(diameter) ** 2 / exact_number(self.C)))
 
     def _allowance(self, distance_sq: float) -> float:
         return super()._allowance(distance_sq) + 2 * float(self.C)  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.fedmls import exact_number, local_steps
 from fedtheory.arrays import to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
@@ -42,15 +43,10 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
-__all__ = ["MOPES", "CentralRun", "exact"]
+__all__ = ["MOPES", "CentralRun"]
 
 FEASIBLE = 1e-9  # relative distance from X that a start may have
 MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by name
-
-
-def exact(value: Any) -> Fraction:
-    """The number a user wrote: Fractions, integers and strings as they are, a float as its shortest decimal (0.1 is 1/10)."""
-    return Fraction(repr(float(value))) if isinstance(value, float | np.floating) else Fraction(value)
 
 
 def positive(name: str, value: Any, least: str = "> 0") -> None:
@@ -155,19 +151,19 @@ class MOPES:
         """
         for name, value in (("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq)):
             positive(name, value)
-        return least_rounds(36 * exact(lipschitz) ** 2 * exact(distance_sq) / exact(epsilon) ** 2)
+        return least_rounds(36 * exact_number(lipschitz) ** 2 * exact_number(distance_sq) / exact_number(epsilon) ** 2)
 
     @classmethod
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
         """The parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
         rounds = cls.rounds_for(epsilon, lipschitz, distance_sq)
-        lam = exact(epsilon) / exact(lipschitz) ** 2
+        lam = exact_number(epsilon) / exact_number(lipschitz) ** 2
         return cls(lam=lam, D=distance_sq, rounds=rounds, lipschitz=lipschitz, **options)
 
     def local_steps(self) -> list[int]:
         """T_k = ceil((4 G^2 + sigma^2) lambda^2 K k^2/(2 D)), in exact arithmetic: (K,)."""
-        factor = (4 * exact(self.lipschitz) ** 2 + exact(self.sigma) ** 2) * exact(self.lam) ** 2 * self.rounds / (2 * exact(self.D))
-        return [max(1, math.ceil(factor * k * k)) for k in range(1, self.rounds + 1)]
+        rounds = int(self.rounds)
+        return [local_steps(k, self.lam, self.D, rounds, self.lipschitz, self.sigma) for k in range(1, rounds + 1)]
 
     def bound(self, distance_sq: float) -> float:
         """What E F(x_K) - F(x) cannot exceed for an x in X with ||x_0 - x||^2 = distance_sq (the theorem above)."""

@@ -13,7 +13,9 @@ _LAZY = {
     "Uniform": "fedtheory.cohorts",
     "Bernoulli": "fedtheory.cohorts",
 }
-_MODULES = ("algorithms", "cohorts", "errors", "local", "messages", "optimum", "problems", "theorems")
+_MODULES = (
+    "algorithms", "central", "cohorts", "errors", "local", "messages", "optimum", "problems", "rates", "testing", "theorems"
+)  # fmt: skip
 
 __all__ = ["__version__", *_LAZY, *_MODULES]
 

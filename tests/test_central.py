@@ -418,8 +418,9 @@ def test_bad_runs():
         MOPES(**GOOD, radius=1.0).run(function, constraint)
     with pytest.raises(InvalidInput, match=r"Joint\(problem\)"):
         MOPES(**GOOD).run(function, L1Ball(5))
-    with pytest.raises(InvalidInput, match="max_steps"):
-        MOPES.for_accuracy(1e-4, 1, 1).run(function, constraint)
+    for epsilon in (1e-4, 1e-9):
+        with pytest.raises(InvalidInput, match=r"hours here, and max_steps"):
+            MOPES.for_accuracy(epsilon, 1, 1).run(function, constraint)
     with pytest.raises(MissingCapability, match="linear minimisation"):
         MOLES(**GOOD, C=1.0, radius=3.0).run(distance_to(C[:4]), Consensus(1, 4))
     with pytest.raises(MissingCapability, match="lipschitz="):

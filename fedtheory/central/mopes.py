@@ -28,17 +28,18 @@ T_k >= (4G^2 + sigma^2) lambda^2 K k^2/(2D), 4 D (1 + H_T/T) <= 8 D.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import exact_number, local_steps
+from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
 from fedtheory.arrays import to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
-from fedtheory.local.objective import LocalObjective, Rows
+from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
@@ -116,6 +117,8 @@ class MOPES:
         Of the stochastic oracle, as in `SubgradientSliding`.
     skip_last : bool
         Leave out the inner loop of round K: x_K does not depend on it.
+    max_steps : int
+        Runs of more subgradients are refused, with the time they would take.
 
     Raises
     ------
@@ -191,13 +194,9 @@ class MOPES:
         blocks, dim = problem.num_clients, problem.dim
         radius = self._check(problem, constraint)
         x = self._start(constraint, x0)
+        self._check_duration(problem, x, radius)
         steps, lam = self.local_steps(), float(self.lam)
         taken = [*steps[:-1], 0] if self.skip_last else steps
-        if sum(taken) > self.max_steps:
-            raise InvalidInput(
-                f"this run takes {sum(taken):.3g} subgradients (K = {self.rounds}, T_K = {steps[-1]}), above max_steps = "
-                f"{self.max_steps:.3g}: choose a larger epsilon, or raise max_steps (10^8 steps take minutes to hours)"
-            )
         layout = (blocks, 1, dim)
         z, z_local, x_local = x, x, x
         values, iterates, local_iterates = [self._value(problem, x)], [x], [x_local]
@@ -208,13 +207,8 @@ class MOPES:
             y, y_local = (1 - gamma) * x + gamma * z, (1 - gamma) * x_local + gamma * z_local
             z, used, gap = self._step(constraint, z, z - (y - y_local) / (beta * lam))
             if taken[k - 1]:
-                solver = SubgradientSliding(
-                    steps=taken[k - 1], radius=radius, noise_std=self.noise_std, batch_size=self.batch_size
-                )
                 linear = -((y_local - y) / lam).reshape(layout)
-                start = z_local.reshape(layout)
-                rows = Rows(np.arange(blocks), np.zeros((blocks, 1), dtype=int), np.ones((blocks, 1), dtype=bool), stream, k)
-                result = solver.solve(problem, LocalObjective(center=start, linear=linear, curvature=beta), start, rows)
+                result = self._slide(problem, z_local.reshape(layout), linear, beta, taken[k - 1], radius, stream, k)
                 z_local, averaged = to_numpy(result.y).reshape(-1), to_numpy(result.average).reshape(-1)
                 x_local = (1 - gamma) * x_local + gamma * averaged
             x = (1 - gamma) * x + gamma * z
@@ -235,6 +229,46 @@ class MOPES:
     def _step(self, constraint: ConstraintSet, z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int, float]:
         """z_k: the projection of target; with the number of linear minimisations (0: one projection) and their gap."""
         return constraint.project(target), 0, 0.0
+
+    def _slide(
+        self,
+        problem: Problem,
+        start: np.ndarray,
+        linear: np.ndarray,
+        beta: float,
+        steps: int,
+        radius: float,
+        stream: Stream,
+        round_index: int,
+    ) -> LocalResult:
+        """The inner loop, from start (N, 1, d)."""
+        blocks = len(start)
+        solver = SubgradientSliding(steps=steps, radius=radius, noise_std=self.noise_std, batch_size=self.batch_size)
+        rows = Rows(
+            np.arange(blocks), np.zeros((blocks, 1), dtype=int), np.ones((blocks, 1), dtype=bool), stream, round_index
+        )
+        return solver.solve(problem, LocalObjective(center=start, linear=linear, curvature=beta), start, rows)
+
+    def total_steps(self) -> int:
+        """Subgradients of the whole run; exact up to a million rounds, a lower estimate beyond."""
+        same = FedMLS(self.lam, self.D, self.rounds, math.inf, self.lipschitz, self.sigma, skip_last=self.skip_last)
+        return same.total_steps()
+
+    def _check_duration(self, problem: Problem, x: np.ndarray, radius: float) -> None:
+        total = self.total_steps()
+        if total <= self.max_steps:
+            return
+        start = x.reshape(problem.num_clients, 1, problem.dim)
+        seconds = []
+        for _ in range(2):  # the first call may compile
+            begin = time.perf_counter()
+            self._slide(problem, start, 0 * start, 1.0, 200, radius, Stream(0), 1)
+            seconds.append((time.perf_counter() - begin) / 200)
+        hours = seconds[-1] * total / 3600
+        raise InvalidInput(
+            f"this run takes {total:.3g} subgradients in K = {self.rounds:,} rounds, about {hours:.3g} hours here, and "
+            f"max_steps = {self.max_steps:.3g}: choose a larger epsilon, or pass a larger max_steps to go on"
+        )
 
     def _value(self, problem: Problem, x: np.ndarray) -> float:
         layout = x.reshape(problem.num_clients, 1, problem.dim)

@@ -27,9 +27,9 @@ def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optim
     """The certified minimiser of F over ||x|| <= radius.
 
     The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of
-    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'multiplier' (of ||x||^2/2 <= R^2/2; 0 where the constraint is idle),
-    'constraint', 'active' (True, False or None), 'conic' (status), 'conic_value' (F at the solver's point), 'polish' (where the best
-    point and bound come from). The constraint is
+    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'multiplier' (of ||x||^2/2 <= R^2/2; 0
+    where the constraint is idle), 'constraint', 'active' (True, False or None), 'conic' (status), 'conic_value' (F at the solver's
+    point), 'polish' (where the best point and bound come from). The constraint is
 
     'inactive'   the same multipliers prove, to the same gap, that F is nowhere lower on the ball of radius 2R either;
     'active'     a point outside the ball is provably lower: the unconstrained problem has no minimiser in this ball;

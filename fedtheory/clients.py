@@ -110,8 +110,8 @@ class Clients:
         return self.sum(values) / self.size
 
     # --- the work -----------------------------------------------------------------------------------------------------
-    def minimise(self, objective: LocalObjective, start: Array) -> LocalResult:
-        """Run the local solver on every slot; arrays of the objective and the start are (S, P, d)."""
+    def minimise(self, objective: LocalObjective, start: Array, solver: LocalSolver | None = None) -> LocalResult:
+        """Run the local solver (or the one given) on every slot; arrays of the objective and the start are (S, P, d)."""
         seen: dict[int, Array] = {}  # the same array in two roles stays one array, which solvers may use
 
         def to_rows(values: Array) -> Array:
@@ -119,12 +119,13 @@ class Clients:
                 seen[id(values)] = self._to_rows(values)
             return seen[id(values)]
 
-        result = self.solver.solve(self._row_problem, objective.map(to_rows), to_rows(start), self._rows)
+        result = (solver or self.solver).solve(self._row_problem, objective.map(to_rows), to_rows(start), self._rows)
         steps = result.step_sum
         out = LocalResult(
             self._to_slots(result.y),
             None if result.residual is None else self._to_slots(result.residual[..., None])[..., 0],
             steps if steps is None or isinstance(steps, float | int) else self._to_slots(steps),
+            None if result.average is None else self._to_slots(result.average),
         )
         self.results.append(out)
         return out

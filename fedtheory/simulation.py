@@ -148,6 +148,7 @@ def simulate(
     sampling.check(problem.num_clients)
     solver.check(problem)
     algorithm.check(solver)
+    algorithm.check_run(problem, rounds)
     x = check_start(problem, x0, scenarios, like)
     in_place = in_place if in_place is not None else not keep_states and on_round is None
     if {"suboptimality", "distance"} & set(record):

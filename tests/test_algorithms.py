@@ -291,6 +291,7 @@ def test_registry():
         "fedelasticnet-prox",
         "fedelasticnet-scaffold",
         "fedelasticnet-dyn",
+        "fedmls",
     ]
     for name in algorithms.names():
         assert algorithms.get(name).name == name

@@ -6,6 +6,7 @@ from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold
+from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.algorithms.fedprox import FedProx
 from fedtheory.algorithms.scaffold import Scaffold
 from fedtheory.errors import suggest
@@ -17,15 +18,17 @@ __all__ = [
     "FedElasticNetDyn",
     "FedElasticNetProx",
     "FedElasticNetScaffold",
+    "FedMLS",
     "FedProx",
     "Scaffold",
+    "fedmls_parameters",
     "get",
     "names",
 ]
 
 _ALGORITHMS: dict[str, type[Algorithm]] = {
     cls.name: cls
-    for cls in (FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold, FedElasticNetDyn)
+    for cls in (FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold, FedElasticNetDyn, FedMLS)
 }
 
 

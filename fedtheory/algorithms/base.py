@@ -14,6 +14,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 if TYPE_CHECKING:
     from fedtheory.clients import Clients
     from fedtheory.local.objective import LocalSolver
+    from fedtheory.problems.base import Problem
 
 __all__ = [
     "Aggregation",
@@ -115,6 +116,9 @@ class Algorithm:
 
     def check(self, solver: LocalSolver) -> None:
         """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""
+
+    def check_run(self, problem: Problem, rounds: int) -> None:
+        """Raise `InvalidInput` before work starts when the method is not made for this problem or number of rounds."""
 
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""

@@ -35,7 +35,8 @@ def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[...
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(command, eval_str=True)
         own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        extra = [p for group in groups for p in group]
+        taken = {p.name for p in own}  # FedMLS's K is the --rounds of a run
+        extra = [p for group in groups for p in group if p.name not in taken]
         command.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (*own, *extra)}
         return command

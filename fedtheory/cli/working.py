@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,8 @@ def run(
 
     algorithms.get(method)  # an unknown method is told before a problem is built
     problem = _problem(name, options, seed)
+    if "rounds" in {f.name for f in fields(algorithms.get(method))}:
+        options["rounds"] = rounds
     algorithm = make_algorithm(method, problem, options)
     sampling, solver = _sampling(participants, problem), _solver(solver_options, problem, algorithm)
     with progress("certifying the optimum"):

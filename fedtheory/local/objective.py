@@ -121,6 +121,7 @@ class LocalResult(NamedTuple):
     residual: Array | None = None  # (...) KKT residual, from exact solvers
     # Sum of the step sizes taken (B * eta_l), from gradient solvers: a number, or (..., 1) where clients differ in it.
     step_sum: float | Array | None = None
+    average: Array | None = None  # (..., d) averaged local model, from subgradient sliding
 
 
 class Rows(NamedTuple):

@@ -1,0 +1,192 @@
+"""Subgradient sliding: the local training of FedMLS (Algorithm 1, lines 18-27), the inner loop of MOPES and of Lan (2016)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.problems.base import Problem
+
+__all__ = ["SubgradientSliding", "averaging_weight", "draws", "project_ball"]
+
+CHUNK = 1 << 20  # random numbers held at a time
+
+
+def averaging_weight(t: int) -> float:
+    """theta_t = 2(t + 1)/(t(t + 3)) of line 21; theta_1 = 1."""
+    return 2.0 * (t + 1) / (t * (t + 3.0))
+
+
+def project_ball(u: Array, radius: float) -> Array:
+    """u min(1, R/||u||) along the last axis; exactly u inside the ball."""
+    if math.isinf(radius):
+        return u
+    xp = namespace(u)
+    norm = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True))
+    limit = xp.full_like(norm, radius)
+    return xp.where(norm > limit, u * (limit / xp.maximum(norm, limit)), u)
+
+
+@dataclass(frozen=True)
+class SubgradientSliding(LocalSolver):
+    """T projected subgradient steps on f_k(u) - <linear, u> + beta/2 ||u - center||^2 from the start u_0, and their average.
+
+    Line 22-24 for t = 1, ..., T, with g_t = the subgradient of f_k at u_{t-1} (plus noise):
+
+        u_t = proj_R(u_{t-1} - (g_t + beta (u_{t-1} - center) - linear)/((1 + t/2) beta))
+        avg_t = (1 - theta_t) avg_{t-1} + theta_t u_t,  theta_t = 2(t + 1)/(t(t + 3))
+
+    FedMLS calls it with center = u_0, linear = -g. ``result.y`` is u_T and ``result.average`` the averaged point.
+
+    Parameters
+    ----------
+    steps : int >= 1
+        T.
+    radius : float > 0
+        R of the ball centred at the origin; ``math.inf`` for none.
+    noise_std : float >= 0
+        Adds N(0, noise_std^2/d I) to every subgradient: E||noise||^2 = noise_std^2.
+    batch_size : int >= 1 or None
+        The subgradient of that many samples, drawn with replacement: unbiased, and independent over the steps.
+    engine : 'auto', 'numpy' or 'numba'
+        'numpy' works in any array namespace. 'numba' is compiled, float64, and for the problems that
+        `fedtheory.local.sliding_numba.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
+    threads : int >= 1 or None
+        Threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS), where that is worth it.
+
+    Raises
+    ------
+    InvalidInput
+        Values out of range; an objective with an l1 penalty, or without a curvature > 0 that is one number.
+    MissingCapability
+        Mini-batches of a problem without samples; engine='numba' for a problem without a compiled form.
+
+    Notes
+    -----
+    Random numbers are a function of (seed, round, client, scenario, step) alone: not of cohort layout, chunks or engine.
+    """
+
+    steps: int = 1
+    radius: float = math.inf
+    noise_std: float = 0.0
+    batch_size: int | None = None
+    engine: Literal["auto", "numpy", "numba"] = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        def require(condition: bool, name: str, limit: str) -> None:
+            if not condition:
+                raise InvalidInput(f"{name} = {getattr(self, name)!r}: {limit}")
+
+        def number(value: Any) -> bool:
+            return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+        def count(value: Any) -> bool:
+            return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+
+        require(count(self.steps), "steps", "the number of local steps must be an integer >= 1")
+        require(number(self.radius) and self.radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)")
+        require(
+            number(self.noise_std) and 0 <= self.noise_std < math.inf,
+            "noise_std",
+            "the noise's root mean square norm must be a finite number >= 0",
+        )
+        require(self.batch_size is None or count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples")
+        require(self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'")
+        require(self.threads is None or count(self.threads), "threads", "use an integer >= 1, or None")
+
+    def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
+        if self.batch_size is not None and type(problem).client_batch_gradient is Problem.client_batch_gradient:
+            raise MissingCapability(f"{type(problem).__name__} has no samples to draw mini-batches from: use batch_size=None")
+        if self.engine == "numba" and not compiled(problem):
+            raise MissingCapability(f"{type(problem).__name__} has no compiled form: use engine='auto' or 'numpy'")
+
+    def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        self.check(problem)
+        beta = objective.curvature
+        if not isinstance(beta, int | float) or not (0 < beta < math.inf):
+            raise InvalidInput(f"curvature = {beta!r}: subgradient sliding needs one finite number beta > 0")
+        if objective.l1:
+            raise InvalidInput(f"l1 = {objective.l1!r}: subgradient sliding has no l1 penalty; put it into the problem's loss")
+        if self.use_compiled(problem, start):
+            from fedtheory.local import sliding_numba
+
+            return sliding_numba.solve(self, problem, objective, start, rows)
+        return self._walk(problem, objective, start, rows)
+
+    def use_compiled(self, problem: Problem, start: Array) -> bool:
+        """Whether ``solve`` takes the compiled engine."""
+        if self.engine == "numpy":
+            return False
+        fits = is_numpy(start) and start.dtype == np.float64
+        if self.engine == "numba" and not fits:
+            raise InvalidInput(f"engine = 'numba' works on NumPy float64 arrays, not {start.dtype}: use engine='auto'")
+        return fits and (self.engine == "numba" or compiled(problem))
+
+    def _walk(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        """The reference: one batched step after the other."""
+        beta, u = float(objective.curvature), start
+        average, t = u, 0
+        for size, noise, samples in draws(self, problem, start.shape[-1], rows):
+            for s in range(size):
+                t += 1
+                if samples is None:
+                    gradient = problem.client_gradient(u)
+                else:
+                    batch = np.ascontiguousarray(samples[:, :, s])
+                    gradient = problem.client_batch_gradient(u, astype_like(batch, u))
+                if noise is not None:
+                    gradient = gradient + astype_like(np.ascontiguousarray(noise[:, :, s]), u)
+                gradient = gradient + objective.smooth_penalty_gradient(u)
+                u = project_ball(u - gradient * (1.0 / ((1.0 + 0.5 * t) * beta)), self.radius)  # lines 22-23
+                theta = averaging_weight(t)
+                average = u if t == 1 else (1.0 - theta) * average + theta * u  # line 24
+        return LocalResult(u, average=average)
+
+
+def compiled(problem: Problem) -> bool:
+    """Whether the compiled engine knows this problem."""
+    from fedtheory.local import sliding_numba
+
+    return sliding_numba.compiled_form(problem) is not None
+
+
+def draws(
+    solver: SubgradientSliding, problem: Problem, dim: int, rows: Rows
+) -> Iterator[tuple[int, np.ndarray | None, np.ndarray | None]]:
+    """c, noise (N, B, c, d) and sample numbers (N, B, c, batch) of the next c steps, until all are served; None if not wanted."""
+    shape, batch = rows.scenarios.shape, solver.batch_size
+    if not solver.noise_std and batch is None:
+        yield solver.steps, None, None
+        return
+    flat = [(int(c), int(s)) for c, line in zip(rows.clients, rows.scenarios, strict=True) for s in line]
+    counts = np.repeat(np.asarray(problem.sample_counts).astype(int), shape[1])
+
+    def generators(purpose: str) -> list[np.random.Generator]:
+        return [rows.stream.generator(purpose, rows.round_index, client, scenario) for client, scenario in flat]
+
+    normal = generators("sliding noise") if solver.noise_std else None
+    picks = generators("sliding samples") if batch is not None else None
+    scale = solver.noise_std / math.sqrt(dim)
+    width = (dim if normal else 0) + (batch or 0)
+    chunk = max(1, CHUNK // (width * len(flat)))
+    for t in range(0, solver.steps, chunk):
+        size = min(chunk, solver.steps - t)
+        noise = samples = None
+        if normal is not None:
+            noise = np.empty((len(flat), size, dim))
+            for out, generator in zip(noise, normal, strict=True):
+                generator.standard_normal(out=out)
+            noise *= scale
+            noise = noise.reshape(*shape, size, dim)
+        if picks is not None:
+            samples = np.stack([g.integers(0, n, size=(size, batch)) for g, n in zip(picks, counts, strict=True)])
+            samples = samples.reshape(*shape, size, batch)
+        yield size, noise, samples

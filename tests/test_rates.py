@@ -11,7 +11,7 @@ from fedtheory import Full, problems, simulate
 from fedtheory.algorithms import FedAvg
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
-from fedtheory.rates import crossover, fit_rate, fit_slope, precision_floor, prefer, rounds_to_epsilon
+from fedtheory.rates import crossover, fit_rate, fit_slope, join, precision_floor, prefer, rounds_to_epsilon
 
 ROUNDS = np.arange(1, 1001)
 WINDOW = (10, 1000)
@@ -224,3 +224,22 @@ def test_crossover():
     assert crossover(fast, rounds_to_epsilon(np.r_[99.0, 300 / t], epsilons)) == []
     with pytest.raises(InvalidInput, match="different epsilons"):
         crossover(fast, rounds_to_epsilon(np.r_[99.0, 1 / t], epsilons[:3]))
+
+
+def test_join_runs_made_for_one_epsilon_each():
+    """A method with step epsilon/2 on |x| from 1 needs more than 2/epsilon - 2 rounds: the slope is -1/(1 - epsilon)."""
+    epsilons = np.geomspace(0.3, 0.003, 8)
+    parts = []
+    for epsilon in epsilons:
+        gaps = np.abs(1 - np.arange(2000) * epsilon / 2)
+        parts.append(rounds_to_epsilon(gaps, [epsilon], schedule="step epsilon/2"))
+    found = join(parts)
+    assert found.first_at.tolist() == np.floor(2 / epsilons - 1).tolist()
+    assert found.slope((0.001, 0.05)).slope == pytest.approx(-1, abs=0.05)
+    assert found.schedule == "step epsilon/2" and found.first_at.tolist() == [p.first_at[0] for p in parts]
+    with pytest.raises(InvalidInput, match="iterate"):
+        join([parts[0], rounds_to_epsilon([1.0, 0.1], [0.5], iterate="best")])
+    with pytest.raises(InvalidInput, match="seeds"):
+        join([parts[0], rounds_to_epsilon([[1.0, 1.0], [0.1, 0.1]], [0.5])])
+    with pytest.raises(InvalidInput, match="nothing"):
+        join([])

@@ -4,7 +4,7 @@ Works on plain arrays; nothing of the rest of the library is needed. See also `f
 """
 
 from fedtheory.rates.fits import Preference, Slope, fit_rate, fit_slope, precision_floor, prefer
-from fedtheory.rates.rounds import RoundsToEpsilon, crossover, rounds_to_epsilon
+from fedtheory.rates.rounds import RoundsToEpsilon, crossover, join, rounds_to_epsilon
 
 __all__ = [
     "Preference",
@@ -13,6 +13,7 @@ __all__ = [
     "crossover",
     "fit_rate",
     "fit_slope",
+    "join",
     "precision_floor",
     "prefer",
     "rounds_to_epsilon",

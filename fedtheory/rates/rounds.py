@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rates.fits import FLOOR_MULTIPLE, UNSTATED, Slope, fit_slope, precision_floor
 
-__all__ = ["RoundsToEpsilon", "crossover", "rounds_to_epsilon"]
+__all__ = ["RoundsToEpsilon", "crossover", "join", "rounds_to_epsilon"]
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,26 @@ def rounds_to_epsilon(
     if gaps.ndim == 1:
         at, kept = at[:, 0], kept[:, 0]
     return RoundsToEpsilon(epsilons, at, kept, unresolved, iterate, float(count[-1]), schedule)
+
+
+def join(parts: Sequence[RoundsToEpsilon]) -> RoundsToEpsilon:
+    """One result from runs made for one epsilon each (a method whose parameters depend on epsilon is a new run for each).
+
+    Raises
+    ------
+    InvalidInput
+        No parts, or parts that differ in their iterate or in their number of seeds.
+    """
+    if not parts:
+        raise InvalidInput("nothing to join: give one RoundsToEpsilon for each epsilon")
+    for name, what in (("iterate", lambda r: r.iterate), ("number of seeds", lambda r: r.first_at.shape[1:])):
+        if len({what(r) for r in parts}) > 1:
+            raise InvalidInput(f"the parts differ in their {name} ({sorted({str(what(r)) for r in parts})}): measure all of them alike")
+    arrays = [
+        np.concatenate([getattr(r, f) for r in parts]) for f in ("epsilons", "first_at", "first_from", "unresolved")
+    ]
+    schedule = "; ".join(dict.fromkeys(r.schedule for r in parts))
+    return RoundsToEpsilon(*arrays, parts[0].iterate, max(r.horizon for r in parts), schedule)
 
 
 def crossover(a: RoundsToEpsilon, b: RoundsToEpsilon, which: Literal["at", "from"] = "at") -> list[float]:

@@ -21,7 +21,7 @@ import numpy as np
 from fedtheory.enclosures import ROUNDOFF, TINY, UP, Ball, dot, norm_up
 from fedtheory.errors import InvalidInput
 
-__all__ = ["BallForm", "Multipliers", "check_radius", "into_ball"]
+__all__ = ["BallForm", "Multipliers", "check_gap", "check_radius", "into_ball"]
 
 SHRINK = 1 - 2.0**-49
 
@@ -32,6 +32,13 @@ def check_radius(radius: Any, finite: bool = True) -> float:
     if not ok or (finite and not np.isfinite(radius)):
         raise InvalidInput(f"radius is {radius!r}: the ball needs a {'finite ' if finite else ''}number > 0")
     return float(radius)
+
+
+def check_gap(gap: Any) -> float:
+    """gap as a float; `InvalidInput` unless it is a finite number > 0."""
+    if not (isinstance(gap, int | float | np.floating) and np.isfinite(gap) and gap > 0):
+        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-9")
+    return float(gap)
 
 
 def _no_ball() -> Ball:

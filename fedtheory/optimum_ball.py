@@ -13,9 +13,9 @@ import warnings
 
 import numpy as np
 
-from fedtheory.ball_form import BallForm, Multipliers, check_radius, into_ball
+from fedtheory.ball_form import BallForm, Multipliers, check_gap, check_radius, into_ball
 from fedtheory.enclosures import Ball, norm_up
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import NotCertified
 from fedtheory.optimum import Optimum
 from fedtheory.optimum_ball_polish import candidates
 from fedtheory.problems.base import Problem
@@ -42,9 +42,7 @@ def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optim
     NotCertified
         The proven relative gap exceeds the limit.
     """
-    radius = check_radius(radius)
-    if not (isinstance(gap, int | float | np.floating) and np.isfinite(gap) and gap > 0):
-        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-9")
+    radius, gap = check_radius(radius), check_gap(gap)
     form = problem.ball_form()
     best_x, best_m, status, conic_value = _solve(form, radius, gap)
     x, value, how_x = best_x

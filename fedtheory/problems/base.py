@@ -228,7 +228,7 @@ class Problem:
         """
         from fedtheory import ball_form, optimum_ball
 
-        radius = ball_form.check_radius(radius)
+        radius, gap = ball_form.check_radius(radius), ball_form.check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
         if radius not in kept or kept[radius].gap > gap:
             kept[radius] = optimum_ball.certify_on_ball(self, radius, gap)

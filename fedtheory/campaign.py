@@ -30,8 +30,8 @@ RULES = ("sign", "true-gradient")
 class Task:
     """One unit of work: an instance, and how its expectations are taken."""
 
-    kind: str  # 'exact' or 'monte-carlo'
-    instance: Instance
+    kind: str  # 'exact', 'monte-carlo' or 'fedmls'
+    instance: Any  # an `Instance`, or a `fedmls_battery.MLSInstance`
     rule: str = ""
     max_leaves: int = 150
     rounds: int = 1000
@@ -126,6 +126,9 @@ def plan(
     tasks += [
         Task("exact", i, max_leaves=50_000 if n in deep else 150, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
     ]
+    from fedtheory.fedmls_battery import mls_battery
+
+    tasks += [Task("fedmls", i) for i in mls_battery(seed, scale)]
     return tasks
 
 
@@ -217,6 +220,10 @@ def check_long_run(task: Task, statements: Sequence[Statement] | None = None) ->
 
 
 def _work(task: Task) -> list[Check]:
+    if task.kind == "fedmls":
+        from fedtheory import fedmls_battery
+
+        return fedmls_battery.check_instance(task.instance)
     return check_long_run(task) if task.kind == "monte-carlo" else check_instance(task)
 
 

@@ -205,6 +205,11 @@ def verify(
     chosen = [f for f in statement.forms] if forms is None else [statement.form(n) for n in forms]
     rule = getattr(algorithm, "rule", "any")
     out = Checks()
+    if statement.scope == "fedmls":
+        from fedtheory import fedmls_battery
+
+        seeds = max(50, min(scenarios, 200))
+        return Checks(fedmls_battery.verify(statement, problem, algorithm, chosen, x0, seeds, seed, confidence))
     run: list[Form] = []
     for form in chosen:
         fields = {"statement": statement.id, "form": form.name, "rule": rule, "mode": "exact"}

@@ -218,7 +218,7 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
         console.print()
         block(f"Code: {about['code']}", 2, "dim")
     console.print()
-    how = {"algebra": "", "fixed-point": " --problem diabetes"}.get(statement.scope, " --problem diabetes --participants 2")
+    how = {"algebra": "", "fixed-point": " --problem diabetes", "fedmls": " --problem lad"}.get(statement.scope, " --problem diabetes --participants 2")
     block(f"Try: fedtheory verify {statement.id.split('/')[-1]}{how}", 2)
 
 
@@ -229,6 +229,7 @@ def _about(statement: Any) -> dict[str, Any]:
         "round": "about one round from a given state",
         "run": "about a run of T rounds",
         "fixed-point": "about a fixed point of Algorithm 1",
+        "fedmls": "about a run of FedMLS with K rounds",
         "algebra": "no data enter",
     }
     witnesses = shipped_witnesses()

@@ -75,7 +75,7 @@ class Line:
 
 def _first(rows: Iterable[Row], form: str) -> Row | None:
     found = {r.rule: r for r in rows if r.form == form}
-    return next((found[rule] for rule in ("sign", "any", "true-gradient") if rule in found), None)
+    return next((found[rule] for rule in ("sign", "any", "true-gradient", "deterministic", "stochastic") if rule in found), None)
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:

@@ -1,0 +1,320 @@
+"""The instances FedMLS's theorems are run on, and the runs themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
+from fedtheory.clients import Clients
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.problems import nonsmooth
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.simulation import check_start, simulate
+from fedtheory.theorems import core
+from fedtheory.theorems.core import Check, Form, Statement, all_statements
+from fedtheory.theorems.fedmls import k_min
+from fedtheory.theorems.fedmls_views import MLSConstants, MLSView
+from fedtheory.verification import CONFIDENCE, judge_statistical
+
+__all__ = ["FAMILIES", "MLSInstance", "check_instance", "mls_battery", "verify", "view_of_run"]
+
+FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1 distance", "Euclidean distance")
+RADIUS = 3.0
+
+
+@dataclass(frozen=True)
+class MLSInstance:
+    """One instance of FedMLS's theorems.
+
+    Attributes
+    ----------
+    family : of `FAMILIES`
+    clients, dim : N, d
+    noise : noise_std in units of the root mean square Lipschitz constant; 0 is deterministic
+    accuracy : epsilon in units of G ||x_0 - x*||, for lambda = epsilon/G^2
+    rounds : 'printed', 'fewest', or a number (Theorem 1 holds for any K)
+    lam_scale : multiplies lambda (1 for Theorem 2)
+    scenarios : of stochastic runs
+    """
+
+    family: str
+    clients: int
+    dim: int
+    noise: float
+    accuracy: float
+    rounds: str | int
+    lam_scale: float
+    scenarios: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        kind = f"noise={self.noise:g}" if self.noise else "exact"
+        where = f"{self.family} N={self.clients} d={self.dim} {kind}"
+        return f"{where} eps={self.accuracy:g} K={self.rounds} lam*{self.lam_scale:g} seed={self.seed}"
+
+    def problem(self) -> Problem:
+        """The problem, seeded; the clients' Lipschitz constants differ by up to a factor of 30."""
+        rng = Stream(self.seed).generator(f"fedmls {self.family}")
+        n, d = self.clients, self.dim
+        size = 10.0 ** rng.uniform(-1.0, 0.5, n)
+        if self.family == "l1 distance" or self.family == "Euclidean distance":
+            centers = rng.standard_normal((n, d)) / math.sqrt(d)
+            return (nonsmooth.L1Distance if self.family == "l1 distance" else nonsmooth.EuclideanDistance)(centers)
+        if self.family == "max of affine":
+            pieces = 4
+            return nonsmooth.MaxAffine(size[:, None, None] * rng.standard_normal((n, pieces, d)), rng.standard_normal((n, pieces)))
+        counts = rng.integers(3, 9, n)
+        features = [s * rng.standard_normal((c, d)) for s, c in zip(size, counts, strict=True)]
+        if self.family.startswith("hinge"):
+            labels = [np.where(rng.random(c) < 0.5, -1.0, 1.0) for c in counts]
+            return nonsmooth.Hinge(features, labels, ridge=0.1 if "ridge" in self.family else 0.0)
+        planted = rng.standard_normal((n, d)) / math.sqrt(d)
+        targets = [a @ x + 0.3 * rng.standard_normal(len(a)) for a, x in zip(features, planted, strict=True)]
+        if self.family == "quantile":
+            return nonsmooth.Quantile(features, targets, tau=0.8)
+        return nonsmooth.LAD(features, targets)
+
+    def algorithm(self, problem: Problem) -> FedMLS:
+        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given."""
+        star = problem.optimum_on_ball(RADIUS).x
+        g = problem.lipschitz_rms(RADIUS)
+        distance_sq = max(float(((self.start(problem) - star) ** 2).sum()), 1e-4)
+        epsilon = self.accuracy * g * math.sqrt(distance_sq)
+        sigma = self.noise * g
+        product = g * g * distance_sq / epsilon**2
+        if self.rounds == "printed":
+            rounds = math.ceil(6 * math.sqrt(2 * product))
+        else:
+            rounds = k_min(_fraction(product)) if self.rounds == "fewest" else int(self.rounds)
+        return FedMLS(
+            self.lam_scale * epsilon / g**2, distance_sq, rounds, RADIUS, g, sigma=sigma, noise_std=sigma, skip_last=False
+        )
+
+    def start(self, problem: Problem) -> np.ndarray:
+        """A seeded point of the ball."""
+        x = Stream(self.seed).generator("fedmls start").standard_normal(problem.dim)
+        return x * min(1.0, 0.9 * RADIUS / float(np.linalg.norm(x)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+def _fraction(value: float) -> Any:
+    from fractions import Fraction
+
+    return Fraction(value)
+
+
+def view_of_run(
+    problem: Problem,
+    algorithm: FedMLS,
+    x0: np.ndarray,
+    scenarios: int = 1,
+    seed: int = 0,
+    points: int = 4,
+    radius: float = RADIUS,
+) -> MLSView:
+    """Run FedMLS and collect what its proof speaks of.
+
+    Raises
+    ------
+    InvalidInput
+        When the run skips round K's local training, whose iterates the proof steps need.
+    NotCertified
+        When the optimum on the ball cannot be certified.
+    """
+    if algorithm.skip_last:
+        raise InvalidInput("skip_last = True leaves out round K's iterates: make FedMLS with skip_last=False")
+    optimum = problem.optimum_on_ball(radius)
+    averages: list[np.ndarray] = []
+
+    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
+        averages.append(clients.results[-1].average)
+
+    run = simulate(
+        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observe
+    )
+    states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
+    x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
+    local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))
+    average = np.moveaxis(np.stack([averages[0] * 0, *averages]), 1, -1)
+    gradient = np.zeros_like(local_x)
+    for k in range(1, algorithm.rounds + 1):
+        gamma = 2 / (k + 1)
+        y_local = (1 - gamma) * local_x[k - 1] + gamma * local_z[k - 1]
+        y = (1 - gamma) * x[k - 1] + gamma * z[k - 1]
+        gradient[k] = (y_local - y) / float(algorithm.lam)
+
+    def values(u: np.ndarray) -> np.ndarray:
+        """f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S)."""
+        moved = np.moveaxis(u, (-3, -2, -1), (0, -1, -2))  # (N, ..., S, d)
+        out = problem.client_value(np.ascontiguousarray(moved).reshape(problem.num_clients, -1, problem.dim))
+        return np.moveaxis(out.reshape(moved.shape[:-1]), 0, -2)
+
+    rng = Stream(seed).generator("points of the ball")
+    others = rng.standard_normal((points, problem.dim))
+    others *= radius * rng.random((points, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
+    noise = np.full(problem.num_clients, float(algorithm.noise_std))
+    steps = np.array([algorithm.steps(k) for k in range(1, algorithm.rounds + 1)])
+    start = check_start(problem, x0, 1)[0]
+    constants = MLSConstants(
+        algorithm.rounds, float(algorithm.lam), float(algorithm.D), problem.lipschitz(radius), noise,
+        float(((start - optimum.x) ** 2).sum()), steps,
+    )  # fmt: skip
+    objective = problem.objective(np.moveaxis(x, -1, 1))
+    size = float(np.abs(objective).max() + abs(optimum.value))
+    return MLSView(
+        constants, x, z, local_x, local_z, average, gradient, values,
+        excess=objective - optimum.lower_bound,
+        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        points=np.concatenate([optimum.x[None], others]),
+        exact=not algorithm.noise_std and getattr(run, "batch_size", None) is None,
+    )  # fmt: skip
+
+
+def applies(form: Form, instance: MLSInstance) -> str | None:
+    """Why a form does not apply to an instance, or None."""
+    rule = "stochastic" if instance.noise else "deterministic"
+    if rule not in form.established:
+        return f"not claimed for {rule} subgradients"
+    for need in form.requires:
+        if need in ("printed", "fewest") and (instance.rounds != need or instance.lam_scale != 1):
+            return f"K is not the {need} one of Theorem 2"
+    return None
+
+
+def check_instance(
+    instance: MLSInstance, statements: Sequence[Statement] | None = None, confidence: float = CONFIDENCE
+) -> list[Check]:
+    """All statements about FedMLS on one instance."""
+    statements = [s for s in (all_statements("fedmls/") if statements is None else statements) if s.scope == "fedmls"]
+    rule = "stochastic" if instance.noise else "deterministic"
+    forms = [(s, f) for s in statements for f in s.forms if rule in f.established]
+    problem = instance.problem()
+
+    def fields(s: Statement, f: Form) -> dict[str, Any]:
+        return {"statement": s.id, "form": f.name, "rule": rule, "instance": instance.name}
+
+    try:
+        view = view_of_run(
+            problem, instance.algorithm(problem), instance.start(problem), instance.scenarios if instance.noise else 1, instance.seed
+        )
+    except NotCertified as error:
+        return [Check(verdict="inconclusive", mode="exact", reason=str(error), **fields(s, f)) for s, f in forms]
+    out = []
+    for s, f in forms:
+        reason = applies(f, instance)
+        if reason is not None:
+            out.append(Check(verdict="not applicable", mode="exact", reason=reason, **fields(s, f)))
+            continue
+        out.append(judge_mls(s, f, view, rule, instance.name, confidence))
+    return out
+
+
+def assumption_failure(problem: Problem, algorithm: Any, form: Form, x0: np.ndarray) -> str | None:
+    """The first assumption of the repaired theorems that a user's run fails, or None."""
+    if not isinstance(algorithm, FedMLS):
+        return f"the statement is about FedMLS, not {type(algorithm).__name__}"
+    rule = "stochastic" if algorithm.noise_std else "deterministic"
+    if rule not in form.established:
+        return f"not claimed for {rule} subgradients"
+    if algorithm.average != "averaged":
+        return "line 14 takes the last iterate (average='printed'); the proof needs the averaged one"
+    if not algorithm.server_projection:
+        return "the server does not project: x_K may leave the ball on which the losses are Lipschitz"
+    if algorithm.norm != "mean":
+        return "norm = 'product': the statements are written in the mean product; use norm='mean'"
+    if algorithm.noise_std > algorithm.sigma * (1 + 1e-12):
+        return f"the noise {float(algorithm.noise_std):.6g} is above the algorithm's sigma = {float(algorithm.sigma):.6g}"
+    try:
+        g = problem.lipschitz_rms(float(algorithm.radius))
+    except MissingCapability as error:
+        return str(error)
+    if float(algorithm.lipschitz) < g * (1 - 1e-12):
+        return f"G = {float(algorithm.lipschitz):.6g} is below the root mean square of the G_i on the ball, {g:.6g}"
+    if not problem.convex:
+        return "some client's loss is not convex"
+    if float(np.linalg.norm(x0)) > float(algorithm.radius) * (1 + 1e-12):
+        return f"||x_0|| = {float(np.linalg.norm(x0)):.6g} is outside the ball of radius {float(algorithm.radius):.6g}"
+    if form.requires:
+        return _not_theorem_2(form, problem, algorithm, x0)
+    return None
+
+
+def _not_theorem_2(form: Form, problem: Problem, algorithm: FedMLS, x0: np.ndarray) -> str | None:
+    """Whether lambda, D~ and K are Theorem 2's for some epsilon."""
+    g_sq, lam, d = problem.lipschitz_rms(float(algorithm.radius)) ** 2, float(algorithm.lam), float(algorithm.D)
+    epsilon = lam * g_sq
+    product = g_sq * d / epsilon**2
+    need = math.ceil(6 * math.sqrt(2 * product) - 1e-9) if "printed" in form.requires else k_min(_fraction(product * (1 - 1e-12)))
+    if algorithm.rounds < need:
+        return f"K = {algorithm.rounds} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
+    star = problem.optimum_on_ball(float(algorithm.radius)).x
+    distance_sq = float(((x0 - star) ** 2).sum())
+    if d < distance_sq * (1 - 1e-9):
+        return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
+    return None
+
+
+def verify(
+    statement: Statement,
+    problem: Problem,
+    algorithm: Any,
+    forms: Sequence[Form],
+    x0: np.ndarray,
+    scenarios: int = 64,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+) -> list[Check]:
+    """The forms of a FedMLS statement on a user's problem."""
+    rule = "stochastic" if getattr(algorithm, "noise_std", 0) else "deterministic"
+    out, view = [], None
+    for form in forms:
+        fields = {"statement": statement.id, "form": form.name, "rule": rule, "instance": problem.name}
+        try:
+            reason = assumption_failure(problem, algorithm, form, x0)
+            if reason is not None:
+                out.append(Check(verdict="not applicable", mode="exact", reason=reason, **fields))
+                continue
+            if view is None:
+                whole = replace(algorithm, skip_last=False)
+                count = scenarios if rule == "stochastic" else 1
+                view = view_of_run(problem, whole, x0, count, seed, radius=float(algorithm.radius))
+        except NotCertified as error:
+            out.append(Check(verdict="inconclusive", mode="exact", reason=str(error), **fields))
+            continue
+        out.append(judge_mls(statement, form, view, rule, problem.name, confidence))
+    return out
+
+
+def judge_mls(
+    statement: Statement, form: Form, view: MLSView, rule: str, instance: str = "", confidence: float = CONFIDENCE, sides: Any = None
+) -> Check:
+    """One form, or a mutant of it, on a view: exact for deterministic runs, statistical otherwise."""
+    result = (sides or form.sides)(view)
+    fields = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
+    if view.exact:
+        return core.judge(result, mode="exact", **fields)
+    return judge_statistical(result, confidence, mode="statistical", **fields)
+
+
+def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
+    """Every family, N from 1 to 20, exact and noisy subgradients, Theorem 2's parameters (printed and fewest K) and free ones."""
+    out = []
+    for family in FAMILIES:
+        rng = Stream(seed).generator(f"fedmls battery {family}")
+        for n in range(max(4, round(12 * scale))):
+            clients = (2, 1, 3, 20, 5, 10)[n % 6]
+            noise = 0.0 if n % 6 else float(rng.choice([0.5, 2.0]))
+            rounds: str | int = ("fewest", "printed", int(rng.integers(1, 12)))[(n + n // 6) % 3]
+            lam = 1.0 if isinstance(rounds, str) else float(10 ** rng.uniform(-1, 1))
+            accuracy = float(rng.choice([0.5, 0.8])) if noise == 0 else 1.0
+            out.append(MLSInstance(family, clients, int(rng.integers(1, 6)), noise, accuracy, rounds, lam, 64, seed * 1000 + n))
+    return out

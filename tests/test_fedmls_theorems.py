@@ -1,0 +1,131 @@
+"""FedMLS's theorems and proof steps: they hold on every family, their mutants are rejected, and the iterates are those of a second,
+plain implementation."""
+
+from __future__ import annotations
+
+import importlib.util
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtheory import fedmls_battery, problems, theorems
+from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
+from fedtheory.fedmls_battery import FAMILIES, MLSInstance, judge_mls, view_of_run
+from fedtheory.theorems.fedmls import identities, k_min
+from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_noise
+
+_spec = importlib.util.spec_from_file_location("reference_fedmls", Path(__file__).with_name("reference_fedmls.py"))
+reference = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(reference)
+
+STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope == "fedmls"]
+
+
+def _instances() -> list[MLSInstance]:
+    out = [MLSInstance(f, 3, 2, 0.0, 0.8, ("printed", "fewest", 3)[n % 3], 1.0, 1, n) for n, f in enumerate(FAMILIES)]
+    out += [
+        MLSInstance("l1 distance", 4, 1, 0.0, 0.5, "fewest", 1.0, 1, 20),
+        MLSInstance("Euclidean distance", 1, 1, 0.0, 0.5, "printed", 1.0, 1, 21),
+        MLSInstance("LAD", 2, 2, 0.0, 0.8, 2, 10.0, 1, 22),
+        MLSInstance("l1 distance", 2, 2, 0.5, 1.0, "fewest", 1.0, 64, 23),
+        MLSInstance("max of affine", 3, 2, 1.0, 1.0, "printed", 1.0, 64, 24),
+    ]
+    return out
+
+
+@pytest.fixture(scope="module")
+def views():
+    out = []
+    for instance in _instances():
+        problem = instance.problem()
+        view = view_of_run(problem, instance.algorithm(problem), instance.start(problem), instance.scenarios, instance.seed)
+        out.append((instance, view))
+    return out
+
+
+CASES = [(s, f) for s in STATEMENTS for f in s.forms]
+
+
+@pytest.mark.parametrize(("statement", "form"), CASES, ids=lambda x: getattr(x, "id", getattr(x, "name", "")))
+def test_forms_hold_and_their_mutants_are_rejected(statement, form, views):
+    judged, rejected = 0, {m.name: False for m in form.mutants}
+    for instance, view in views:
+        if fedmls_battery.applies(form, instance) is not None:
+            continue
+        rule = "stochastic" if instance.noise else "deterministic"
+        check = judge_mls(statement, form, view, rule, instance.name)
+        assert check.verdict == form.established[rule], f"{check} {instance.name}"
+        judged += 1
+        for mutant in form.mutants:
+            wrong = judge_mls(statement, form, view, rule, instance.name, sides=mutant.sides)
+            rejected[mutant.name] |= wrong.verdict == "violated"
+    assert judged
+    if "holds" in form.established.values():
+        assert form.mutants and all(rejected.values()), rejected
+
+
+def test_identities_and_their_mutant():
+    assert identities() and not identities(3)
+
+
+def test_constants():
+    assert c_factor(1) == 1.5
+    assert kappa(np.arange(1, 2000)).argmax() + 1 == 33 and kappa(33) == pytest.approx(1.030244395159432, abs=1e-12)
+    assert (kappa_noise(np.arange(1, 2000)) < 1).all()
+    harmonic = sum(Fraction(1, n) for n in range(1, 8))
+    assert kappa(7) == pytest.approx(float((7 + harmonic) / 10), abs=1e-14)
+
+
+def test_fewest_rounds_are_exact():
+    assert [k_min(Fraction(1) / Fraction(e) ** 2) for e in ("0.1", "0.03", "0.01")] == [60, 200, 600]
+    for product in (Fraction(1, 7), Fraction(20), Fraction(12345, 11)):
+        k = k_min(product)
+        assert k * (k + 1) >= 36 * product and (k == 1 or (k - 1) * k < 36 * product)
+
+
+def test_the_library_and_a_plain_second_implementation_agree():
+    rng = np.random.default_rng(5)
+    centers = rng.standard_normal((3, 2)) / 2
+    problem = problems.nonsmooth.L1Distance(centers)
+    g = problem.lipschitz_rms(2.0)
+    algorithm = FedMLS(0.3, 0.7, 6, 2.0, g, skip_last=False)
+    x0 = np.array([0.9, -0.8])
+    view = view_of_run(problem, algorithm, x0, radius=2.0)
+    plain = reference.fedmls(lambda u: np.sign(u - centers), x0, 3, 6, 0.3, 0.7, 2.0, float(g) ** 2)
+    assert (plain["steps"] == view.constants.steps).all()
+    for name in ("x", "z", "x_client", "z_client", "z_average", "gradient"):
+        assert np.allclose(plain[name][1:], getattr(view, name)[1:, ..., 0], rtol=0, atol=1e-9), name
+
+
+def test_verify_on_a_users_problem():
+    rng = np.random.default_rng(1)
+    problem = problems.nonsmooth.LAD(rng.standard_normal((4, 6, 2)), rng.standard_normal((4, 6)))
+    algorithm = fedmls_parameters(problem, 1.5, 5.0, rounds="printed")
+    checks = theorems.get("fedmls/theorem-1").verify(problem, algorithm)
+    assert checks.verdict == "holds" and all(c.verdict == "holds" for c in checks)
+    two = theorems.get("fedmls/theorem-2").verify(problem, algorithm)
+    assert {c.form for c in two if c.verdict == "holds"} >= {"printed", "sharpened", "local steps"}
+
+
+def test_outside_the_assumptions_it_is_not_applicable():
+    rng = np.random.default_rng(1)
+    problem = problems.nonsmooth.LAD(rng.standard_normal((4, 6, 2)), rng.standard_normal((4, 6)))
+    theorem = theorems.get("fedmls/theorem-1")
+    g = problem.lipschitz_rms(5.0)
+
+    def reason(**change):
+        algorithm = FedMLS(**{"lam": 0.5, "D": 1.0, "rounds": 2, "radius": 5.0, "lipschitz": g, **change})
+        check = theorem.verify(problem, algorithm, forms=["repaired"])[0]
+        assert check.verdict == "not applicable"
+        return check.reason
+
+    assert "line 14" in reason(average="printed")
+    assert "project" in reason(server_projection=False)
+    assert "below the root mean square" in reason(lipschitz=g / 2)
+    assert "product" in reason(norm="product")
+    assert "sigma" in reason(noise_std=0.5)
+    smooth = problems.random_quadratic(2, 2, seed=0)
+    check = theorem.verify(smooth, FedMLS(0.5, 1.0, 2, 5.0, 1.0), forms=["repaired"])[0]
+    assert check.verdict == "not applicable" and "Lipschitz" in check.reason

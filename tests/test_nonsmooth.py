@@ -331,3 +331,20 @@ def test_generators_are_seeded_and_unequal():
     assert g[-1] / g[0] > 200
     steep = random_max_affine(5, 6, 2, seed=1, unequal=1000.0).lipschitz(2.0)
     assert steep[-1] / steep[0] > 200
+
+
+def test_the_plane_agrees_with_the_search_on_instances_with_ties(monkeypatch):
+    from fedtheory.problems import cells
+
+    g = np.random.default_rng(5)
+    for trial in range(30):
+        n, whole = int(g.integers(1, 10)), trial % 2
+        rows = g.integers(-2, 3, size=(n, 2)).astype(float) if whole else g.normal(size=(n, 2))
+        offsets = g.integers(-2, 3, size=n).astype(float) if whole else g.normal(size=n)
+        low, high = -g.random(n), g.random(n)
+        for radius in (0.3, 1.0, 3.0):  # with integers, lines that only touch the circle
+            monkeypatch.setattr(cells, "PLANE", 4000)
+            plane = largest_slope(rows, offsets, low, high, radius)
+            monkeypatch.setattr(cells, "PLANE", 0)
+            searched = largest_slope(rows, offsets, low, high, radius, nodes=10**6)
+            assert plane[1] and searched[1] and plane[0] == pytest.approx(searched[0], rel=1e-12)

@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 __all__ = ["largest_slope", "point_in_ball"]
 
 FAR = 1e12  # radii beyond this many times the distance of the kinks count as infinite
-PLANE = 400  # lines in the plane above which their crossings are too many to visit
+PLANE = 4000  # lines in the plane above which their crossings with the circle are too many to visit
 CUT = 1e-9  # relative margin by which a cell must be proved to miss the ball before it is dropped
 
 
@@ -56,7 +56,7 @@ def largest_slope(
     """sup ||g + ridge x|| over the ball, and whether it is proved attained (else it is an upper bound).
 
     rows (n, d), offsets (n,); low, high (n,) the slopes, weights included; nodes limits the cells that are looked at. In the plane
-    all cells are visited and there is no limit.
+    all arcs of the circle are visited and there is no limit.
     """
     norms = np.linalg.norm(rows, axis=1) * np.maximum(np.abs(low), np.abs(high))
     order = np.argsort(-norms, kind="stable")
@@ -109,53 +109,17 @@ def _reached(rows: np.ndarray, offsets: np.ndarray, signs: np.ndarray, g: np.nda
 def _plane(rows: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray, radius: float) -> np.ndarray:
     """The slopes u (n,) of the steepest cell that meets the disc; rows (n, 2), none of them 0.
 
-    A cell that meets the disc contains an arc of the circle, or has a crossing of two lines inside the disc as a corner.
+    The arcs of the circle are enough: subgradients are monotone, so from x along its own subgradient g they only get longer.
     """
     size = np.linalg.norm(rows, axis=1)
     normals, distances = rows / size[:, None], offsets / size
     unit = max(float(np.abs(distances).max()), 1e-300)
     reach = min(radius, FAR * unit) * (1 + CUT)  # lines that touch the circle count as met
-    best, best_u = -1.0, low
-
-    def consider(signs: np.ndarray) -> None:
-        nonlocal best, best_u
-        u = np.where(signs > 0, high, low)
-        steep = np.linalg.norm(u @ rows, axis=1)
-        top = int(steep.argmax())
-        if steep[top] > best:
-            best, best_u = float(steep[top]), u[top]
-
     meets = np.abs(distances) < reach
     toward = np.arctan2(normals[meets, 1], normals[meets, 0])
     half = np.arccos(distances[meets] / reach)
     cuts = np.sort(np.concatenate([toward - half, toward + half, [0.0]]) % (2 * np.pi))
     middles = (cuts + np.append(cuts[1:], cuts[0] + 2 * np.pi)) / 2
     arcs = reach * np.stack([np.cos(middles), np.sin(middles)], axis=1)
-    consider(arcs @ normals.T - distances)
-    j, k = np.triu_indices(len(rows), 1)
-    cross = normals[j, 0] * normals[k, 1] - normals[j, 1] * normals[k, 0]
-    j, k, cross = j[np.abs(cross) > 1e-14], k[np.abs(cross) > 1e-14], cross[np.abs(cross) > 1e-14]
-    corners = np.stack(
-        [distances[j] * normals[k, 1] - distances[k] * normals[j, 1], distances[k] * normals[j, 0] - distances[j] * normals[k, 0]],
-        axis=1,
-    ) / cross[:, None]
-    inside = np.linalg.norm(corners, axis=1) <= reach * (1 + CUT)
-    j, k, corners = j[inside], k[inside], corners[inside]
-    if len(j) == 0:
-        return best_u
-    signs = corners @ normals.T - distances
-    on = np.abs(signs) <= 1e-11 * (np.linalg.norm(corners, axis=1)[:, None] + np.abs(distances))
-    simple, each = on.sum(axis=1) <= 2, np.arange(len(j))
-    for a in (-1.0, 1.0):
-        for b in (-1.0, 1.0):
-            signs[each, j], signs[each, k] = a, b
-            if simple.any():
-                consider(signs[simple])
-    for corner in np.nonzero(~simple)[0]:  # several lines in one point: the sectors between them
-        here = on[corner]
-        angles = np.sort((np.arctan2(normals[here, 1], normals[here, 0])[:, None] + [np.pi / 2, -np.pi / 2]).ravel() % (2 * np.pi))
-        middles = (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2
-        local = np.repeat(signs[corner][None], len(middles), axis=0)
-        local[:, here] = np.stack([np.cos(middles), np.sin(middles)], axis=1) @ normals[here].T
-        consider(local)
-    return best_u
+    u = np.where(arcs @ normals.T > distances, high, low)
+    return u[np.linalg.norm(u @ rows, axis=1).argmax()]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from scipy.optimize import nnls
 
 __all__ = ["largest_slope", "point_in_ball"]
 
@@ -25,6 +24,8 @@ def point_in_ball(rows: np.ndarray, rhs: np.ndarray, radius: float) -> np.ndarra
     The proof is a multiplier lam >= 0 with rhs'lam > radius ||rows'lam|| (Lawson and Hanson, "Solving least squares problems", ch. 23:
     least distance programming by non-negative least squares).
     """
+    from scipy.optimize import nnls
+
     size = np.linalg.norm(rows, axis=1)
     if (rhs[size == 0] > 0).any():
         return None

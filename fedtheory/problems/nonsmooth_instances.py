@@ -191,7 +191,7 @@ class ArjevaniShamir(_Nonsmooth):
     Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ..., 1), of norm 1. From x_0 = 0 every
     round of communication makes at most one more coordinate non-zero, whatever the clients compute in between (iterates in the span of
     what was received and of own subgradients, also of exact local solutions). Arjevani and Shamir, "Communication complexity of
-    distributed convex learning and optimization", NIPS 2015, section 4.2 (nonsmooth functions).
+    distributed convex learning and optimization", NIPS 2015 (after their nonsmooth chain; the bound is derived in `least_after`).
 
     Parameters
     ----------

@@ -247,6 +247,33 @@ def replay(
     working.replay(file, json, out)
 
 
+@app.command(
+    epilog=examples(
+        "fedtheory rates",
+        "fedtheory rates --quick --out results",
+        "fedtheory rates --epsilons 0.1,0.05,0.02,0.01 --no-figures",
+    )
+)
+def rates(
+    epsilons: Annotated[
+        str | None,
+        typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 from 0.1 to 0.001)."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = Path("results"),
+) -> None:
+    """Measure how many rounds FedMLS and what it is compared with need for an accuracy, fit the slopes, and find where they cross.
+
+    FedMLS needs rounds like 1/epsilon everywhere; tuned plain methods need 1/epsilon^2 on instances that are provably that hard, and fewer
+    than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf."""
+    from fedtheory.cli import rating
+
+    rating.rates(epsilons, quick, figures, seed, json, out or Path("results"))
+
+
 def main() -> None:
     """Entry point."""
     try:

@@ -1,0 +1,181 @@
+"""Rounds to epsilon of one-step methods with tuned steps, on instances where a million rounds must take a second.
+
+The two loops here are FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written out for
+its instance and compiled; the tests run the library's own methods beside them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numba
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
+
+__all__ = ["Schedule", "nesterov_rounds", "pull_rounds", "subgradient_rounds", "tune"]
+
+Kind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
+CUT = 0.8  # halving is too fast for the pull: what is left of the way is then longer than all steps to come
+_CODES = {"constant": 0, "inverse-sqrt": 1, "hold-and-cut": 2}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The step of round t = 1, 2, ...: h; h/sqrt(t); or h for `hold` rounds and then CUT times the last one, every round.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown kind, a step that is not > 0, hold < 0.
+    """
+
+    kind: Kind
+    step: float
+    hold: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in _CODES:
+            raise InvalidInput(f"kind = {self.kind!r}: use one of {', '.join(_CODES)}")
+        if not (self.step > 0 and math.isfinite(self.step)):
+            raise InvalidInput(f"step = {self.step!r}: it must be a finite number > 0")
+        if self.hold < 0:
+            raise InvalidInput(f"hold = {self.hold!r}: it must be >= 0")
+
+    def at(self, t: int) -> float:
+        return float(_step(_CODES[self.kind], self.step, self.hold, t))
+
+
+@numba.njit(cache=True)
+def _step(kind: int, step: float, hold: int, t: int) -> float:
+    if kind == 1:
+        return step / math.sqrt(t)
+    if kind == 2 and t > hold:
+        return step * CUT ** (t - hold)
+    return step
+
+
+@numba.njit(cache=True)
+def _pull(
+    local_steps: int, kind: int, step: float, hold: int, limit: int, target: float,
+    pulls: np.ndarray, slopes: np.ndarray, first: float, second: float, shallow: float,
+) -> int:  # fmt: skip
+    x, y = 0.0, 0.0
+    for t in range(1, limit + 1):
+        h = _step(kind, step, hold, t)
+        mean_x, mean_y = 0.0, 0.0
+        for i in range(2):
+            u, v = x, y
+            if local_steps == 0:  # the exact proximal point, coordinate by coordinate
+                a, b = u - h * pulls[i] - first, v - second
+                u = first + math.copysign(max(abs(a) - h * slopes[i], 0.0), a)
+                v = second + math.copysign(max(abs(b) - h * shallow, 0.0), b)
+            for _ in range(local_steps):
+                u -= h * (pulls[i] + slopes[i] * np.sign(u - first))
+                v -= h * shallow * np.sign(v - second)
+            mean_x += u / 2
+            mean_y += v / 2
+        x, y = mean_x, mean_y
+        if slopes[1] / 2 * abs(x - first) + shallow * abs(y - second) <= target:
+            return t
+    return -1
+
+
+def pull_rounds(problem: TwoClientPull, schedule: Schedule, local_steps: int, limit: int, epsilon: float) -> float:
+    """First round with F(x_t) - F* <= epsilon from 0, within `limit` rounds; inf: not reached.
+
+    local_steps >= 1: FedAvg with that many subgradient steps a round, each as long as the schedule says (1: the distributed
+    subgradient method). local_steps = 0: FedProx, solved exactly, mu = 1/step. F* = 0; no projection, as both methods have none.
+    """
+    found = _pull(
+        int(local_steps), _CODES[schedule.kind], schedule.step, schedule.hold, int(limit), float(epsilon),
+        problem.pulls, problem.slopes, problem.first, problem.second, problem.shallow,
+    )  # fmt: skip
+    return math.inf if found < 0 else float(found)
+
+
+@numba.njit(cache=True)
+def _nesterov(n: int, mu: float, kind: int, step: float, hold: int, limit: int, target: float) -> int:
+    # x = scale * v: a round shrinks all coordinates and lowers the first largest one, which stands on top of the heap
+    heap = [(0.0, j) for j in range(n)]
+    heapq.heapify(heap)
+    scale, size_sq = 1.0, 0.0
+    for t in range(1, limit + 1):
+        h = _step(kind, step, hold, t)
+        shrink = 1.0 - h * mu
+        if shrink <= 0.0:
+            return -1
+        scale *= shrink
+        size_sq *= shrink * shrink
+        low, j = heap[0]
+        old = -low * scale
+        size_sq += h * h - 2 * h * old
+        heapq.heapreplace(heap, (low + h / scale, j))
+        if scale < 1e-150:
+            return -1
+        if -heap[0][0] * scale + mu / 2 * size_sq <= target:
+            return t
+    return -1
+
+
+def nesterov_rounds(problem: NesterovWorst, schedule: Schedule, limit: int, epsilon: float) -> float:
+    """First round with F(x_t) - F* <= epsilon of x <- x - h_t g_t from 0 with the first-index subgradient; inf: not within `limit`.
+
+    Steps with h mu >= 1 count as not reaching. F* is the closed form on the ball of radius 1, which holds the minimiser when mu = 1/sqrt(n).
+    """
+    target = problem.least_value(1.0) + epsilon
+    code = _CODES[schedule.kind]
+    found = _nesterov(problem.dim, problem.mu, code, schedule.step, schedule.hold, int(limit), float(target))
+    return math.inf if found < 0 else float(found)
+
+
+def subgradient_rounds(
+    problem: Any, schedules: Sequence[Schedule], limit: int, optimum: float, epsilons: Sequence[float], radius: float = math.inf
+) -> np.ndarray:
+    """First rounds (E, schedules) with F(x_t) - optimum <= epsilon of the projected distributed subgradient method from 0; inf: none.
+
+    All schedules run as one batch of `problem.gradient`; ends when every schedule has reached every epsilon, or at `limit`.
+    """
+    from fedtheory.local.sliding import project_ball
+
+    goals = np.asarray(epsilons, dtype=float)[:, None]
+    found = np.full((len(goals), len(schedules)), math.inf)
+    x = np.zeros((len(schedules), problem.dim))
+    kinds = np.array([_CODES[s.kind] for s in schedules])
+    steps, hold = np.array([s.step for s in schedules]), np.array([s.hold for s in schedules])
+    for t in range(1, int(limit) + 1):
+        h = np.where(kinds == 1, steps / math.sqrt(t), steps)
+        h = np.where(kinds == 2, steps * CUT ** np.maximum(t - hold, 0).astype(float), h)
+        x = project_ball(x - h[:, None] * problem.full_gradient(x), radius)
+        gap = problem.objective(x) - optimum
+        new = (gap <= goals) & ~np.isfinite(found)
+        if new.any():
+            found[new] = t
+            if np.isfinite(found).all():
+                break
+    return found
+
+
+def tune(
+    run: Callable[[Schedule, int], float], kind: Kind, steps: Sequence[float], likely: float, limit: int,
+    holds: Sequence[int] = (0,),
+) -> tuple[float, Schedule | None]:  # fmt: skip
+    """The fewest rounds over a grid of steps (and of holds), and the schedule that had them; (inf, None) when none gets there.
+
+    run(schedule, limit) gives rounds or inf. Steps near `likely` go first, so that a hopeless one is stopped at the best so far.
+    """
+    best, winner = math.inf, None
+    for step in sorted(steps, key=lambda s: abs(math.log(s / likely))):
+        for hold in holds:
+            schedule = replace(Schedule(kind, float(step)), hold=int(hold))
+            rounds = run(schedule, int(min(limit, best - 1)))
+            if rounds < best:
+                best, winner = rounds, schedule
+            if best <= 1:
+                return best, winner
+    return best, winner

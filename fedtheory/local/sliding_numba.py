@@ -1,2 +1,152 @@
-"""Stub."""
-def compiled_form(problem): return None
+"""The compiled engine of subgradient sliding: which problems have a compiled form, and the call of its loops on one core or several.
+
+Numba is imported at the first compiled run, and what it compiles is kept on disk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.arrays import Array, to_numpy
+from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.problems.base import Problem
+
+if TYPE_CHECKING:
+    from fedtheory.local.sliding import SubgradientSliding
+
+__all__ = ["CompiledForm", "available", "compiled_form", "solve"]
+
+WORTH_A_THREAD = 400_000  # numbers touched by a thread, well above what starting it costs
+
+
+class CompiledForm(NamedTuple):
+    """What a compiled loop needs of a problem."""
+
+    walk: str  # a key of sliding_kernels.WALKS
+    arguments: tuple[Any, ...]
+    work: int  # numbers touched in one subgradient
+
+
+def available() -> bool:
+    """Whether Numba is installed (it is, unless a dependency was left out)."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def compiled_form(problem: Problem) -> CompiledForm | None:
+    """The compiled form of a problem, kept with it; None where there is none (subclasses may override what is compiled)."""
+    kept = problem.__dict__
+    if "_compiled_form" not in kept:
+        make = _forms().get(type(problem)) if available() else None
+        kept["_compiled_form"] = None if make is None else make(problem)
+    return kept["_compiled_form"]
+
+
+def _plain(values: Array) -> np.ndarray:
+    """A contiguous writeable float64 array: every loop is compiled for one type only."""
+    return np.require(to_numpy(values), dtype=np.float64, requirements=("C", "W"))
+
+
+def _forms() -> dict[type, Any]:
+    from fedtheory.problems import nonsmooth, nonsmooth_instances
+
+    def linear(loss: int) -> Any:
+        def make(p: Any) -> CompiledForm:
+            features = np.ascontiguousarray(np.swapaxes(to_numpy(p.features), 1, 2), dtype=np.float64)
+            tau, ridge = float(getattr(p, "tau", 0.0)), float(p.ridge)
+            arguments = (loss, tau, ridge, features, _plain(p.targets), _plain(p.sample_weights))
+            return CompiledForm("linear model", arguments, 2 * features[0].size)
+
+        return make
+
+    def max_affine(p: Any) -> CompiledForm:
+        slopes = _plain(p.slopes)
+        return CompiledForm("max affine", (slopes, _plain(p.offsets)), slopes[0].size)
+
+    def nesterov(p: Any) -> CompiledForm:
+        return CompiledForm("largest coordinate", (float(p.mu),), 2 * p.dim)
+
+    def l1_distance(p: Any) -> CompiledForm:
+        points = _plain(p.centers)
+        return CompiledForm("separable", (np.zeros_like(points), np.ones_like(points), points), 3 * p.dim)
+
+    def pull(p: Any) -> CompiledForm:
+        pulls, slopes = to_numpy(p.pulls), to_numpy(p.slopes)
+        first = np.column_stack([pulls, np.zeros_like(pulls)])
+        second = np.column_stack([slopes, np.full_like(slopes, p.shallow)])
+        kinks = np.tile([p.first, p.second], (len(pulls), 1))
+        return CompiledForm("separable", tuple(_plain(a) for a in (first, second, kinks)), 6)
+
+    def distance(p: Any) -> CompiledForm:
+        return CompiledForm("distance", (_plain(p.centers),), 3 * p.dim)
+
+    def chain(p: Any) -> CompiledForm:
+        return CompiledForm("chain", (_plain(p.heads), _plain(p.links), float(p.target)), 3 * p.dim)
+
+    return {
+        nonsmooth.LAD: linear(0),
+        nonsmooth.Quantile: linear(1),
+        nonsmooth.Hinge: linear(2),
+        nonsmooth.MaxAffine: max_affine,
+        nonsmooth.L1Distance: l1_distance,
+        nonsmooth.EuclideanDistance: distance,
+        nonsmooth_instances.NesterovWorst: nesterov,
+        nonsmooth_instances.TwoClientPull: pull,
+        nonsmooth_instances.ArjevaniShamir: chain,
+    }
+
+
+def solve(
+    solver: SubgradientSliding, problem: Problem, objective: LocalObjective, start: np.ndarray, rows: Rows
+) -> LocalResult:
+    """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
+    from fedtheory.local.sliding import draws
+    from fedtheory.local.sliding_kernels import WALKS
+
+    form, shape = compiled_form(problem), start.shape
+    count, per, d = shape[0] * shape[1], shape[1], shape[2]
+    walk = WALKS[form.walk]
+
+    def flat(values: Array | None) -> np.ndarray:
+        values = 0.0 if values is None else values
+        return np.array(np.broadcast_to(values, shape), order="C").reshape(count, d)
+
+    u, center, linear = flat(start), flat(objective.center), flat(objective.linear)
+    average, beta, radius, done = u.copy(), float(objective.curvature), float(solver.radius), 0
+    no_noise, no_samples = np.empty((0, 0, d)), np.empty((0, 0, 0), dtype=np.int64)
+    for size, noise, samples in draws(solver, problem, d, rows):
+        noise = no_noise if noise is None else noise.reshape(count, size, d)
+        samples = no_samples if samples is None else samples.reshape(count, size, -1)
+
+        def run(first: int, last: int, done: int = done, size: int = size, noise: Any = noise, samples: Any = samples) -> None:
+            walk(
+                first, last, per, *form.arguments, u, average, center, linear, beta, radius, done, size, noise, samples
+            )  # fmt: skip
+
+        _share(run, count, solver.threads, count * size * (form.work + 6 * d))
+        done += size
+    return LocalResult(u.reshape(shape), average=average.reshape(shape))
+
+
+def cores() -> int:
+    """Cores this process may use, at most OMP_NUM_THREADS where that is set."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wish = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return max(1, min(own, int(wish))) if wish.isdigit() else own
+
+
+def _share(run: Any, rows: int, threads: int | None, work: int) -> None:
+    """run(first, last) over all rows, on several threads where asked for or worth it; rows do not touch each other."""
+    parts = min(rows, threads or min(cores(), max(1, work // WORTH_A_THREAD)))
+    if parts == 1:
+        run(0, rows)
+        return
+    cuts = [rows * i // parts for i in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:  # the loops hold no interpreter lock
+        for future in [pool.submit(run, a, b) for a, b in pairwise(cuts)]:
+            future.result()

@@ -28,12 +28,13 @@ def _norm_sq(u):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _finish(t, u, average, gradient, noise, center, linear, beta, radius):
-    """Lines 22-24 with the subgradient at hand; noise is a vector of length d or 0."""
+@njit(cache=True, nogil=True, inline="always")  # a call would pass sixty words a step
+def _finish(t, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s):
+    """Lines 22-24 with the subgradient at hand."""
     step = 1.0 / ((1.0 + 0.5 * t) * beta)
-    for i in range(noise.size):
-        gradient[i] += noise[i]
+    if noisy:
+        for i in range(u.size):
+            gradient[i] += noise[r, s, i]
     for i in range(u.size):
         u[i] -= (gradient[i] + ((u[i] - center[i]) * beta - linear[i])) * step
     if radius < math.inf:
@@ -133,7 +134,7 @@ def linear_model(
     gradient = np.empty(d)
     z = np.empty(features.shape[2])
     zb, target, share = np.empty(b), np.empty(b), np.empty(b)
-    quiet = np.empty(0)
+    noisy = noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         a, y, w = features[r // per], targets[r // per], shares[r // per]
@@ -147,7 +148,7 @@ def linear_model(
             if ridge:
                 for i in range(d):
                     gradient[i] += ridge * u[i]
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 # --- maxima ------------------------------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def max_affine(
     first, last, per, slopes, offsets, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples
 ):
     d = u_all.shape[1]
-    gradient, quiet = np.empty(d), np.empty(0)
+    gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         a, b = slopes[r // per], offsets[r // per]
@@ -176,14 +177,14 @@ def max_affine(
                     best, top = j, value
             for i in range(d):
                 gradient[i] = a[best, i]
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 @njit(cache=True, nogil=True)
 def largest_coordinate(first, last, per, mu, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples):
     """max_j x_j + (mu/2)||x||^2."""
     d = u_all.shape[1]
-    gradient, quiet = np.empty(d), np.empty(0)
+    gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         for s in range(steps):
@@ -194,7 +195,7 @@ def largest_coordinate(first, last, per, mu, u_all, average_all, centers, linear
             for i in range(d):
                 gradient[i] = mu * u[i]
             gradient[best] = 1.0 + mu * u[best]
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 # --- distances and chains ----------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def separable(
 ):
     """sum_i pull_i x_i + slope_i |x_i - kink_i|: the l1 distance and the two-client pull."""
     d = u_all.shape[1]
-    gradient, quiet = np.empty(d), np.empty(0)
+    gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         p, a, c = pulls[r // per], slopes[r // per], kinks[r // per]
@@ -212,14 +213,14 @@ def separable(
             for i in range(d):
                 gap = u[i] - c[i]
                 gradient[i] = p[i] + a[i] * ((gap > 0.0) * 1.0 - (gap < 0.0) * 1.0)
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 @njit(cache=True, nogil=True)
 def distance(first, last, per, points, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples):
     """||x - point||."""
     d = u_all.shape[1]
-    gradient, quiet = np.empty(d), np.empty(0)
+    gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         c = points[r // per]
@@ -230,7 +231,7 @@ def distance(first, last, per, points, u_all, average_all, centers, linears, bet
             if size > 0.0:
                 for i in range(d):
                     gradient[i] /= size
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 @njit(cache=True, nogil=True)
@@ -239,7 +240,7 @@ def chain(
 ):
     """head |x_1 - end| + sum_j link_j |x_j - x_{j+1}|."""
     d = u_all.shape[1]
-    gradient, quiet = np.empty(d), np.empty(0)
+    gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
         head, link = heads[r // per], links[r // per]
@@ -249,7 +250,7 @@ def chain(
                 pull = link[i] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
                 gradient[i] += pull
                 gradient[i + 1] = -pull
-            _finish(done + s + 1, u, average, gradient, noise[r, s] if noise.size else quiet, center, linear, beta, radius)
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
 WALKS = {

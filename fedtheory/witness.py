@@ -14,7 +14,9 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.provenance import write_json
+from fedtheory.theorems import fedmls_rational
 from fedtheory.theorems.core import Check, Form, Sides, Statement, get
+from fedtheory.theorems.fedmls_rational import MLSWitness
 from fedtheory.theorems.rational import Instance, RationalState, exact_array
 from fedtheory.verification import check_view
 
@@ -82,13 +84,13 @@ class Witness:
 _REQUIRED = ("statement", "form", "rule", "h", "c", "lambda1", "lambda2", "P", "x0", "lhs", "rhs")
 
 
-def save(witness: Witness, path: Path | str) -> Path:
+def save(witness: Witness | MLSWitness, path: Path | str) -> Path:
     """Write a witness as JSON, whole or not at all."""
     content = {k: v for k, v in asdict(witness).items() if v is not None}
     return write_json(path, {"format": FORMAT, **content})
 
 
-def load(path: Path | str) -> Witness:
+def load(path: Path | str) -> Witness | MLSWitness:
     """Read a witness file. It is checked for form only; `replay` decides whether it is true.
 
     Raises
@@ -110,13 +112,15 @@ def load(path: Path | str) -> Witness:
     return _parse(text, str(path))
 
 
-def _parse(text: str, label: str) -> Witness:
+def _parse(text: str, label: str) -> Witness | MLSWitness:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
+    if "variant" in data:
+        return fedmls_rational.parse(data, label)
     missing = [k for k in _REQUIRED if k not in data]
     unknown = sorted(set(data) - set(Witness.__dataclass_fields__))
     if missing or unknown:
@@ -220,8 +224,10 @@ def replay(witness: Witness | Path | str) -> Check:
     DataFileError, UnknownName
         As `load` and `theorems.get` raise them.
     """
-    if not isinstance(witness, Witness):
+    if not isinstance(witness, Witness | MLSWitness):
         witness = load(witness)
+    if isinstance(witness, MLSWitness):
+        return fedmls_rational.replay(witness)
     check, lhs, rhs, _ = exact_check(witness)
     if check.verdict != "violated":
         raise InvalidInput(f"not a witness: {witness.statement} [{witness.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}")
@@ -234,8 +240,8 @@ def replay(witness: Witness | Path | str) -> Check:
     return check
 
 
-def builtin_witnesses() -> list[Witness]:
-    """All witnesses that come with the package, by name."""
-    folder = resources.files("fedtheory.theorems") / "witnesses"
+def builtin_witnesses(folder_name: str = "witnesses") -> list[Any]:
+    """All witnesses that come with the package, by name: 'witnesses' (FedElasticNet) or 'witnesses_fedmls'."""
+    folder = resources.files("fedtheory.theorems") / folder_name
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
     return [_parse(f.read_text(encoding="utf-8"), f.name) for f in files]

@@ -4,6 +4,7 @@ plain implementation."""
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 
 from fedtheory import fedmls_battery, problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
+from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.fedmls_battery import FAMILIES, MLSInstance, judge_mls, view_of_run
 from fedtheory.theorems.fedmls import identities, k_min
-from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_noise
+from fedtheory.theorems.fedmls_rational import VARIANTS, evaluate, exact_run
+from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last, kappa_noise
+from fedtheory.witness import builtin_witnesses, load, replay, save
 
 _spec = importlib.util.spec_from_file_location("reference_fedmls", Path(__file__).with_name("reference_fedmls.py"))
 reference = importlib.util.module_from_spec(_spec)
@@ -29,6 +33,9 @@ def _instances() -> list[MLSInstance]:
         MLSInstance("l1 distance", 4, 1, 0.0, 0.5, "fewest", 1.0, 1, 20),
         MLSInstance("Euclidean distance", 1, 1, 0.0, 0.5, "printed", 1.0, 1, 21),
         MLSInstance("LAD", 2, 2, 0.0, 0.8, 2, 10.0, 1, 22),
+        MLSInstance("LAD", 3, 2, 0.0, 0.8, 6, 3.0, 1, 25, "printed"),
+        MLSInstance("l1 distance", 1, 1, 0.0, 0.5, 3, 0.01, 1, 27, "printed"),
+        MLSInstance("l1 distance", 3, 2, 0.5, 1.0, 4, 1.0, 64, 26, "printed"),
         MLSInstance("l1 distance", 2, 2, 0.5, 1.0, "fewest", 1.0, 64, 23),
         MLSInstance("max of affine", 3, 2, 1.0, 1.0, "printed", 1.0, 64, 24),
     ]
@@ -45,7 +52,8 @@ def views():
     return out
 
 
-CASES = [(s, f) for s in STATEMENTS for f in s.forms]
+CASES = [(s, f) for s in STATEMENTS for f in s.forms if "violated" not in f.established.values()]
+SHIPPED = builtin_witnesses("witnesses_fedmls")
 
 
 @pytest.mark.parametrize(("statement", "form"), CASES, ids=lambda x: getattr(x, "id", getattr(x, "name", "")))
@@ -75,6 +83,7 @@ def test_constants():
     assert kappa(np.arange(1, 2000)).argmax() + 1 == 33 and kappa(33) == pytest.approx(1.030244395159432, abs=1e-12)
     assert (kappa_noise(np.arange(1, 2000)) < 1).all()
     harmonic = sum(Fraction(1, n) for n in range(1, 8))
+    assert kappa_last(828) <= 4 < kappa_last(829)
     assert kappa(7) == pytest.approx(float((7 + harmonic) / 10), abs=1e-14)
 
 
@@ -104,7 +113,8 @@ def test_verify_on_a_users_problem():
     problem = problems.nonsmooth.LAD(rng.standard_normal((4, 6, 2)), rng.standard_normal((4, 6)))
     algorithm = fedmls_parameters(problem, 1.5, 5.0, rounds="printed")
     checks = theorems.get("fedmls/theorem-1").verify(problem, algorithm)
-    assert checks.verdict == "holds" and all(c.verdict == "holds" for c in checks)
+    assert checks.verdict == "holds"
+    assert {c.form for c in checks if c.verdict == "holds"} == {"repaired", "sharpened", "a posteriori"}
     two = theorems.get("fedmls/theorem-2").verify(problem, algorithm)
     assert {c.form for c in two if c.verdict == "holds"} >= {"printed", "sharpened", "local steps"}
 
@@ -121,7 +131,7 @@ def test_outside_the_assumptions_it_is_not_applicable():
         assert check.verdict == "not applicable"
         return check.reason
 
-    assert "line 14" in reason(average="printed")
+    assert "line 14" in reason(average="printed") and "line 14" in theorem.form("line 14 as printed").name
     assert "project" in reason(server_projection=False)
     assert "below the root mean square" in reason(lipschitz=g / 2)
     assert "product" in reason(norm="product")
@@ -129,3 +139,58 @@ def test_outside_the_assumptions_it_is_not_applicable():
     smooth = problems.random_quadratic(2, 2, seed=0)
     check = theorem.verify(smooth, FedMLS(0.5, 1.0, 2, 5.0, 1.0), forms=["repaired"])[0]
     assert check.verdict == "not applicable" and "Lipschitz" in check.reason
+
+
+# --- counterexamples, in exact arithmetic -------------------------------------------------------------------------------
+@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+def test_shipped_witnesses_replay(witness):
+    check = replay(witness)
+    assert (check.verdict, check.mode) == ("violated", "rational")
+    statement = theorems.get(witness.statement)
+    assert statement.form(check.form).established[check.rule] == "violated"
+    with pytest.raises(InvalidInput, match="changed after"):
+        replay(replace(witness, lhs=str(Fraction(witness.lhs) + 1)))
+
+
+def test_every_form_on_record_as_violated_has_a_witness():
+    have = {(w.statement, w.form, w.rule) for w in SHIPPED}
+    for s in STATEMENTS:
+        for f in s.forms:
+            for rule, verdict in f.established.items():
+                assert verdict != "violated" or (s.id, f.name, rule) in have, f"{s.id} [{f.name}]"
+
+
+@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+def test_with_the_repair_the_bound_holds_on_the_same_data(witness):
+    """What breaks each witness is its reading and nothing else."""
+    clients = [[(float(p), float(Fraction(q))) for p, q in zip(a, b)] for a, b in zip(witness.slopes, witness.offsets)]
+    numbers = [float(Fraction(v)) for v in (witness.lam, witness.D, witness.radius, witness.x0)]
+    try:
+        lhs, rhs = evaluate(clients, *numbers, witness.rounds, "repaired")
+    except InvalidInput:  # more local steps than exact arithmetic takes
+        pytest.skip("too many local steps with the repaired G")
+    assert lhs <= rhs
+
+
+def test_the_exact_run_is_the_librarys():
+    lines = [[(Fraction(1), Fraction(0)), (Fraction(-1), Fraction(1, 2))], [(Fraction(7), Fraction(0)), (Fraction(-1), Fraction(1, 3))]]
+    slopes = np.array([[[1.0], [-1.0]], [[7.0], [-1.0]]])
+    problem = problems.nonsmooth.MaxAffine(slopes, np.array([[0, 0.5], [0, 1 / 3]]))
+    path, steps = exact_run(lines, Fraction(1, 8), Fraction(2), Fraction(2), Fraction(1), 5, Fraction(25))  # mean of 1 and 49
+    algorithm = FedMLS(0.125, 2.0, 5, 2.0, 5.0, skip_last=False)
+    view = view_of_run(problem, algorithm, np.array([1.0]), radius=2.0)
+    assert list(view.constants.steps[:4]) == steps
+    assert np.allclose(view.x[:, 0, 0], [float(x) for x in path], atol=1e-12)
+
+
+def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
+    path = save(SHIPPED[0], tmp_path / "w.json")
+    assert replay(load(path)).verdict == "violated"
+    text = path.read_text()
+    path.write_text(text[: len(text) // 2])
+    with pytest.raises(DataFileError, match="truncated"):
+        load(path)
+    path.write_text(text.replace('"radius"', '"radios"'))
+    with pytest.raises(DataFileError, match="radios"):
+        load(path)
+    assert set(VARIANTS) >= {w.variant for w in SHIPPED}

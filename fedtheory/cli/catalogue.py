@@ -45,7 +45,7 @@ def shipped_witnesses() -> list[Any]:
     from fedtheory.witness import builtin_witnesses
 
     try:
-        return builtin_witnesses()
+        return [*builtin_witnesses(), *builtin_witnesses("witnesses_fedmls")]
     except FileNotFoundError:
         return []
 

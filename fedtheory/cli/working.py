@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +314,8 @@ def replay(name: str, as_json: bool, out: Path | None) -> None:
             raise UnknownName(f"unknown file or witness {name!r}: {hint}")
         witness = shipped[name]
     check = witnesses.replay(witness)  # raises unless the file proves what it claims
-    _, lhs, rhs, _ = witnesses.exact_check(witness)
+    mls = isinstance(witness, witnesses.MLSWitness)
+    lhs, rhs = (Fraction(v) for v in (witness.lhs, witness.rhs)) if mls else witnesses.exact_check(witness)[1:3]
     result = {
         "statement": witness.statement,
         "form": witness.form,
@@ -335,6 +337,33 @@ def replay(name: str, as_json: bool, out: Path | None) -> None:
     console = out_console()
     console.print(Text(str(witness), "bold"))
     console.print(Text(to_text(get(witness.statement).form(witness.form).latex), "cyan"))
+    rows: list[tuple[str, Any]] = _mls_facts(witness) if mls else _elastic_facts(witness)
+    rows += [
+        ("left side", f"{lhs}   = {float(lhs):.12g}"),
+        ("right side", f"{rhs}   = {float(rhs):.12g}"),
+        ("left - right", f"{lhs - rhs}   = {float(lhs - rhs):.6g} > 0"),
+    ]
+    console.print(_facts(rows))
+    console.print(f"{check.verdict}, in exact rational arithmetic", style="bold red")
+
+
+def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
+    from fedtheory.theorems.fedmls_rational import VARIANTS
+
+    pieces = [list(zip(a, b, strict=True)) for a, b in zip(witness.slopes, witness.offsets, strict=True)]
+    clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]
+    alike = len(set(clients)) == 1 and len(clients) > 1
+    shown = [("every client", clients[0])] if alike else [(f"client {k}", c) for k, c in enumerate(clients)]
+    return [
+        ("reading", VARIANTS[witness.variant]),
+        ("losses", "f_i(x) = the largest of"),
+        *shown,
+        ("lambda, D, R, K", f"{witness.lam}, {witness.D}, {witness.radius}, {witness.rounds}"),
+        ("start", witness.x0),
+    ]
+
+
+def _elastic_facts(witness: Any) -> list[tuple[str, Any]]:
     m, d = len(witness.h), len(witness.x0)
     rows: list[tuple[str, Any]] = [
         ("losses", "L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2" if d > 1 else "L_k(x) = h_k (x - c_k)^2 / 2"),
@@ -344,10 +373,4 @@ def replay(name: str, as_json: bool, out: Path | None) -> None:
     ]
     if witness.cohorts:
         rows.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in witness.cohorts)))
-    rows += [
-        ("left side", f"{lhs}   = {float(lhs):.12g}"),
-        ("right side", f"{rhs}   = {float(rhs):.12g}"),
-        ("left - right", f"{lhs - rhs}   = {float(lhs - rhs):.6g} > 0"),
-    ]
-    console.print(_facts(rows))
-    console.print(f"{check.verdict}, in exact rational arithmetic", style="bold red")
+    return rows

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MLSConstants", "MLSView", "c_factor", "harmonic", "kappa", "kappa_noise"]
+__all__ = ["MLSConstants", "MLSView", "c_factor", "harmonic", "kappa", "kappa_last", "kappa_noise"]
 
 
 def harmonic(n: Any) -> Any:
@@ -39,6 +39,16 @@ def kappa_noise(steps: Any) -> Any:
     """(T + 3/2 - H_{T+2})/(T + 3), below 1."""
     t = np.asarray(steps, dtype=float)
     return (t + 1.5 - harmonic(t + 2)) / (t + 3)
+
+
+def kappa_last(steps: int) -> float:
+    """kappa's counterpart when line 14 takes the last iterate: about (log T)/2 + 0.64; at most 4 up to T = 828."""
+    t = np.arange(1, steps + 1, dtype=float)
+    error = 4 * (1 + 1 / t)
+    after = np.concatenate([np.cumsum(error[::-1])[::-1], [0.0]])  # after[j] = sum_{t > j} e_t
+    weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])  # weight[j - 1] = sum_{t >= j} (t + 1)
+    j = np.arange(1, steps)
+    return float(steps / 8 * (after[0] / weight[0] + ((j + 1) * after[j] / (weight[j - 1] * weight[j])).sum()))
 
 
 @dataclass(frozen=True)

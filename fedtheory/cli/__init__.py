@@ -257,7 +257,7 @@ def replay(
 def rates(
     epsilons: Annotated[
         str | None,
-        typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 from 0.1 to 0.001)."),
+        typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default 9 from 0.1 to 0.001)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
@@ -267,8 +267,8 @@ def rates(
 ) -> None:
     """Measure how many rounds FedMLS and what it is compared with need for an accuracy, fit the slopes, and find where they cross.
 
-    FedMLS needs rounds like 1/epsilon everywhere; tuned plain methods need 1/epsilon^2 on instances that are provably that hard, and fewer
-    than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf."""
+    FedMLS needs rounds like 1/epsilon everywhere; tuned plain methods need 1/epsilon^2 on instances that are provably that hard, and
+    fewer than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf."""
     from fedtheory.cli import rating
 
     rating.rates(epsilons, quick, figures, seed, json, out or Path("results"))

@@ -1,7 +1,7 @@
 """Rounds to epsilon of one-step methods with tuned steps, on instances where a million rounds must take a second.
 
-The two loops here are FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written out for
-its instance and compiled; the tests run the library's own methods beside them.
+The two loops here are FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written out
+for its instance and compiled; the tests run the library's own methods beside them.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def _nesterov(n: int, mu: float, kind: int, step: float, hold: int, limit: int, 
 def nesterov_rounds(problem: NesterovWorst, schedule: Schedule, limit: int, epsilon: float) -> float:
     """First round with F(x_t) - F* <= epsilon of x <- x - h_t g_t from 0 with the first-index subgradient; inf: not within `limit`.
 
-    Steps with h mu >= 1 count as not reaching. F* is the closed form on the ball of radius 1, which holds the minimiser when mu = 1/sqrt(n).
+    Steps with h mu >= 1 count as not reaching. F* is the closed form on the ball of radius 1, which holds the minimiser when
+    mu = 1/sqrt(n).
     """
     target = problem.least_value(1.0) + epsilon
     code = _CODES[schedule.kind]

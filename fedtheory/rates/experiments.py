@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,11 +21,11 @@ from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 from fedtheory.rates.competitors import CUT, Kind, Schedule, nesterov_rounds, pull_rounds, subgradient_rounds, tune
-from fedtheory.rates.fits import LEAST_POINTS, fit_slope, precision_floor, prefer
-from fedtheory.rates.rounds import RoundsToEpsilon, crossover
+from fedtheory.rates.fits import LEAST_POINTS, precision_floor
+from fedtheory.rates.series import Series, crossovers
 from fedtheory.simulation import simulate
 
-__all__ = ["EPSILONS", "INSTANCES", "QUICK_EPSILONS", "Series", "compute", "crossovers", "lad_instance", "smallest_rounds"]
+__all__ = ["EPSILONS", "INSTANCES", "QUICK_EPSILONS", "check_epsilons", "compute", "lad_instance", "smallest_rounds", "steps"]
 
 EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
 QUICK_EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-2, 5))
@@ -37,56 +37,6 @@ INSTANCES = {
 }
 AVERAGE_STEPS = 10  # FedAvg's local steps a round
 _PER_DECADE = 8  # of every grid of steps
-Role = Literal["measured", "theory", "lower bound"]
-
-
-@dataclass
-class Series:
-    """Rounds to epsilon of one method on one instance.
-
-    Attributes
-    ----------
-    role : 'measured', 'theory' (what a theorem asks for), or 'lower bound' (what no method of the class can beat)
-    epsilons, rounds, local_steps : (E,)
-        rounds: inf where never reached within the horizon. local_steps: of one client; NaN where local problems are solved exactly.
-    schedule : what the rounds belong to
-    notes : what was left out, and why
-    details : of each epsilon
-    """
-
-    instance: str
-    method: str
-    role: Role
-    schedule: str
-    epsilons: list[float] = field(default_factory=list)
-    rounds: list[float] = field(default_factory=list)
-    local_steps: list[float] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    details: list[str] = field(default_factory=list)
-
-    def add(self, epsilon: float, rounds: float, local_steps: float = math.nan, detail: str = "") -> None:
-        self.epsilons.append(float(epsilon))
-        self.rounds.append(float(rounds))
-        self.local_steps.append(float(local_steps))
-        self.details.append(detail)
-
-    @cached_property
-    def fit(self) -> dict[str, Any] | None:
-        """Slope of rounds against epsilon over all epsilons, its interval, and the verdict between -1 and -2; None below 4 points."""
-        if np.isfinite(self.rounds).sum() < LEAST_POINTS:
-            return None
-        slope = fit_slope(self.epsilons, self.rounds, window=(min(self.epsilons), max(self.epsilons)), schedule=self.schedule)
-        choice = prefer(slope, -1.0, -2.0)
-        text = {"claimed": "1/eps", "other": "1/eps^2", "undecided": "undecided"}[choice.verdict]
-        if slope.low > -0.75:  # nearer 0 than -1 with room to spare: no statement about -1 or -2
-            text = "better than 1/eps"
-        return {
-            "slope": slope.slope, "low": slope.low, "high": slope.high, "confidence": slope.confidence, "points": slope.points,
-            "verdict": text, "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
-        }  # fmt: skip
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "fit": self.fit}
 
 
 # --- FedMLS -------------------------------------------------------------------------------------------------------------
@@ -120,41 +70,30 @@ class _Case:
         return rounds * 3e-4 + steps * (work if compiled(self.problem) else 5e-5 + work)
 
 
-def smallest_rounds(case: _Case, epsilon: float, guess: int, seconds: float) -> tuple[float, str]:
-    """The smallest K of a bisection at which FedMLS with Theorem 2's lambda and T_k has F(x_K) - F* <= epsilon.
+def smallest_rounds(
+    case: _Case, epsilon: float, guess: int, seconds: float, precision: float = 0.005
+) -> tuple[float, str]:
+    """The smallest K found by bisection at which FedMLS with Theorem 2's lambda and T_k has F(x_K) - F* <= epsilon.
 
-    Every K is a run of its own, since T_k depends on K: K reaches epsilon and K - 1 does not. NaN and the reason, when one of
-    the runs would take more than `seconds`.
+    Every K is a run of its own, since T_k depends on K. K reaches epsilon, and some K' >= K/(1 + precision) - 1 below it does not.
+    NaN and the reason, when one of the runs would take more than `seconds`.
     """
-    reached: dict[int, bool] = {1: case.gap(epsilon, 1) <= epsilon}
-    if reached[1]:
+    if case.gap(epsilon, 1) <= epsilon:
         return 1.0, "x_0 is good enough"
-
-    def reaches(rounds: int) -> bool:
-        if rounds not in reached:
-            reached[rounds] = case.gap(epsilon, rounds) <= epsilon
-        return reached[rounds]
-
-    high = max(2, guess)
-    while True:
-        if case.seconds(epsilon, high) > seconds:
-            steps = case.fedmls(epsilon, high).total_steps()
-            return math.nan, f"epsilon = {epsilon:.3g} not run: K = {high:,} takes {steps:,} local steps a client, too long here"
-        if reaches(high):
-            break
-        high = math.ceil(1.25 * high)
-    low = 1
-    while high - low > 1:
-        below = [k for k, ok in reached.items() if not ok and k < high]
-        low = max(below)
-        step = math.floor(high / 1.25) if low < high / 1.5 else (low + high) // 2
-        middle = max(low + 1, min(step, high - 1))
-        if middle <= low or middle >= high:
-            break
-        if reaches(middle):
-            high = middle
+    low, high, width, K = 1, 0, 1.04, max(2, guess)  # low does not reach epsilon, high does (0: not known yet)
+    while not high or high - low > max(1, precision * high):
+        predicted = case.seconds(epsilon, K)
+        if predicted > seconds:
+            steps = case.fedmls(epsilon, K).total_steps()
+            why = f"epsilon = {epsilon:.3g} not run: K = {K:,} takes {steps:,} local steps a client, about {predicted:.0f} s a run"
+            return math.nan, why
+        if case.gap(epsilon, K) <= epsilon:
+            high = K
+            K = max(low + 1, math.floor(high / width)) if low < high / width else (low + high) // 2
         else:
-            low = middle
+            low = K
+            K = (low + high) // 2 if high else max(low + 1, math.ceil(low * width))
+        width = min(width**2, 2.0)
     return float(high), ""
 
 
@@ -162,9 +101,9 @@ def _fedmls_series(
     name: str, make: Callable[[float], _Case | None], epsilons: Sequence[float], seconds: float, tick: Callable[[str], Any]
 ) -> list[Series]:
     rule = "lambda = eps/G^2, D~ = ||x_0 - x*||^2, T_k of line 4"
-    measured = Series(name, "FedMLS", "measured", f"{rule}; smallest K that reaches eps, by bisection")
-    least = Series(name, "FedMLS, K_min", "theory", f"{rule}; K_min of Theorem 1 as repaired")
-    printed = Series(name, "FedMLS, printed K", "theory", f"{rule}; K of Theorem 2 as printed")
+    measured = Series(name, "FedMLS", "FedMLS", "measured", f"{rule}; smallest K that reaches eps, by bisection to 0.5 %")
+    least = Series(name, "FedMLS", "FedMLS, K_min", "theory", f"{rule}; K_min of Theorem 1 as repaired")
+    printed = Series(name, "FedMLS", "FedMLS, printed K", "theory", f"{rule}; K of Theorem 2 as printed")
     guess, stopped = 3.0, False
     for epsilon in epsilons:
         tick(f"FedMLS, {name}")
@@ -184,13 +123,16 @@ def _fedmls_series(
             continue
         measured.add(epsilon, K, case.fedmls(epsilon, int(K)).total_steps(), why)
         i = epsilons.index(epsilon) + 1
-        guess = K * epsilon / epsilons[i] if i < len(epsilons) else K
+        guess = K * epsilon / epsilons[i] if i < len(epsilons) else K  # only where the search begins
     return [measured, least, printed]
 
 
 # --- the four instances -------------------------------------------------------------------------------------------------
 def _grid(low: float, high: float) -> np.ndarray:
     return 10.0 ** (np.arange(round(low * _PER_DECADE), round(high * _PER_DECADE) + 1) / _PER_DECADE)
+
+
+_SHORT: dict[Kind, str] = {"constant": "constant", "inverse-sqrt": "1/sqrt(t)", "hold-and-cut": "held, cut"}
 
 
 def _words(kind: Kind, letter: str = "h") -> str:
@@ -215,10 +157,11 @@ def _pull_competitors(epsilons: Sequence[float], tick: Callable[[str], Any]) -> 
         kinds: tuple[Kind, ...] = ("constant", "inverse-sqrt") + (("hold-and-cut",) if steps != 1 else ())
         for kind in kinds:
             local = {0: "1/mu = h, exact local solves", 1: "one local step"}.get(steps, f"{steps} local steps of h")
+            short = "subgradient" if steps == 1 else method
             held = f"; rounds held: {_HOLDS[0]} to {_HOLDS[-1]}" if kind == "hold-and-cut" else ""
             low, high = _PULL_GRID
             grid = f"h tuned for each eps: 1e{low} to 1e{high}, {_PER_DECADE} a decade{held}"
-            series = Series("pull", method, "measured", f"{_words(kind)} ({local}); {grid}")
+            series = Series("pull", method, f"{short}, {_SHORT[kind]}", "measured", f"{_words(kind)} ({local}); {grid}")
             for epsilon in epsilons:
                 tick(f"{method}, two-client pull")
                 problem, limit = TwoClientPull(epsilon), math.ceil(10 / epsilon**2)
@@ -245,14 +188,16 @@ def nesterov_case(epsilon: float) -> _Case:
 
 
 def _nesterov_competitors(epsilons: Sequence[float], tick: Callable[[str], Any]) -> list[Series]:
-    bound = Series("nesterov", "any span method", "lower bound", "one subgradient a round, any steps: n rounds (proved)")
+    rule = "iterates in the span of one subgradient a round, any steps: n rounds (proved)"
+    bound = Series("nesterov", "any span method", "one subgradient a round", "lower bound", rule)
     out = [bound]
     for epsilon in epsilons:
         n = NesterovWorst.for_epsilon(epsilon).dim
         bound.add(epsilon, n, n)
     for kind in ("constant", "inverse-sqrt"):
         grid = f"h tuned for each eps: 0.1 to 10 times {'1/sqrt(n)' if kind == 'constant' else '1'}, {_PER_DECADE} a decade"
-        series = Series("nesterov", "subgradient method", "measured", f"{_words(kind)} (one local step); {grid}")
+        rule = f"{_words(kind)} (one local step); {grid}"
+        series = Series("nesterov", "subgradient method", f"subgradient, {_SHORT[kind]}", "measured", rule)
         for epsilon in epsilons:
             tick("subgradient method, Nesterov's function")
             problem = NesterovWorst.for_epsilon(epsilon)
@@ -274,7 +219,7 @@ def chain_case(epsilon: float) -> _Case | None:
 
 
 def _chain_bound(epsilons: Sequence[float]) -> list[Series]:
-    bound = Series("chain", "any method", "lower bound", "any local work, any steps: d - 1 rounds (proved)")
+    bound = Series("chain", "any method", "any method at all", "lower bound", "any local work, any steps: d - 1 rounds (proved)")
     for epsilon in epsilons:
         case = chain_case(epsilon)
         if case is not None:
@@ -282,33 +227,36 @@ def _chain_bound(epsilons: Sequence[float]) -> list[Series]:
     return [bound]
 
 
-def lad_instance(seed: int = 0, clients: int = 10, samples: int = 20, dim: int = 10) -> LAD:
-    """Heterogeneous regression: client k's targets are a_kj'(w + v_k) + noise, v_k of size 1/2 sqrt(d), noise of size 1."""
+def lad_instance(seed: int = 0, clients: int = 5, samples: int = 20, dim: int = 5) -> LAD:
+    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled from 1 to 0.1; noise and the entries of
+    v_k have standard deviation 1/2."""
     rng = np.random.default_rng(seed)
-    features = rng.standard_normal((clients, samples, dim))
-    models = np.ones(dim) / math.sqrt(dim) + 0.5 * rng.standard_normal((clients, dim))
-    return LAD(features, np.einsum("knd,kd->kn", features, models) + rng.standard_normal((clients, samples)))
+    features = rng.standard_normal((clients, samples, dim)) * np.geomspace(1, 0.1, dim)
+    models = 2 * np.ones(dim) / math.sqrt(dim) + 0.5 * rng.standard_normal((clients, dim))
+    return LAD(features, np.einsum("knd,kd->kn", features, models) + 0.5 * rng.standard_normal((clients, samples)))
 
 
-_LAD_RADIUS, _LAD_GRID, _LAD_LIMIT = 4.0, (-4, 1), 3000
+_LAD_RADIUS, _LAD_GRID, _LAD_LIMIT = 8.0, (-3, 1), 2000
 
 
 def _lad_competitors(case: _Case, epsilons: Sequence[float], tick: Callable[[str], Any]) -> list[Series]:
     out, steps = [], _grid(*_LAD_GRID)
     grid = f"h tuned for each eps: 1e{_LAD_GRID[0]} to 1e{_LAD_GRID[1]}, {_PER_DECADE} a decade"
-    holds = (0, 2, 4, 8, 16, 32)
+    holds = (0, 2, 4, 8, 16, 32, 64)
     for kind in ("constant", "inverse-sqrt", "hold-and-cut"):
         tick("subgradient method, LAD")
         schedules = [Schedule(kind, float(h), hold) for h in steps for hold in (holds if kind == "hold-and-cut" else (0,))]
         found = subgradient_rounds(case.problem, schedules, _LAD_LIMIT, case.value, epsilons, case.radius)
         held = f"; rounds held: {', '.join(map(str, holds))}" if kind == "hold-and-cut" else ""
-        series = Series("lad", "subgradient method", "measured", f"{_words(kind)} (one local step); {grid}{held}")
+        rule = f"{_words(kind)} (one local step); {grid}{held}"
+        series = Series("lad", "subgradient method", f"subgradient, {_SHORT[kind]}", "measured", rule)
         for epsilon, row in zip(epsilons, found, strict=True):
             best = int(row.argmin())
             series.add(epsilon, row[best], row[best], _schedule_text(schedules[best] if np.isfinite(row[best]) else None))
         out.append(series)
     tick("subgradient method, LAD")
-    series = Series("lad", "subgradient method", "measured", "constant eps/G^2 as theory gives it (one local step), not tuned")
+    rule = "constant eps/G^2 as theory gives it (one local step), not tuned"
+    series = Series("lad", "subgradient method", "subgradient, eps/G^2", "measured", rule)
     schedules = [Schedule("constant", epsilon / case.lipschitz**2) for epsilon in epsilons]
     limit = math.ceil(2 * (case.lipschitz * case.distance / min(epsilons)) ** 2)
     found = subgradient_rounds(case.problem, schedules, min(limit, 20_000), case.value, epsilons, case.radius)
@@ -318,30 +266,6 @@ def _lad_competitors(case: _Case, epsilons: Sequence[float], tick: Callable[[str
 
 
 # --- all together -------------------------------------------------------------------------------------------------------
-def crossovers(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """For every method beside the measured FedMLS on the same instance: who is ahead at both ends, and where they change places."""
-    out = []
-    for ours in (s for s in series if s.method == "FedMLS"):
-        for other in series:
-            if other.instance != ours.instance or other is ours or other.role == "theory":
-                continue
-            common = sorted(set(ours.epsilons) & set(other.epsilons))
-            if not common:
-                continue
-            a, b = (
-                np.array([s.rounds[s.epsilons.index(e)] for e in common]) for s in (ours, other)
-            )
-            none = np.zeros(len(common), dtype=bool)
-            pair = [RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b)]
-            ahead = ["FedMLS" if p < q else other.method if q < p else "equal" for p, q in zip(a, b, strict=True)]
-            out.append({
-                "instance": ours.instance, "other": other.method, "schedule": other.schedule, "role": other.role,
-                "at": crossover(*pair), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],
-                "largest_epsilon": common[-1], "ahead_at_largest": ahead[-1],
-            })  # fmt: skip
-    return out
-
-
 def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     """Sorted, largest first.
 
@@ -352,7 +276,7 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     """
     for epsilon in epsilons:
         if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 0.25):
-            raise InvalidInput(f"epsilon = {epsilon!r}: it must lie in (0, 0.25], as in 0.1 or 0.001 (at more the start is good enough)")
+            raise InvalidInput(f"epsilon = {epsilon!r}: it must lie in (0, 0.25], as in 0.1 or 0.001")
     found = sorted({float(e) for e in epsilons}, reverse=True)
     if len(found) < LEAST_POINTS:
         raise InvalidInput(f"{len(found)} different epsilons: a slope with an interval needs at least {LEAST_POINTS}")

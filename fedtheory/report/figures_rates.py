@@ -15,46 +15,33 @@ __all__ = ["compute", "draw"]
 
 FEDMLS, BOUND = "#0072B2", "#000000"
 _TITLES = {
-    "pull": "Two clients that pull apart",
-    "nesterov": "Nesterov's worst function",
-    "chain": "Arjevani-Shamir chain",
-    "lad": "Fixed data, d = {dim} (LAD)",
+    "pull": ("Two clients that pull apart", "FedAvg, FedProx: 1/ε²; FedMLS: 1/ε"),
+    "nesterov": ("Nesterov's worst function", "one subgradient a round: 1/ε²; FedMLS: 1/ε"),
+    "chain": ("Arjevani-Shamir chain", "1/ε, and no method can do better"),
+    "lad": ("Fixed data, d = {dim} (LAD)", "easy: a tuned step beats FedMLS"),
 }
-_CLAIMS = {
-    "pull": "constant or 1/√t steps: 1/ε²",
-    "nesterov": "one subgradient a round: 1/ε²",
-    "chain": "nothing beats 1/ε here",
-    "lad": "a tuned step wins",
-}
-# (method, schedule begins with) -> (short label, colour, marker)
-_LOOKS: dict[tuple[str, str], tuple[str, str, str]] = {
-    ("FedMLS", ""): ("FedMLS", FEDMLS, "o"),
-    ("FedMLS, K_min", ""): ("FedMLS, proved", FEDMLS, ""),
-    ("FedProx", "constant"): ("FedProx, constant", "#D55E00", "o"),
-    ("FedProx", "h/sqrt"): ("FedProx, 1/√t", "#E69F00", "o"),
-    ("FedProx", "h held"): ("FedProx, held, then cut", "#009E73", "o"),
-    ("FedAvg", "constant"): ("FedAvg, constant", "#D55E00", "s"),
-    ("FedAvg", "h/sqrt"): ("FedAvg, 1/√t", "#E69F00", "s"),
-    ("FedAvg", "h held"): ("FedAvg, held, then cut", "#009E73", "s"),
-    ("subgradient method", "constant h"): ("subgradient, constant", "#CC79A7", "^"),
-    ("subgradient method", "h/sqrt"): ("subgradient, 1/√t", "#CC79A7", "v"),
-    ("subgradient method", "h held"): ("subgradient, held, then cut", "#009E73", "^"),
-    ("subgradient method", "constant eps"): ("subgradient, step ε/G²", "#D55E00", "^"),
-    ("any span method", ""): ("lower bound", BOUND, ""),
-    ("any method", ""): ("lower bound", BOUND, ""),
+# label -> (what the figure calls it, colour, marker)
+_LOOKS = {
+    "FedMLS": ("FedMLS", FEDMLS, "o"),
+    "FedMLS, K_min": ("FedMLS, proved", FEDMLS, ""),
+    "FedProx, constant": ("FedProx, constant", "#D55E00", "o"),
+    "FedProx, 1/sqrt(t)": ("FedProx, 1/√t", "#E69F00", "o"),
+    "FedProx, held, cut": ("FedProx, held, then cut", "#009E73", "o"),
+    "FedAvg, constant": ("FedAvg, constant", "#D55E00", "s"),
+    "FedAvg, 1/sqrt(t)": ("FedAvg, 1/√t", "#E69F00", "s"),
+    "FedAvg, held, cut": ("FedAvg, held, then cut", "#009E73", "s"),
+    "subgradient, constant": ("subgradient, constant", "#CC79A7", "^"),
+    "subgradient, 1/sqrt(t)": ("subgradient, 1/√t", "#A0522D", "v"),
+    "subgradient, held, cut": ("subgradient, held, cut", "#009E73", "^"),
+    "subgradient, eps/G^2": ("not tuned: step ε/G²", "#D55E00", "^"),
+    "one subgradient a round": ("lower bound", BOUND, ""),
+    "any method at all": ("lower bound", BOUND, ""),
 }
 
 
 def compute(**options: Any) -> dict[str, Any]:
     """`fedtheory.rates.experiments.compute`."""
     return experiments.compute(**options)
-
-
-def _look(series: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    for (method, start), look in _LOOKS.items():
-        if series["method"] == method and series["schedule"].startswith(start):
-            return look
-    return None
 
 
 def _spread(wanted: list[float], least: float) -> list[float]:
@@ -73,21 +60,18 @@ def _spread(wanted: list[float], least: float) -> list[float]:
     return at
 
 
-def _slope_text(series: Mapping[str, Any]) -> str:
-    fit = series["fit"]
-    return "" if fit is None else f"  {fit['slope']:.2f}".replace("-", "−")
-
-
-def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndarray, labels: bool) -> None:
+def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndarray) -> tuple[float, list[Any]]:
+    """Lines of one panel; their names and slopes stand at their right ends."""
     ends: list[tuple[float, str, str, bool]] = []
+    low, high = float(epsilons.min()), float(epsilons.max())
     for s in series:
-        look = _look(s)
+        look = _LOOKS.get(s["label"])
         x, y = np.asarray(s["epsilons"]), np.asarray(s[key], dtype=float)
         ok = np.isfinite(y) & (y > 0)
         if look is None or not ok.any():
             continue
         name, colour, marker = look
-        ours = s["method"] == "FedMLS"
+        ours = s["label"] == "FedMLS"
         style = ":" if s["role"] == "theory" else "--" if s["role"] == "lower bound" else "-"
         ax.plot(
             x[ok], y[ok], color=colour, linestyle=style, marker=marker, markersize=5.5 if ours else 3.5,
@@ -95,54 +79,68 @@ def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndar
         )  # fmt: skip
         if s["role"] == "lower bound":
             ax.fill_between(x[ok], y[ok], 0.3, color=BOUND, alpha=0.06, linewidth=0, zorder=0)
+            ax.lines[-1].set(zorder=4, linewidth=2.2)
+            who = "by one subgradient a round" if s["instance"] == "nesterov" else "by any method"
+            if key == "rounds":
+                ax.annotate(f"proved out of reach\n{who}", (low * 1.1, 1), ha="right", va="bottom", fontsize=8, color="#555555")
         last = int(np.flatnonzero(ok)[np.argmin(x[ok])])
-        ends.append((float(np.log10(y[last])), f"{name}{_slope_text(s)}", colour, ours))
+        fit = s["fit" if key == "rounds" else "fit_local"]
+        slope = "" if fit is None else f"  {fit['slope']:.2f}".replace("-", "−")
+        ends.append((float(np.log10(y[last])), name + slope, colour, ours))
     ax.set(xscale="log", yscale="log")
-    low, high = float(epsilons.min()), float(epsilons.max())
-    room = (high / low) ** 0.95 if labels else 1.15
-    ax.set_xlim(high * 1.12, low / room)
+    ax.set_xlim(high * 1.12, low / (high / low) ** 0.95)  # room for the names
     ticks = 10.0 ** np.arange(np.ceil(np.log10(low) - 1e-9), np.floor(np.log10(high) + 1e-9) + 1)
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.minorticks_off()
-    if labels and ends:
-        ends.sort(key=lambda e: e[0])
-        bottom, top = (float(np.log10(v)) for v in ax.get_ylim())
-        for (_, text, colour, ours), at in zip(ends, _spread([e[0] for e in ends], (top - bottom) * 0.052), strict=True):
-            ax.text(low / 1.18, 10**at, text, color=colour, va="center", fontsize=8.2, fontweight="bold" if ours else "normal")
+    return low, sorted(ends, key=lambda e: e[0])
 
 
-def _guides(ax: Any, epsilons: np.ndarray, level: float) -> None:
-    """Grey triangles' sides: 1/eps and 1/eps^2 from the same point."""
-    x = np.array([epsilons.max(), epsilons.max() / 10**0.75])
+def _names(ax: Any, low: float, ends: list[tuple[float, str, str, bool]], least: float) -> None:
+    """Names right of the lines' ends, once the axes' limits are known."""
+    bottom, top = (float(np.log10(v)) for v in ax.get_ylim())
+    places = _spread([e[0] for e in ends], (top - bottom) * least)
+    for (_, text, colour, ours), at in zip(ends, places, strict=True):
+        ax.text(low / 1.18, 10**at, text, color=colour, va="center", fontsize=8.2, fontweight="bold" if ours else "normal")
+
+
+def _guides(ax: Any, high: float, low: float) -> None:
+    """Two short grey lines in the upper left corner: what slopes -1 and -2 look like."""
+    bottom, top = (float(np.log10(v)) for v in ax.get_ylim())
+    x = np.array([high, high * (low / high) ** 0.3])
     for power in (1, 2):
-        y = level * (x[0] / x) ** power
-        ax.plot(x, y, color="#999999", linewidth=1.0, zorder=1)
-        ax.annotate(f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(2, 0), textcoords="offset points", fontsize=8, color="#777777", va="center")
+        y = 10 ** (bottom + 0.72 * (top - bottom)) * (high / x) ** power
+        ax.plot(x, y, color="#AAAAAA", linewidth=1.2, zorder=1)
+        ax.annotate(
+            f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(3, 0), textcoords="offset points", fontsize=8.5,
+            color="#888888", va="center",
+        )  # fmt: skip
 
 
 def draw(data: dict[str, Any]) -> Figure:
     """Rounds above, local steps of one client below; epsilon falls to the right."""
-    figure, axes = new_figure(16.5, 8.6, 2, len(_TITLES), height_ratios=[1.75, 1])
+    figure, axes = new_figure(16.5, 8.8, 2, len(_TITLES), height_ratios=[1.75, 1])
     epsilons = np.asarray(data["epsilons"], dtype=float)
-    for i, (instance, title) in enumerate(_TITLES.items()):
+    names = []
+    for i, (instance, (title, claim)) in enumerate(_TITLES.items()):
         series = [s for s in data["series"] if s["instance"] == instance]
-        shown = [s for s in series if s["method"] != "FedMLS, printed K"]
-        top, bottom = axes[0, i], axes[1, i]
-        _panel(top, shown, "rounds", epsilons, True)
-        top.set_title(f"{title.format(dim=data['lad']['dim'])}\n{_CLAIMS[instance]}", fontsize=10.5, fontweight="bold")
-        _panel(bottom, shown, "local_steps", epsilons, True)
-        bottom.set_xlabel("accuracy ε (smaller to the right)")
-        if i == 0:
-            top.set_ylabel("rounds to ε")
-            bottom.set_ylabel("local steps of a client to ε")
-    for row in axes:
-        low, high = min(a.get_ylim()[0] for a in row), max(a.get_ylim()[1] for a in row)
-        for a in row:
-            a.set_ylim(max(low, 0.7), high)
+        for row, key in enumerate(("rounds", "local_steps")):
+            names.append((axes[row, i], *_panel(axes[row, i], series, key, epsilons)))
+        axes[0, i].set_title(f"{title.format(dim=data['lad']['dim'])}\n{claim}", fontsize=10, fontweight="bold")
+        axes[1, i].set_xlabel("accuracy ε (smaller to the right)")
+    axes[0, 0].set_ylabel("rounds to ε")
+    axes[1, 0].set_ylabel("local steps of one client to ε")
+    for row, height in ((0, 2.0), (1, 3.0)):
+        low, high = (pick(a.get_ylim()[end] for a in axes[row]) for end, pick in ((0, min), (1, max)))
+        for a in axes[row]:
+            a.set_ylim(max(low, 0.7), high * height)
+    for ax, low, ends in names:
+        _names(ax, low, ends, 0.043 if ax in axes[0] else 0.072)
+    for ax in axes[0]:
+        _guides(ax, float(epsilons.max()), float(epsilons.min()))
     headline(
         figure,
-        "FedMLS needs rounds like 1/ε everywhere; plain steps need 1/ε² where the instance is hard, and beat it where it is easy",
-        "number behind each name: fitted slope of log rounds (below: of rounds too) against log ε; FedMLS: smallest K found by bisection, "
-        "λ = ε/G²; dotted: K_min, for which ε is proved; every other step tuned on a grid for each ε unless stated",
+        "Rounds grow like 1/ε for FedMLS everywhere, like 1/ε² for plain steps where that is provable; on easy data a tuned step wins",
+        "number behind a name: fitted slope against ε (−1: 1/ε, −2: 1/ε²); every step is tuned on a grid for each ε, except ε/G²; "
+        "FedMLS: λ = ε/G² and the smallest K that reaches ε; dotted: K_min, enough by Theorem 1; FedProx solves exactly",
     )
     return figure

@@ -1,0 +1,103 @@
+"""Rounds to epsilon of one method on one instance, with its fit, and where two of them change places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from fedtheory.rates.fits import LEAST_POINTS, fit_slope, prefer
+from fedtheory.rates.rounds import RoundsToEpsilon, crossover
+
+__all__ = ["Series", "crossovers"]
+
+Role = Literal["measured", "theory", "lower bound"]
+
+
+@dataclass
+class Series:
+    """Rounds to epsilon of one method on one instance.
+
+    Attributes
+    ----------
+    label : the method with its schedule in a word or two
+    role : 'measured', 'theory' (what a theorem asks for), or 'lower bound' (what no method of the class can beat)
+    epsilons, rounds, local_steps : (E,)
+        rounds: inf where never reached within the horizon. local_steps: of one client; NaN where local problems are solved exactly.
+    schedule : what the rounds belong to
+    notes : what was left out, and why
+    details : of each epsilon
+    """
+
+    instance: str
+    method: str
+    label: str
+    role: Role
+    schedule: str
+    epsilons: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
+    local_steps: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+
+    def add(self, epsilon: float, rounds: float, local_steps: float = math.nan, detail: str = "") -> None:
+        self.epsilons.append(float(epsilon))
+        self.rounds.append(float(rounds))
+        self.local_steps.append(float(local_steps))
+        self.details.append(detail)
+
+    @cached_property
+    def fit(self) -> dict[str, Any] | None:
+        """Slope of rounds against epsilon over all epsilons, its interval, and the verdict between -1 and -2; None below 4 points."""
+        return self._fit(self.rounds)
+
+    @cached_property
+    def fit_local(self) -> dict[str, Any] | None:
+        """The same for local steps."""
+        return self._fit([v if math.isfinite(v) else math.inf for v in self.local_steps])
+
+    def _fit(self, values: Sequence[float]) -> dict[str, Any] | None:
+        if np.isfinite(values).sum() < LEAST_POINTS:
+            return None
+        slope = fit_slope(self.epsilons, values, window=(min(self.epsilons), max(self.epsilons)), schedule=self.schedule)
+        choice = prefer(slope, -1.0, -2.0)
+        text = {"claimed": "1/eps", "other": "1/eps^2", "undecided": "undecided"}[choice.verdict]
+        if slope.low > -0.75:  # clear of -1, on the good side
+            text = "better than 1/eps"
+        elif choice.verdict != "undecided" and slope.high < -1.1 and slope.low > -1.9:  # clear of both
+            text = "between the two"
+        return {
+            "slope": slope.slope, "low": slope.low, "high": slope.high, "confidence": slope.confidence, "points": slope.points,
+            "verdict": text, "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
+        }  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "fit": self.fit, "fit_local": self.fit_local}
+
+
+def crossovers(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """For every method beside the measured FedMLS on the same instance: who is ahead at both ends, and where they change places."""
+    out = []
+    for ours in (s for s in series if s.label == "FedMLS"):
+        for other in series:
+            if other.instance != ours.instance or other is ours or other.role == "theory":
+                continue
+            common = sorted(set(ours.epsilons) & set(other.epsilons))
+            if not common:
+                continue
+            a, b = (
+                np.array([s.rounds[s.epsilons.index(e)] for e in common]) for s in (ours, other)
+            )
+            none = np.zeros(len(common), dtype=bool)
+            pair = [RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b)]
+            ahead = ["FedMLS" if p < q else other.label if q < p else "equal" for p, q in zip(a, b, strict=True)]
+            out.append({
+                "instance": ours.instance, "other": other.label, "schedule": other.schedule, "role": other.role,
+                "at": crossover(*pair), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],
+                "largest_epsilon": common[-1], "ahead_at_largest": ahead[-1],
+            })  # fmt: skip
+    return out

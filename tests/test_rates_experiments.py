@@ -1,0 +1,226 @@
+"""The measured rates: the fast loops against the library's own methods, the proved bounds, the search for K, and the command."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.cli import app
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps, LocalResult, LocalSolver
+from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
+from fedtheory.rates import experiments
+from fedtheory.rates.competitors import Schedule, nesterov_rounds, pull_rounds, subgradient_rounds, tune
+from fedtheory.rates.series import Series, crossovers
+from fedtheory.report import figures_rates
+from fedtheory.simulation import simulate
+
+KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
+
+
+@dataclass(frozen=True)
+class Walk(LocalSolver):
+    """The schedule's steps by the library's gradient steps."""
+
+    schedule: Schedule
+    steps: int
+
+    def solve(self, problem, objective, start, rows):
+        return GradientSteps(self.steps, self.schedule.at(rows.round_index)).solve(problem, objective, start, rows)
+
+
+@dataclass(frozen=True)
+class PullProx(LocalSolver):
+    """argmin f_i + ||u - w||^2/(2h): the best of the kink and the two stationary points of every coordinate."""
+
+    schedule: Schedule
+
+    def solve(self, problem, objective, start, rows):
+        h, y = self.schedule.at(rows.round_index), np.array(start)
+        for i in range(2):
+            pieces = (
+                (problem.pulls[i], problem.slopes[i], problem.first), (0.0, problem.shallow, problem.second),
+            )  # fmt: skip
+            for j, (a, b, c) in enumerate(pieces):
+                w = start[i, :, j]
+                points = np.stack([w - h * (a + b), w - h * (a - b), np.full_like(w, c)])
+                values = a * points + b * abs(points - c) + (points - w) ** 2 / (2 * h)
+                y[i, :, j] = points[values.argmin(axis=0), np.arange(len(w))]
+        return LocalResult(y)
+
+
+def first_round(problem, algorithm, solver, rounds, value, epsilon):
+    run = simulate(problem, algorithm, rounds, local_solver=solver)
+    below = np.flatnonzero(run.metrics["objective"][1:, 0] - value <= epsilon)
+    return below[0] + 1 if len(below) else math.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", [0.04, 0.13, 0.6])
+def test_the_pulls_loop_is_fedavg_and_fedprox(kind, step):
+    problem, schedule = TwoClientPull(0.1), Schedule(kind, step, 3)
+    for steps, solver, algorithm in (
+        (3, Walk(schedule, 3), FedAvg()), (1, Walk(schedule, 1), FedAvg()), (0, PullProx(schedule), FedProx(1 / step)),
+    ):  # fmt: skip
+        for epsilon in (0.6, 0.3, 0.15):
+            assert pull_rounds(problem, schedule, steps, 120, epsilon) == first_round(problem, algorithm, solver, 120, 0.0, epsilon)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
+def test_nesterovs_loop_is_the_subgradient_method(kind, step):
+    problem, schedule = NesterovWorst(12), Schedule(kind, step, 20)
+    value = problem.least_value(1.0)
+    for epsilon in (0.2, 0.15, 0.13, 0.11, 0.1):
+        expected = first_round(problem, FedAvg(), Walk(schedule, 1), 150, value, epsilon)
+        assert nesterov_rounds(problem, schedule, 150, epsilon) == expected
+
+
+def test_the_batched_subgradient_method_is_fedavg_with_one_step():
+    problem = experiments.lad_instance(1, clients=3, samples=5, dim=2)
+    value = problem.optimum_on_ball(8.0).value
+    schedules = [Schedule(kind, step, 2) for kind in KINDS for step in (0.1, 0.7)]
+    found = subgradient_rounds(problem, schedules, 60, value, [0.3, 0.1, 0.03])
+    assert np.isfinite(found).any() and len(np.unique(found)) > 3
+    for column, schedule in zip(found.T, schedules, strict=True):
+        for rounds, epsilon in zip(column, [0.3, 0.1, 0.03], strict=True):
+            assert rounds == first_round(problem, FedAvg(), Walk(schedule, 1), 60, value, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.03, 0.01])
+def test_no_constant_step_of_fedprox_beats_its_lower_bound(epsilon):
+    # c_1 - x_1 >= min(c_1, h) at all times, so F <= epsilon needs h <= sqrt(2) epsilon (h < c_1), while x_2 walks 2 epsilon h a
+    # round and must come within 1/2 of c = 1: at least 1/(4 sqrt(2) epsilon^2) rounds
+    problem, least = TwoClientPull(epsilon), 1 / (4 * math.sqrt(2) * epsilon**2)
+    found = [pull_rounds(problem, Schedule("constant", h), 0, 10**6, epsilon) for h in np.geomspace(1e-4, 1e4, 400)]
+    assert math.isfinite(min(found))
+    assert least <= min(found) <= 2.2 * least
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_step_beats_the_span_bound(kind):
+    problem = NesterovWorst.for_epsilon(0.05)
+    found = [nesterov_rounds(problem, Schedule(kind, h, 40), 2000, 0.05) for h in np.geomspace(1e-3, 30, 60)]
+    assert min(found) >= problem.dim
+    assert kind == "hold-and-cut" or math.isfinite(min(found))
+
+
+def test_tuning_finds_the_best_of_the_grid():
+    best = {0.5: 40, 1.0: 12, 2.0: 17}
+    calls = []
+
+    def run(schedule, limit):
+        calls.append((schedule.step, limit))
+        return best[schedule.step] if best[schedule.step] <= limit else math.inf
+
+    rounds, schedule = tune(run, "constant", list(best), 0.4, 100)
+    assert (rounds, schedule.step) == (12, 1.0)
+    assert calls == [(0.5, 100), (1.0, 39), (2.0, 11)]  # the nearest first; later ones are cut off
+    assert tune(lambda s, limit: math.inf, "constant", [1.0], 1.0, 5) == (math.inf, None)
+
+
+def test_the_smallest_k_reaches_and_the_one_before_does_not():
+    case = experiments.nesterov_case(0.05)
+    every = {k: case.gap(0.05, k) <= 0.05 for k in range(1, 40)}
+    for guess in (2, 18, 37):
+        K, _ = experiments.smallest_rounds(case, 0.05, guess, 60.0)
+        assert every[int(K)] and not every[int(K) - 1]
+    K, why = experiments.smallest_rounds(case, 0.05, 10, 1e-9)
+    assert math.isnan(K) and "local steps a client" in why
+
+
+def series(label, rounds, instance="pull", role="measured"):
+    s = Series(instance, label, label, role, "some step")
+    for epsilon, r in zip((0.1, 0.05, 0.02, 0.01), rounds, strict=True):
+        s.add(epsilon, r, 2 * r)
+    return s
+
+
+def test_verdicts_name_the_slope():
+    e = np.array([0.1, 0.05, 0.02, 0.01])
+    rows = {1.0: "1/eps", 2.0: "1/eps^2", 1.5: "between the two", 0.3: "better than 1/eps"}
+    for power, verdict in rows.items():
+        s = series("a", 7 * e**-power)
+        assert s.fit["verdict"] == verdict and s.fit["slope"] == pytest.approx(-power)
+        assert s.fit_local["slope"] == pytest.approx(-power)
+    assert series("a", [5, math.inf, 70, 900]).fit is None  # three points are not enough
+
+
+def test_crossovers_say_who_is_ahead_where():
+    e = np.array([0.1, 0.05, 0.02, 0.01])
+    rows = [series("FedMLS", 6 / e), series("other", 0.2 / e**2), series("fast", 3 / e), series("proof", 9 / e, role="theory")]
+    first, second = crossovers(rows)  # theory is not a competitor
+    assert first["at"] == [pytest.approx(1 / 30)]
+    assert (first["ahead_at_largest"], first["ahead_at_smallest"]) == ("other", "FedMLS")
+    assert second["at"] == [] and second["ahead_at_smallest"] == "fast"
+
+
+def test_bad_epsilons_are_refused():
+    for bad, says in (
+        ([0.1, 0.05, 0.02, 0.0], "(0, 0.25]"), ([0.1, 0.05, 0.02, 0.3], "(0, 0.25]"), ([0.1, 0.1, 0.05, 0.02], "3 different"),
+        ([0.1, 0.05, 0.02, 1e-6], "stay at or above 1e-4"), ([0.1, 0.05, 0.02, math.nan], "(0, 0.25]"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=says.replace("(", r"\(").replace("]", r"\]").replace("[", r"\[")):
+            experiments.compute(bad)
+    for bad in ({"kind": "none", "step": 1.0}, {"kind": "constant", "step": 0.0}, {"kind": "constant", "step": 1.0, "hold": -1}):
+        with pytest.raises(InvalidInput):
+            Schedule(**bad)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    out = tmp_path_factory.mktemp("rates")
+    result = CliRunner().invoke(app, ["rates", "--quick", "--epsilons", "0.08,0.06,0.045,0.034", "--out", str(out), "--json"])
+    assert result.exit_code == 0, result.output
+    return out, json.loads(result.stdout)
+
+
+def test_the_command_measures_what_theory_says(written):
+    out, data = written
+    rows = {(s["instance"], s["label"]): s for s in data["series"]}
+    for instance in experiments.INSTANCES:
+        assert rows[instance, "FedMLS"]["fit"]["verdict"] == "1/eps", instance
+        measured, least = (np.array(rows[instance, label]["rounds"]) for label in ("FedMLS", "FedMLS, K_min"))
+        assert len(measured) == 4 and (measured <= least).all(), instance  # Theorem 1
+    for label in ("FedProx, constant", "FedProx, 1/sqrt(t)", "FedAvg, constant", "FedAvg, 1/sqrt(t)"):
+        assert rows["pull", label]["fit"]["verdict"] == "1/eps^2", label
+    assert rows["pull", "FedProx, held, cut"]["fit"]["verdict"] == "better than 1/eps"
+    assert rows["nesterov", "one subgradient a round"]["fit"]["verdict"] == "1/eps^2"
+    span = np.array(rows["nesterov", "one subgradient a round"]["rounds"])
+    assert (np.array(rows["nesterov", "FedMLS"]["rounds"]) < span).all()
+    assert (np.array(rows["nesterov", "FedMLS"]["local_steps"]) >= span).all()  # it is a span method in its local steps
+    assert (np.array(rows["chain", "FedMLS"]["rounds"]) >= rows["chain", "any method at all"]["rounds"]).all()
+    ahead = {(c["instance"], c["other"]): c["ahead_at_smallest"] for c in data["crossovers"]}
+    assert ahead["lad", "subgradient, constant"] == "subgradient, constant"
+    assert {"commit", "seed"} <= set(data["provenance"])
+    assert {p.name for p in out.iterdir()} == {"rates.json", "rates.png", "rates.pdf"}
+
+
+def test_the_figure_draws_every_measured_line(written):
+    _, data = written
+    figure = figures_rates.draw(data)
+    names = [t.get_text() for t in figure.axes[0].texts]
+    shown = [s for s in data["series"] if s["instance"] == "pull" and s["label"] in figures_rates._LOOKS]
+    assert len(shown) == 10
+    for s in shown:
+        slope = f"{s['fit']['slope']:.2f}".replace("-", "\N{MINUS SIGN}")
+        assert f"{figures_rates._LOOKS[s['label']][0]}  {slope}" in names
+
+
+def test_progress_is_counted_right(monkeypatch):
+    for name in ("_fedmls_series", "_lad_competitors"):  # only counts here
+        monkeypatch.setattr(experiments, name, lambda *a, name=name: [a[-1](name) for _ in range(len(a[2]) if name[1] == "f" else 4)] and [])
+    ticks, epsilons = [], [0.2, 0.15, 0.12, 0.1]
+    experiments.compute(epsilons, progress=ticks.append)
+    assert len(ticks) == experiments.steps(epsilons)
+
+
+def test_the_table_names_slopes_and_schedules():
+    result = CliRunner().invoke(app, ["rates", "--epsilons", "0.2,0.1"])
+    assert result.exit_code == 2 and "2 different epsilons" in " ".join(result.output.split())
+    result = CliRunner().invoke(app, ["rates", "--epsilons", "0.2,x"])
+    assert result.exit_code == 2 and "write numbers with commas" in " ".join(result.output.split())

@@ -292,6 +292,7 @@ def test_registry():
         "fedelasticnet-scaffold",
         "fedelasticnet-dyn",
         "fedmls",
+        "subgradient",
     ]
     for name in algorithms.names():
         assert algorithms.get(name).name == name

@@ -9,6 +9,7 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.algorithms.fedprox import FedProx
 from fedtheory.algorithms.scaffold import Scaffold
+from fedtheory.algorithms.subgradient import Subgradient, subgradient_parameters
 from fedtheory.errors import suggest
 
 __all__ = [
@@ -21,14 +22,16 @@ __all__ = [
     "FedMLS",
     "FedProx",
     "Scaffold",
+    "Subgradient",
     "fedmls_parameters",
     "get",
     "names",
+    "subgradient_parameters",
 ]
 
 _ALGORITHMS: dict[str, type[Algorithm]] = {
     cls.name: cls
-    for cls in (FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold, FedElasticNetDyn, FedMLS)
+    for cls in (FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold, FedElasticNetDyn, FedMLS, Subgradient)
 }
 
 

@@ -4,5 +4,16 @@ from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.local.steps import SGD, GradientSteps
+from fedtheory.local.subgradient import Schedule, SubgradientSteps
 
-__all__ = ["SGD", "Exact", "GradientSteps", "LocalObjective", "LocalResult", "LocalSolver", "SubgradientSliding"]
+__all__ = [
+    "SGD",
+    "Exact",
+    "GradientSteps",
+    "LocalObjective",
+    "LocalResult",
+    "LocalSolver",
+    "Schedule",
+    "SubgradientSliding",
+    "SubgradientSteps",
+]

@@ -113,6 +113,7 @@ def test_local_steps_where_floats_are_off_by_one():
         assert local_steps(k, 0.01, 1, 600, 1) == -(-12 * k * k // 100)
     assert local_steps(3, 0.5, 2, 7, 3, 2) == math.ceil((4 * 9 + 4) * 0.25 * 7 * 9 / 4)
     assert local_steps(1, 1e-9, 1, 1, 1) == 1
+    assert local_steps(1, Q(0.1), 1, 50, 1) == 2  # that binary fraction is a little more than 1/10
 
 
 @pytest.mark.parametrize(("epsilon", "K", "total"), [(0.1, 60, 88_596), (0.03, 200, 967_292), (0.01, 600, 8_661_852)])
@@ -194,6 +195,13 @@ def test_what_travels(regression):
         assert len(sent) == 1
 
 
+def test_mini_batches_come_from_the_local_solver(regression):
+    batches, whole = (SubgradientSliding(batch_size=b) for b in (2, None))
+    runs = [simulate(regression, short(regression), 6, local_solver=replace(batches, engine=e)).x for e in ("numpy", "numba")]
+    close(runs[0], runs[1], rtol=1e-12, atol=1e-12)
+    assert np.abs(runs[0] - simulate(regression, short(regression), 6, local_solver=whole).x).max() > 1e-4
+
+
 @pytest.mark.parametrize("dense", [True, False])
 def test_scenarios_are_independent(regression, dense):
     x0 = np.random.default_rng(1).standard_normal((3, 3)) / 3
@@ -266,6 +274,8 @@ def test_no_lipschitz_constant():
 def test_rounds_and_cohorts_that_do_not_fit(regression):
     with pytest.raises(errors.InvalidInput, match="rounds = 5, but this FedMLS is made for K = 6"):
         simulate(regression, short(regression), 5)
+    with pytest.raises(errors.InvalidInput, match=r"weights lie between 0.2 and 0.8.*weights='uniform'"):
+        simulate(L1Distance([[1.0], [2.0]], weights=[0.2, 0.8]), HAND, 2)
     with pytest.raises(errors.InvalidInput, match="FedMLS needs every client"):
         simulate(regression, short(regression), 6, sampling=Uniform(2))
 

@@ -35,7 +35,7 @@ def exact_number(value: Any) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # Fraction(0.1) equals 0.1 but stands for another number
 def _growth(lam: Any, D: Any, rounds: int, lipschitz: Any, sigma: Any) -> Fraction:
     lam, D, G, sigma = (exact_number(v) for v in (lam, D, lipschitz, sigma))
     return (4 * G**2 + sigma**2) * lam**2 * rounds / (2 * D)
@@ -43,7 +43,8 @@ def _growth(lam: Any, D: Any, rounds: int, lipschitz: Any, sigma: Any) -> Fracti
 
 def local_steps(k: int, lam: Any, D: Any, rounds: int, lipschitz: Any, sigma: Any = 0) -> int:
     """T_k = ceil((4G^2 + sigma^2) lambda^2 K k^2/(2 D~)) of line 4, in exact arithmetic, at least 1."""
-    return max(1, math.ceil(_growth(lam, D, rounds, lipschitz, sigma) * k**2))
+    growth = _growth(lam, D, rounds, lipschitz, sigma)
+    return max(1, -(-growth.numerator * k**2 // growth.denominator))
 
 
 def _ceil_sqrt(value: Fraction) -> int:
@@ -116,8 +117,8 @@ class FedMLS(Algorithm):
     Raises
     ------
     InvalidInput
-        Values out of range; x_0 outside the ball; a cohort that is not everybody; a run of other than `rounds` rounds; a run
-        that would take hours (says how long).
+        Values out of range; x_0 outside the ball; a cohort that is not everybody; weights other than 1/N; a run of other than
+        `rounds` rounds; a run that would take hours (says how long).
 
     Notes
     -----
@@ -170,7 +171,13 @@ class FedMLS(Algorithm):
         return sum(self.steps(k) for k in range(1, last + 1))
 
     def check_run(self, problem: Problem, rounds: int) -> None:
-        """Refuse a run whose number of rounds is not K, before it starts."""
+        """Refuse a run whose number of rounds is not K, or whose objective is not the plain mean, before it starts."""
+        if abs(problem.weights * problem.num_clients - 1).max() > 1e-9:
+            low, high = problem.weights.min(), problem.weights.max()
+            raise InvalidInput(
+                f"the problem's weights lie between {low:.4g} and {high:.4g}, but FedMLS minimises the plain mean: make the problem "
+                "with weights='uniform'"
+            )
         if rounds != self.rounds:
             raise InvalidInput(
                 f"rounds = {rounds}, but this FedMLS is made for K = {self.rounds}, on which T_k depends: run {self.rounds} "

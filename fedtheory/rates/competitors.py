@@ -136,11 +136,13 @@ def nesterov_rounds(problem: NesterovWorst, schedule: Schedule, limit: int, epsi
 
 
 def subgradient_rounds(
-    problem: Any, schedules: Sequence[Schedule], limit: int, optimum: float, epsilons: Sequence[float], radius: float = math.inf
-) -> np.ndarray:
+    problem: Any, schedules: Sequence[Schedule], limit: int, optimum: float, epsilons: Sequence[float], radius: float = math.inf,
+    best_only: bool = False,
+) -> np.ndarray:  # fmt: skip
     """First rounds (E, schedules) with F(x_t) - optimum <= epsilon of the projected distributed subgradient method from 0; inf: none.
 
-    All schedules run as one batch of `problem.gradient`; ends when every schedule has reached every epsilon, or at `limit`.
+    All schedules run as one batch; it ends when every schedule has reached every epsilon (best_only: when some schedule has reached
+    each), or at `limit`.
     """
     from fedtheory.local.sliding import project_ball
 
@@ -157,7 +159,7 @@ def subgradient_rounds(
         new = (gap <= goals) & ~np.isfinite(found)
         if new.any():
             found[new] = t
-            if np.isfinite(found).all():
+            if np.isfinite(found.min(axis=1) if best_only else found).all():
                 break
     return found
 

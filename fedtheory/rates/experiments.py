@@ -228,8 +228,8 @@ def _chain_bound(epsilons: Sequence[float]) -> list[Series]:
 
 
 def lad_instance(seed: int = 0, clients: int = 5, samples: int = 20, dim: int = 5) -> LAD:
-    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled from 1 to 0.1; noise and the entries of
-    v_k have standard deviation 1/2."""
+    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled from 1 to 0.1; noise and the entries
+    of v_k have standard deviation 1/2."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((clients, samples, dim)) * np.geomspace(1, 0.1, dim)
     models = 2 * np.ones(dim) / math.sqrt(dim) + 0.5 * rng.standard_normal((clients, dim))
@@ -246,7 +246,7 @@ def _lad_competitors(case: _Case, epsilons: Sequence[float], tick: Callable[[str
     for kind in ("constant", "inverse-sqrt", "hold-and-cut"):
         tick("subgradient method, LAD")
         schedules = [Schedule(kind, float(h), hold) for h in steps for hold in (holds if kind == "hold-and-cut" else (0,))]
-        found = subgradient_rounds(case.problem, schedules, _LAD_LIMIT, case.value, epsilons, case.radius)
+        found = subgradient_rounds(case.problem, schedules, _LAD_LIMIT, case.value, epsilons, case.radius, best_only=True)
         held = f"; rounds held: {', '.join(map(str, holds))}" if kind == "hold-and-cut" else ""
         rule = f"{_words(kind)} (one local step); {grid}{held}"
         series = Series("lad", "subgradient method", f"subgradient, {_SHORT[kind]}", "measured", rule)
@@ -259,7 +259,7 @@ def _lad_competitors(case: _Case, epsilons: Sequence[float], tick: Callable[[str
     series = Series("lad", "subgradient method", "subgradient, eps/G^2", "measured", rule)
     schedules = [Schedule("constant", epsilon / case.lipschitz**2) for epsilon in epsilons]
     limit = math.ceil(2 * (case.lipschitz * case.distance / min(epsilons)) ** 2)
-    found = subgradient_rounds(case.problem, schedules, min(limit, 20_000), case.value, epsilons, case.radius)
+    found = subgradient_rounds(case.problem, schedules, min(limit, 50_000), case.value, epsilons, case.radius)
     for i, epsilon in enumerate(epsilons):
         series.add(epsilon, found[i, i], found[i, i], _schedule_text(schedules[i]))
     return [*out, series]

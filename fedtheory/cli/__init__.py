@@ -10,7 +10,7 @@ import typer
 
 from fedtheory.cli import catalogue, working
 from fedtheory.cli.common import Group, Json, Out, Seed
-from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameter_options, with_options
+from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
 
 __all__ = ["app", "main"]
 
@@ -60,7 +60,7 @@ def list_command(
 
 @app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedelasticnet/eq-28 --json"))
 def explain(
-    statement: Annotated[str, typer.Argument(help="A statement's id; 'fedelasticnet/' may be left out.")],
+    statement: Annotated[str, typer.Argument(help="A statement's id; the paper's name before the / may be left out.")],
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -73,21 +73,26 @@ def explain(
     epilog=examples(
         "fedtheory solve diabetes",
         "fedtheory solve digits --partition dirichlet --clients 10 --ridge 0.1",
+        "fedtheory solve lad --radius 3",
         "fedtheory solve --data a9a.bz2 --dimension 123 --loss logistic --clients 20 --ridge 0.01",
     )
 )
-@with_options(PROBLEM_OPTIONS)
+@with_options(PROBLEM_OPTIONS, RADIUS)
 def solve(
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
     ] = None,
-    gap: Annotated[float, typer.Option("--gap", help="Largest relative gap that counts as solved.")] = 1e-12,
+    gap: Annotated[
+        float | None, typer.Option("--gap", help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
     **options: Any,
 ) -> None:
     """Find the certified optimum of a problem: a point, a proven lower bound on the optimal value, and the exact constants.
+
+    A nonsmooth problem is solved on a ball (--radius), with its clients' Lipschitz constants there.
 
     A problem that is not convex, or that has no minimiser, ends with exit code 2."""
     working.solve(problem, options, gap, seed, json, out)
@@ -98,20 +103,25 @@ def solve(
         "fedtheory run fedelasticnet-dyn diabetes --l1 0.1 --l2-over-beta 30 --rounds 300",
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
         "fedtheory run scaffold quadratic --local-solver gradient --local-steps 5 --local-lr 0.1",
+        "fedtheory run fedmls two-client-pull --epsilon 0.1 --radius 4",
+        "fedtheory run fedavg lad --local-lr 0.01",
     )
 )
-@with_options(PROBLEM_OPTIONS, hyperparameter_options())
+@with_options(PROBLEM_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
 def run(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of communication.")] = 100,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-T", help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).")
+    ] = None,
     participants: Participants = None,
     scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")] = 1,
     local_solver: Annotated[
-        Literal["exact", "gradient", "sgd"], typer.Option("--local-solver", help="What minimises the local objectives.")
-    ] = "exact",
+        Literal["exact", "gradient", "sgd"] | None,
+        typer.Option("--local-solver", help="What minimises the local objectives (default exact; gradient for nonsmooth problems)."),
+    ] = None,
     local_steps: Annotated[
         int | None, typer.Option("--local-steps", help="Steps of gradient and sgd (default 5).")
     ] = None,
@@ -123,7 +133,9 @@ def run(
         Literal["subgradient", "prox"] | None,
         typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient)."),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Mini-batch of sgd (default 10).")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", help="Mini-batch of sgd (default 10), or of fedmls (default all).")
+    ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs of sgd, instead of --local-steps.")] = None,
     lr_decay: Annotated[
         float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.")
@@ -149,15 +161,17 @@ def run(
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
+        "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
+        "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
     )
 )
-@with_options(PROBLEM_OPTIONS, hyperparameter_options(["fedelasticnet-dyn"]))
+@with_options(PROBLEM_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options(["fedelasticnet-dyn", "fedmls"]))
 def verify(
     statement: Annotated[
         str | None, typer.Argument(help="A statement (`fedtheory list`); without one, all on the whole battery.")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", help="A named problem (default quadratic).", rich_help_panel=ONE)
+        str | None, typer.Option("--problem", help="A named problem (default quadratic; lad for FedMLS).", rich_help_panel=ONE)
     ] = None,
     participants: Participants = None,
     rounds: Annotated[
@@ -176,7 +190,7 @@ def verify(
     ] = False,
     scale: Annotated[
         float,
-        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is 520 random instances.", rich_help_panel=ALL),
+        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is 618 random instances.", rich_help_panel=ALL),
     ] = 1.0,
     long_runs: Annotated[
         bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)

@@ -218,7 +218,8 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
         console.print()
         block(f"Code: {about['code']}", 2, "dim")
     console.print()
-    how = {"algebra": "", "fixed-point": " --problem diabetes", "fedmls": " --problem lad"}.get(statement.scope, " --problem diabetes --participants 2")
+    usual = " --problem diabetes --participants 2"
+    how = {"algebra": "", "fixed-point": " --problem diabetes", "fedmls": " --problem lad"}.get(statement.scope, usual)
     block(f"Try: fedtheory verify {statement.id.split('/')[-1]}{how}", 2)
 
 

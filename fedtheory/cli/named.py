@@ -12,7 +12,7 @@ from fedtheory.problems.base import Problem
 __all__ = ["PROBLEMS", "NamedProblem", "build"]
 
 _SIZES = ("clients", "dimension")
-_DEAL = ("clients", "partition", "alpha_dirichlet", "classes", "loss", "ridge")
+_DEAL = ("clients", "partition", "alpha_dirichlet", "classes", "loss", "ridge", "tau")
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,13 @@ class NamedProblem:
     ----------
     build : callable(options, seed) -> Problem
     takes : the options that apply to it
+    nonsmooth : solved on a ball
     """
 
     about: str
     build: Callable[[dict[str, Any], int], Problem]
     takes: tuple[str, ...]
+    nonsmooth: bool = False
 
 
 def _random(generator: str, clients: int = 5, dimension: int = 4, **fixed: Any) -> Callable[[dict[str, Any], int], Problem]:
@@ -57,7 +59,7 @@ def _bundled(name: str, ridge: float) -> Callable[[dict[str, Any], int], Problem
     def make(o: dict[str, Any], seed: int) -> Problem:
         from fedtheory.problems import datasets
 
-        return _deal(getattr(datasets, name)(), {**o, "ridge": ridge if o.get("ridge") is None else o["ridge"]}, seed)
+        return _deal(getattr(datasets, name)(), {"ridge": ridge, **o, "given": set(o)}, seed)
 
     return make
 
@@ -84,6 +86,30 @@ def _separable(o: dict[str, Any], seed: int) -> Problem:
     return Logistic([[[1.0], [2.0]], [[-1.0], [-3.0]]], [[1.0, 1.0], [-1.0, -1.0]])
 
 
+def _nonsmooth(generator: str, dimension: int = 3, unequal: bool = True) -> Callable[[dict[str, Any], int], Problem]:
+    def make(o: dict[str, Any], seed: int) -> Problem:
+        from fedtheory.problems import nonsmooth_generators
+
+        more = {name: o[name] for name in ("ridge", "tau") if o.get(name) is not None}
+        if unequal:
+            more["unequal"] = 4.0
+        sizes = {"num_clients": o.get("clients") or 5, "dim": o.get("dimension") or dimension}
+        return getattr(nonsmooth_generators, generator)(**sizes, seed=seed, **more)
+
+    return make
+
+
+def _hard(name: str, epsilon: float) -> Callable[[dict[str, Any], int], Problem]:
+    def make(o: dict[str, Any], seed: int) -> Problem:
+        from fedtheory.problems import nonsmooth_instances
+
+        cls = getattr(nonsmooth_instances, name)
+        clients = {"num_clients": o["clients"]} if "clients" in o else {}
+        return getattr(cls, "for_epsilon", cls)(o.get("for_epsilon", epsilon), **clients)
+
+    return make
+
+
 PROBLEMS: dict[str, NamedProblem] = {
     "quadratic": NamedProblem("random quadratics, condition number 10", _random("random_quadratic"), _SIZES),
     "ill-conditioned": NamedProblem(
@@ -108,9 +134,32 @@ PROBLEMS: dict[str, NamedProblem] = {
     "synthetic-least-squares": NamedProblem(
         "its least-squares twin (d = 61)", _synthetic("synthetic_least_squares", 1.0, 1.0, max_samples=500), ("clients", "ridge")
     ),
+    "lad": NamedProblem(
+        "random least absolute deviations, the steepest client 4 times the flattest", _nonsmooth("random_lad"), _SIZES, True
+    ),
+    "quantile": NamedProblem("random quantile regression", _nonsmooth("random_quantile"), (*_SIZES, "tau"), True),
+    "hinge": NamedProblem("random support vector machines", _nonsmooth("random_hinge"), (*_SIZES, "ridge"), True),
+    "max-affine": NamedProblem("random maxima of 7 affine functions", _nonsmooth("random_max_affine"), _SIZES, True),
+    "l1-distance": NamedProblem("mean l1 distance to random centres", _nonsmooth("random_l1_distance", unequal=False), _SIZES, True),
+    "euclidean-distance": NamedProblem(
+        "mean Euclidean distance to random centres: the geometric median",
+        _nonsmooth("random_euclidean_distance", unequal=False), _SIZES, True,
+    ),
+    "two-client-pull": NamedProblem(
+        "two clients that pull apart: FedAvg and FedProx with constant or 1/sqrt(t) steps need 1/epsilon^2 rounds",
+        _hard("TwoClientPull", 0.1), ("for_epsilon",), True,
+    ),
+    "nesterov-worst": NamedProblem(
+        "Nesterov's worst function: methods with one subgradient a round need 1/epsilon^2 rounds",
+        _hard("NesterovWorst", 0.1), ("clients", "for_epsilon"), True,
+    ),
+    "arjevani-shamir": NamedProblem(
+        "Arjevani and Shamir's chain: every method needs 1/epsilon rounds",
+        _hard("ArjevaniShamir", 0.05), ("clients", "for_epsilon"), True,
+    ),
     "saddle": NamedProblem("two quadratics, one of them not convex: what `solve` refuses", _saddle, ()),
     "separable": NamedProblem("logistic regression without a minimiser: what `solve` refuses", _separable, ()),
-}
+}  # fmt: skip
 
 
 def build(name: str | None, options: dict[str, Any], seed: int) -> Problem:
@@ -147,11 +196,11 @@ def _from_file(o: dict[str, Any], seed: int) -> Problem:
     from fedtheory.problems import load_svmlight
 
     if "loss" not in o:
-        raise InvalidInput("--data needs --loss: logistic, least-squares, huber or softmax")
-    labels = {"logistic": "binary", "softmax": "classes"}.get(o["loss"], "keep")
+        raise InvalidInput("--data needs --loss: logistic, least-squares, huber, softmax, lad, quantile or hinge")
+    labels = {"logistic": "binary", "hinge": "binary", "softmax": "classes"}.get(o["loss"], "keep")
     data = load_svmlight(o["data"], o.get("dimension"), labels=labels)
     data = data.standardised() if o.get("standardise") else data
-    problem = _deal(data, o, seed)
+    problem = _deal(data, {**o, "given": set(o)}, seed)
     problem.name = data.name
     return problem
 
@@ -171,6 +220,12 @@ def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
         part = partitions.dirichlet(data.targets, m, o.get("alpha_dirichlet") or 0.3, seed=seed)
     else:
         part = partitions.classes_per_client(data.targets, m, o.get("classes") or 2, seed=seed)
+    if o.get("loss") in ("lad", "quantile", "hinge"):
+        problem = _nonsmooth_data(data, part, o)
+        problem.partition = {"name": part.name, "parameters": part.parameters, "sha256": part.sha256}
+        return problem
+    if "tau" in o:
+        raise InvalidInput(f"--tau belongs to --loss quantile, not to {o.get('loss', 'the default loss')}")
     kinds = {"logistic": Logistic, "least-squares": LeastSquares, "huber": Huber, "softmax": Softmax}
     loss = kinds.get(o.get("loss", ""))
     if loss is Softmax and data.task == "regression":
@@ -178,3 +233,18 @@ def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
     problem = partitions.federate(data, part, loss, ridge=o.get("ridge") or 0.0)
     problem.partition = {"name": part.name, "parameters": part.parameters, "sha256": part.sha256}
     return problem
+
+
+def _nonsmooth_data(data: Any, part: Any, o: dict[str, Any]) -> Problem:
+    from fedtheory.problems import LAD, Hinge, Quantile
+
+    loss = o["loss"]
+    for key, only in (("ridge", "hinge"), ("tau", "quantile")):
+        if key in o["given"] and loss != only:
+            raise InvalidInput(f"--{key} does not apply to --loss {loss}: it belongs to {only}")
+    features, targets = ([values[p] for p in part.indices] for values in (data.features, data.targets))
+    if loss == "hinge":
+        if data.task != "binary":
+            raise InvalidInput(f"--loss hinge needs two classes, but {data.name} is a {data.task} problem: use lad or quantile")
+        return Hinge(features, targets, o["ridge"] if "ridge" in o["given"] else 0.0)
+    return LAD(features, targets) if loss == "lad" else Quantile(features, targets, o.get("tau", 0.25))

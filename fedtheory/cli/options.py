@@ -13,7 +13,18 @@ import typer
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["PROBLEM_OPTIONS", "Hyperparameter", "flag", "hyperparameter_options", "hyperparameters", "make_algorithm", "with_options"]
+__all__ = [
+    "FEDMLS_OPTIONS",
+    "PROBLEM_OPTIONS",
+    "RADIUS",
+    "Hyperparameter",
+    "flag",
+    "hyperparameter_options",
+    "hyperparameters",
+    "make_algorithm",
+    "refuse_foreign",
+    "with_options",
+]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -44,18 +55,29 @@ def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[...
     return add
 
 
-_DATA = "The problem's data"
+_DATA, _BALL = "The problem's data", "Nonsmooth problems"
+_LOSSES = Literal["logistic", "least-squares", "huber", "softmax", "lad", "quantile", "hinge"]
 PROBLEM_OPTIONS = (
     option("data", Path | None, None, "A LIBSVM/svmlight file (plain, .gz or .bz2) instead of a named problem.", _DATA, metavar="FILE"),
     option("dimension", int | None, None, "Dimension of the file's features, or of a random problem.", _DATA),
     option("clients", int | None, None, "Number of clients m.", _DATA),
-    option("loss", Literal["logistic", "least-squares", "huber", "softmax"] | None, None, "Loss of a data set.", _DATA),
+    option("loss", _LOSSES | None, None, "Loss of a data set.", _DATA),
+    option("tau", float | None, None, "Level of the quantile loss (default 0.25).", _DATA),
     option("partition", Literal["iid", "dirichlet", "classes"] | None, None, "How data are dealt to clients (default iid).", _DATA),
     option("alpha_dirichlet", float | None, None, "Concentration of --partition dirichlet (default 0.3).", _DATA),
     option("classes", int | None, None, "Classes a client of --partition classes (default 2).", _DATA),
     option("ridge", float | None, None, "Ridge penalty: ridge/2 ||x||^2 in every client's loss.", _DATA),
     option("standardise", bool | None, None, "Standardise the features of --data.", _DATA),
+    option("for_epsilon", float | None, None, "The accuracy that a hard instance is made for (default 0.1; the chain 0.05).", _DATA),
 )  # fmt: skip
+
+_R = "R of the ball ||x|| <= R on which a nonsmooth problem is solved (default: the least power of 2 whose ball holds a minimiser)."
+_NOISE = "Of fedmls: standard deviation of the noise added to every subgradient, in units of G."
+RADIUS = (option("radius", float | None, None, _R, _BALL),)
+FEDMLS_OPTIONS = (
+    option("noise", float | None, None, _NOISE, _BALL),
+    option("start", str | None, None, "x_0, as in --start=1,0,-2, or one number for all coordinates (default 0).", "Start"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,15 @@ class Hyperparameter:
     methods: tuple[str, ...]
     required: tuple[str, ...]
     default: str
+
+
+_WORDS = {
+    "l1": "lambda_1. ", "l2": "lambda_2. ", "rule": "How line 5 stores the gradient. ",
+    "epsilon": "Of fedmls: the accuracy, in units of G ||x_0 - x*|| (default 0.2). Of the others: the threshold below which entries "
+    "are not sent (default 0.0). ",
+    "lam": "lambda of FedMLS, in place of epsilon/G^2. ", "D": "D~ of FedMLS, in place of ||x_0 - x*||^2. ",
+    "lipschitz": "G of FedMLS, in place of the problem's. ",
+}  # fmt: skip
 
 
 @cache
@@ -102,9 +133,12 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
     for h in hyperparameters().values():
         if wanted is not None and not wanted & set(h.methods):
             continue
-        words = {"l1": "lambda_1. ", "l2": "lambda_2. ", "rule": "How line 5 stores the gradient. "}.get(h.name, "")
+        if h.name == "radius":
+            out += RADIUS
+            continue
+        words = _WORDS.get(h.name, "")
         of = ", ".join(h.methods) if wanted is None else ""
-        default = f" (default {h.default})" if h.default else ""
+        default = f" (default {h.default})" if h.default and h.name != "epsilon" else ""
         kind = Literal[h.choices] if h.choices else h.kind
         out.append(option(h.name, kind | None, None, f"{words}{of}{default}".strip(), "Hyperparameters"))
     ratio = "lambda_2 as a multiple of the problem's smoothness beta."
@@ -131,16 +165,21 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
         if "l2" in given:
             raise InvalidInput(f"both --l2 {given['l2']:g} and --l2-over-beta {ratio:g}: give one of them")
         given["l2"] = ratio * float(problem.beta_k.max())
-    takes = [h.name for h in known.values() if method in h.methods]
-    for name in given:
-        if name not in takes:
-            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(takes)}")
+    refuse_foreign(method, given)
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:
         beta = float(problem.beta_k.max())
         hint = f" or --l2-over-beta (beta = {beta:.4g} here)" if "l2" in missing else ""
         raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {'them' if len(missing) > 1 else 'it'}")
     return cls(**given)
+
+
+def refuse_foreign(method: str, given: Iterable[str]) -> None:
+    """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
+    takes = [h.name for h in hyperparameters().values() if method in h.methods]
+    for name in given:
+        if name not in takes:
+            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(takes)}")
 
 
 def _flags(names: Iterable[str]) -> str:

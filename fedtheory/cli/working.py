@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedtheory.cli.catalogue import find_statement, shipped_witnesses
 from fedtheory.cli.common import emit, out_console, progress, save
-from fedtheory.cli.options import PROBLEM_OPTIONS, make_algorithm
+from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 __all__ = ["refuse_without_statement", "replay", "run", "solve", "verify_one"]
@@ -58,11 +58,69 @@ def _about_problem(problem: Any) -> dict[str, Any]:
     }
 
 
-def solve(name: str | None, options: dict[str, Any], gap: float, seed: int, as_json: bool, out: Path | None) -> None:
-    """Print, and write on request, the certified optimum."""
+def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
+    x = optimum.x
+    shown = np.array2string(x if x.size <= 8 else x[:8], precision=6, separator=", ", max_line_width=10_000)
+    return [
+        ("optimal value", f"{optimum.value:.15g} (rounded up)"),
+        ("proven lower bound", f"{optimum.lower_bound:.15g}"),
+        ("relative gap", f"{optimum.gap:.3g}"),
+        (gradient, f"{optimum.kkt_residual:.3g} at most"),
+        ("certificate", optimum.certificate),
+        ("found by", optimum.solver),
+        ("x*", shown if x.size <= 8 else f"{shown[:-1]}, ...] ({x.size} numbers; all with --json)"),
+    ]
+
+
+def _partition_rows(problem: Any) -> list[tuple[str, Any]]:
+    part = getattr(problem, "partition", None)
+    return [("partition", f"{part['name']}, sha256 {part['sha256'][:12]}...")] if part else []
+
+
+def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as_json: bool, out: Path | None) -> None:
+    from fedtheory.cli.on_ball import choose_radius, facts_on_ball
+    from fedtheory.provenance import provenance
+
+    with progress("certifying the optimum"):
+        radius, radius_from = choose_radius(problem, radius)
+        optimum = problem.optimum_on_ball(radius, gap)
+    result = {
+        "problem": _about_problem(problem),
+        "radius": radius,
+        "radius_from": radius_from,
+        "optimum": asdict(optimum),
+        "constants": {
+            "lipschitz": problem.lipschitz(radius),
+            "lipschitz_exact": problem.lipschitz_exact(radius),
+            "lipschitz_rms": problem.lipschitz_rms(radius),
+            "mu_k": problem.strong_convexity(),
+        },
+        "provenance": provenance(seed),
+    }
+    path = save(out, _slug("solve", problem.name), result)
+    if as_json:
+        emit(result)
+        return
+    console = out_console()
+    console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, N = {problem.num_clients} clients, d = {problem.dim}")
+    rows = _optimum_rows(optimum, "KKT residual") + facts_on_ball(problem, optimum, radius, radius_from)
+    console.print(_facts(rows + _partition_rows(problem)))
+    if path:
+        console.print(f"wrote {path}")
+
+
+def solve(
+    name: str | None, options: dict[str, Any], gap: float | None, seed: int, as_json: bool, out: Path | None
+) -> None:
+    """Print, and write on request, the certified optimum; on a ball where there is a radius or no smoothness."""
+    from fedtheory.cli.on_ball import is_smooth
     from fedtheory.provenance import provenance
 
     problem = _problem(name, options, seed)
+    if options.get("radius") is not None or not is_smooth(problem):
+        _solve_on_ball(problem, options.get("radius"), 1e-9 if gap is None else gap, seed, as_json, out)
+        return
+    gap = 1e-12 if gap is None else gap
     with progress("certifying the optimum"):
         optimum = problem.optimum(gap)
     c = problem.constants()
@@ -89,23 +147,13 @@ def solve(name: str | None, options: dict[str, Any], gap: float, seed: int, as_j
     console = out_console()
     console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, m = {problem.num_clients} clients, d = {problem.dim}")
     spread = f"{c.beta_k.min():.6g} to {c.beta_k.max():.6g}"
-    x = optimum.x
-    shown = np.array2string(x if x.size <= 8 else x[:8], precision=6, separator=", ", max_line_width=10_000)
     rows = [
-        ("optimal value", f"{optimum.value:.15g} (rounded up)"),
-        ("proven lower bound", f"{optimum.lower_bound:.15g}"),
-        ("relative gap", f"{optimum.gap:.3g}"),
-        ("||gradient|| at x*", f"{optimum.kkt_residual:.3g} at most"),
-        ("certificate", optimum.certificate),
-        ("found by", optimum.solver),
-        ("x*", shown if x.size <= 8 else f"{shown[:-1]}, ...] ({x.size} numbers; all with --json)"),
+        *_optimum_rows(optimum, "||gradient|| at x*"),
         ("beta = max beta_k", f"{c.beta:.10g}{exact}; clients {spread}"),
         ("beta, mu of F", f"{c.beta_joint:.10g}, {c.mu:.10g}"),
         ("dissimilarity at x*", f"{c.dissimilarity_sq:.10g} (weighted mean of ||grad f_k(x*)||^2)"),
     ]
-    if getattr(problem, "partition", None):
-        rows.append(("partition", f"{problem.partition['name']}, sha256 {problem.partition['sha256'][:12]}..."))
-    console.print(_facts(rows))
+    console.print(_facts(rows + _partition_rows(problem)))
     if path:
         console.print(f"wrote {path}")
 
@@ -121,21 +169,31 @@ def _sampling(participants: int | None, problem: Any) -> Any:
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any) -> Any:
     """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
     from fedtheory import local
+    from fedtheory.cli.on_ball import is_smooth
 
     flags = {
         "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
         "decay": "--lr-decay", "l1": "--local-l1",
     }  # fmt: skip
-    takes = {"exact": (), "gradient": ("steps", "lr", "decay", "l1"), "sgd": tuple(flags)}[o["name"]]
+    sliding = algorithm.name == "fedmls"  # it has a local training of its own
+    if sliding and o["name"] is not None:
+        raise InvalidInput(f"--local-solver {o['name']}: fedmls trains locally by subgradient sliding; leave the option out")
+    smooth = is_smooth(problem)
+    kind = "sliding" if sliding else o["name"] or ("exact" if smooth else "gradient")
+    takes = {"exact": (), "sliding": ("batch",), "gradient": ("steps", "lr", "decay", "l1"), "sgd": tuple(flags)}[kind]
     for key, flag in flags.items():
         if o[key] is not None and key not in takes:
-            raise InvalidInput(f"{flag} does not apply to --local-solver {o['name']}")
-    if o["name"] == "exact":
+            raise InvalidInput(f"{flag} does not apply to {'fedmls' if sliding else f'--local-solver {kind}'}")
+    if kind == "exact":
         return local.Exact()
+    if sliding:
+        return local.SubgradientSliding(batch_size=o["batch"])
+    if o["lr"] is None and not smooth:
+        raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
     penalty = next((float(getattr(algorithm, name)) for name in ("l2", "mu", "alpha") if hasattr(algorithm, name)), 0.0)
     lr = o["lr"] if o["lr"] is not None else 1 / (float(problem.beta_k.max()) + penalty)
     common = {"decay": 1.0 if o["decay"] is None else o["decay"], "l1": o["l1"] or "subgradient"}
-    if o["name"] == "gradient":
+    if kind == "gradient":
         return local.GradientSteps(5 if o["steps"] is None else o["steps"], lr, **common)
     steps = 5 if o["steps"] is None and o["epochs"] is None else o["steps"]
     return local.SGD(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common)
@@ -145,7 +203,7 @@ def run(
     method: str,
     name: str | None,
     options: dict[str, Any],
-    rounds: int,
+    rounds: int | None,
     participants: int | None,
     scenarios: int,
     solver_options: dict[str, Any],
@@ -156,33 +214,69 @@ def run(
 ) -> None:
     """Run a method on a problem."""
     from fedtheory import algorithms
+    from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of
     from fedtheory.simulation import METRICS, simulate
 
-    algorithms.get(method)  # an unknown method is told before a problem is built
+    cls = algorithms.get(method)  # an unknown method is told before a problem is built
     problem = _problem(name, options, seed)
-    if "rounds" in {f.name for f in fields(algorithms.get(method))}:
-        options["rounds"] = rounds
-    algorithm = make_algorithm(method, problem, options)
+    x0, made, radius = start_of(options.get("start"), problem.dim), None, None
+    if cls.name == "fedmls":
+        _refuse_for_fedmls(options, participants, problem)
+        with progress("certifying the optimum"):
+            made = make_fedmls(problem, options, x0, rounds or "fewest", solver_options["batch"])
+        algorithm, rounds, radius = made.algorithm, int(made.algorithm.rounds), made.radius
+    else:
+        if options.get("noise") is not None:
+            raise InvalidInput(f"--noise is for fedmls, not for {method}")
+        chosen = dict(options)
+        rounds = 100 if rounds is None else rounds
+        if not is_smooth(problem):
+            with progress("certifying the optimum"):
+                radius, radius_from = choose_radius(problem, chosen.get("radius"), x0)
+            if "radius" not in {f.name for f in fields(cls)}:
+                chosen["radius"] = None  # then it is only where the optimum is
+            else:
+                chosen["radius"] = radius
+        algorithm = make_algorithm(method, problem, chosen)
     sampling, solver = _sampling(participants, problem), _solver(solver_options, problem, algorithm)
     with progress("certifying the optimum"):
-        problem.optimum()
+        optimum = problem.optimum() if radius is None else problem.optimum_on_ball(radius)
+    titles = RUN_METRICS if radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
+    points = [np.broadcast_to(x0, (scenarios, problem.dim))] if radius is not None else []
+
+    def after_round(t: int, old: Any, new: Any, clients: Any) -> None:
+        if radius is not None:
+            points.append(np.array(new.x))
+        advance()
+
     with progress("rounds", rounds) as advance:
-        trajectory = simulate(
-            problem,
-            algorithm,
-            rounds,
-            sampling=sampling,
-            scenarios=scenarios,
-            seed=seed,
-            local_solver=solver,
-            record=tuple(RUN_METRICS),
-            on_round=lambda *_: advance(),
-            in_place=True,
-        )
+        try:
+            trajectory = simulate(
+                problem,
+                algorithm,
+                rounds,
+                x0,
+                sampling=sampling,
+                scenarios=scenarios,
+                seed=seed,
+                local_solver=solver,
+                record=tuple(titles) if radius is None else ("objective", "nonzeros", "entropy"),
+                on_round=after_round,
+                in_place=True,
+            )
+        except InvalidInput as error:
+            raise in_cli_words(error) from error
+    if radius is not None:  # measured against the optimum on the ball
+        m, moved = trajectory.metrics, np.stack(points) - optimum.x
+        suboptimality, distance = m["objective"] - optimum.value, np.linalg.norm(moved, axis=-1)
+        trajectory.metrics = {"suboptimality": suboptimality, "distance": distance, **{k: m[k] for k in ("nonzeros", "entropy")}}
     result = {
         "method": algorithm.name,
         "source": algorithm.source,
         "hyperparameters": asdict(algorithm),
+        "optimum": asdict(optimum),
+        **({} if radius is None else {"radius": radius}),
+        **({} if made is None else {"fedmls": made.to_json(made.algorithm.skip_last)}),
         "problem": _about_problem(problem),
         "sampling": repr(sampling),
         "local_solver": repr(solver),
@@ -204,21 +298,35 @@ def run(
         return
     console = out_console()
     settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in asdict(algorithm).items())
-    console.print(
-        f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: m = {problem.num_clients}, "
-        f"P = {participants or problem.num_clients}, d = {problem.dim}, {settings}; local solver {solver}"
-    )
+    head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
+    if made is not None:
+        console.print(head + f"N = {problem.num_clients}, d = {problem.dim}")
+        console.print(_facts(made.rows(made.algorithm.skip_last)))
+    else:
+        sizes = f"m = {problem.num_clients}, P = {participants or problem.num_clients}, d = {problem.dim}"
+        console.print(head + f"{sizes}{settings and ', '}{settings}; local solver {solver}")
+        if radius is not None:
+            console.print(f"F* is the optimum on the ball of radius {radius:g} ({radius_from})")
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("round", justify="right")
-    for title in RUN_METRICS.values():
+    for title in titles.values():
         table.add_column(title, justify="right")
     for t in sorted({0, rounds, *(int(r) for r in np.geomspace(1, rounds, min(rounds, 10)).round())}):
-        cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in ("nonzeros", "entropy") else "" for m in RUN_METRICS]
+        cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in ("nonzeros", "entropy") else "" for m in titles]
         table.add_row(str(t), *cells)
     console.print(table)
     over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
+
+
+def _refuse_for_fedmls(options: dict[str, Any], participants: int | None, problem: Any) -> None:
+    """Options of other methods, and cohorts, mean nothing to FedMLS."""
+    foreign = [name for name in (*hyperparameters(), "l2_over_beta") if options.get(name) is not None]
+    refuse_foreign("fedmls", [name for name in foreign if name not in ("rounds", "epsilon")])
+    if participants is not None and participants != problem.num_clients:
+        n = problem.num_clients
+        raise InvalidInput(f"--participants {participants}: FedMLS needs all N = {n} clients in every round; leave it out")
 
 
 def refuse_without_statement(options: dict[str, Any]) -> None:
@@ -240,11 +348,17 @@ def verify_one(
     out: Path | None,
 ) -> int:
     """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
-    from fedtheory.provenance import provenance
-    from fedtheory.report.tables import check_table
+    from fedtheory.cli.on_ball import start_of
 
     statement = find_statement(name)
-    problem = _problem(problem_name or (None if options.get("data") else "quadratic"), options, seed)
+    about_fedmls = statement.id.startswith("fedmls/")
+    default = "lad" if about_fedmls else "quadratic"
+    problem = _problem(problem_name or (None if options.get("data") else default), options, seed)
+    x0 = start_of(options.get("start"), problem.dim)
+    if about_fedmls:
+        return _verify_fedmls(statement, problem, options, participants, x0, how, seed, as_json, out)
+    if options.get("noise") is not None:
+        raise InvalidInput("--noise is for statements about FedMLS")
     sampling = _sampling(participants, problem)
     with progress("certifying the optimum"):
         problem.optimum()
@@ -258,7 +372,64 @@ def verify_one(
         chosen["aggregation"] = "cohort"
     algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
     with progress("checking"):
-        checks = statement.verify(problem, algorithm, sampling=sampling, seed=seed, **how)
+        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, **how)
+    beta = float(problem.beta_k.max())
+    head = (
+        f"{problem.name}: m = {problem.num_clients}, "
+        f"P = {participants or problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
+        f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
+        + ("Algorithm 1" if first else f"{algorithm.rule} rule")
+    )
+    details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
+    return _tell_checks(statement, problem, checks, details, [head], seed, as_json, out)
+
+
+def _verify_fedmls(
+    statement: Any,
+    problem: Any,
+    options: dict[str, Any],
+    participants: int | None,
+    x0: np.ndarray,
+    how: dict[str, Any],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
+    from fedtheory.cli.on_ball import in_cli_words, make_fedmls
+
+    _refuse_for_fedmls(options, participants, problem)
+    if how["mode"] != "auto":
+        raise InvalidInput(f"--mode {how['mode']}: a run of FedMLS is exact without --noise, and Monte Carlo with it; leave it out")
+    rounds = how["rounds"]
+    if rounds is None:  # Theorem 2 is about the printed K, which is enough for the fewest as well
+        rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
+    with progress("certifying the optimum"):
+        made = make_fedmls(problem, options, x0, rounds)
+    with progress("checking"):
+        try:
+            checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
+        except InvalidInput as error:
+            raise in_cli_words(error) from error
+    rule = "noisy" if made.algorithm.noise_std else "exact"
+    head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", _facts(made.rows(skip_last=False))]
+    return _tell_checks(statement, problem, checks, {"algorithm": made.to_json(skip_last=False)}, head, seed, as_json, out)
+
+
+def _tell_checks(
+    statement: Any,
+    problem: Any,
+    checks: Any,
+    details: dict[str, Any],
+    head: list[Any],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Write and print the checks; 1 when a form is violated that is on record as holding."""
+    from fedtheory.provenance import provenance
+    from fedtheory.report.tables import check_table
+
     unexpected = [
         c
         for c in checks
@@ -267,8 +438,7 @@ def verify_one(
     result = {
         "statement": statement.id,
         "problem": _about_problem(problem),
-        "algorithm": {"name": algorithm.name, **asdict(algorithm)},
-        "sampling": repr(sampling),
+        **details,
         "verdict": checks.verdict,
         "checks": [asdict(c) for c in checks],
         "as_recorded": not unexpected,
@@ -279,14 +449,11 @@ def verify_one(
         emit(result)
         return int(bool(unexpected))
     console = out_console()
-    beta = float(problem.beta_k.max())
-    console.print(
-        f"[bold]{statement.id}[/bold]: {statement.title}\n{problem.name}: m = {problem.num_clients}, "
-        f"P = {participants or problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
-        f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
-        + ("Algorithm 1\n" if first else f"{algorithm.rule} rule\n")
-    )
-    console.print(check_table(checks))
+    console.print(Text(f"{statement.id}: {statement.title}", "bold"))
+    for part in head:
+        console.print(part)
+    console.print()
+    console.print(check_table(checks, console.width))
     if any(c.verdict == "holds" and statement.form(c.form).established.get(c.rule) == "violated" for c in checks):
         note = "A form on record as violated fails somewhere, not everywhere: `fedtheory explain` names a witness."
         console.print(f"\n{note}", style="dim")

@@ -187,18 +187,29 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
     return out
 
 
-def check_table(checks: Sequence[Any]) -> Table:
-    """Checks of one statement on one problem."""
+def check_table(checks: Sequence[Any], width: int = 120) -> Table:
+    """Checks of one statement on one problem; how and where are left out in a narrow terminal. Reasons stand below the table."""
     from fedtheory.theorems import get
 
+    wide = width >= 110
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    words = ("form", "verdict", "on record", "how")
-    for name in (*words, "tightness", "slack"):
-        table.add_column(name, justify="left" if name in words else "right", no_wrap=name != "form")
-    table.add_column("worst at, or why", ratio=1, style="dim")
+    table.add_column("form", overflow="fold")
+    for name in ("verdict", "on record", *(["how"] if wide else [])):
+        table.add_column(name, no_wrap=True)
+    for name in ("tightness", "slack"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("worst at, or why", ratio=1, style="dim")
+    notes: dict[str, int] = {}
     for c in checks:
-        where = c.reason or ", ".join(f"{k} = {v}" for k, v in c.where.items())
+        why = f"({notes.setdefault(c.reason, len(notes) + 1)})" if c.reason else ""  # long, often the same for several forms
+        where = why or ", ".join(f"{k} = {v}" for k, v in c.where.items())
         record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
-        numbers = (number(c.tightness), number(c.slack))
-        table.add_row(Text(c.form), styled(c.verdict), record, c.mode, *numbers, Text(where))
+        verdict, numbers = styled(c.verdict), (number(c.tightness), number(c.slack))
+        if wide:
+            table.add_row(Text(c.form), verdict, record, c.mode, *numbers, Text(where))
+        else:
+            table.add_row(Text(c.form), Text.assemble(verdict, f" {why}" if why else ""), record, *numbers)
+    table.caption = Text("\n".join(f"({n}) {reason}" for reason, n in notes.items())) if notes else None
+    table.caption_justify, table.caption_style = "left", "dim"
     return table

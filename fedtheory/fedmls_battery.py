@@ -12,7 +12,7 @@ import numpy as np
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
 from fedtheory.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.problems import nonsmooth
+from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation import check_start, simulate
@@ -22,8 +22,9 @@ from fedtheory.theorems.fedmls import LINE_14, WITNESS, k_min
 from fedtheory.theorems.fedmls_views import MLSConstants, MLSView
 from fedtheory.verification import CONFIDENCE, judge_statistical
 
-__all__ = ["FAMILIES", "MLSInstance", "check_instance", "mls_battery", "verify", "view_of_run"]
+__all__ = ["ANALYTIC", "FAMILIES", "MLSInstance", "check_instance", "mls_battery", "verify", "view_of_run"]
 
+ANALYTIC = ("two-client pull", "Nesterov's worst function", "Arjevani-Shamir chain")
 FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1 distance", "Euclidean distance")
 RADIUS = 3.0
 
@@ -34,7 +35,7 @@ class MLSInstance:
 
     Attributes
     ----------
-    family : of `FAMILIES`
+    family : of `FAMILIES` or `ANALYTIC`
     clients, dim : N, d
     noise : noise_std in units of the root mean square Lipschitz constant; 0 is deterministic
     accuracy : epsilon in units of G ||x_0 - x*||, for lambda = epsilon/G^2
@@ -66,6 +67,12 @@ class MLSInstance:
         """The problem, seeded; the clients' Lipschitz constants differ by up to a factor of 30."""
         rng = Stream(self.seed).generator(f"fedmls {self.family}")
         n, d = self.clients, self.dim
+        if self.family == "two-client pull":
+            return nonsmooth_instances.TwoClientPull(0.1)
+        if self.family == "Nesterov's worst function":
+            return nonsmooth_instances.NesterovWorst(d, num_clients=n)
+        if self.family == "Arjevani-Shamir chain":
+            return nonsmooth_instances.ArjevaniShamir(d, num_clients=n)
         size = 10.0 ** rng.uniform(-1.0, 0.5, n)
         if self.family == "l1 distance" or self.family == "Euclidean distance":
             centers = rng.standard_normal((n, d)) / math.sqrt(d)
@@ -321,13 +328,17 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
     out = []
     for family in FAMILIES:
         rng = Stream(seed).generator(f"fedmls battery {family}")
-        for n in range(max(4, round(14 * scale))):
+        for n in range(max(7, round(9 * scale))):
             clients = (2, 1, 3, 20, 5, 10)[n % 6]
             noise = 0.0 if n % 6 else float(rng.choice([0.5, 2.0]))
             rounds: str | int = ("fewest", "printed", int(rng.integers(1, 12)))[(n + n // 6) % 3]
             lam = 1.0 if isinstance(rounds, str) else float(10 ** rng.uniform(-1, 1))
             accuracy = float(rng.choice([0.5, 0.8])) if noise == 0 else 1.0
-            average = "printed" if n % 7 == 3 else "averaged"
+            average = "printed" if n == 3 or (n == 6 and family in ("LAD", "l1 distance")) else "averaged"
             dim = int(rng.integers(1, 6))
-            out.append(MLSInstance(family, clients, dim, noise, accuracy, rounds, lam, 64, seed * 1000 + n, average))
+            out.append(MLSInstance(family, clients, dim, noise, accuracy, rounds, lam, 100, seed * 1000 + n, average))
+    for family, clients, dim in zip(ANALYTIC, (2, 3, 4), (2, 8, 6), strict=True):
+        for n, rounds in enumerate(("fewest", "printed", 7)):
+            noise = 1.0 if rounds == 7 else 0.0
+            out.append(MLSInstance(family, clients, dim, noise, 0.5, rounds, 1.0, 100, seed * 1000 + n))
     return out

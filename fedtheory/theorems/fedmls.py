@@ -59,7 +59,7 @@ def _penalty_at(v: MLSView, clients: np.ndarray, u: np.ndarray, start: np.ndarra
 def _inner(v: MLSView, kind: str = "sharp", with_last: bool = True, error: float = 1.0) -> Sides:
     """The inner loop's bound, client by client and round by round, against every u looked at.
 
-    With noise it is a statement about expectations: then against x*, and averaged over the clients.
+    With noise it is a statement about expectations: then against x*, and averaged over the clients and the rounds.
     """
     start, last, average = v.z_client[:-1], v.z_client[1:], v.z_average[1:]
     at_average = _penalty_at(v, v.values(average), average, start)
@@ -75,7 +75,7 @@ def _inner(v: MLSView, kind: str = "sharp", with_last: bool = True, error: float
             break
     lhs, near, far, rest = (np.stack(p) for p in zip(*parts, strict=True))
     if not v.exact:
-        lhs, near, far, rest = (np.broadcast_to(a, lhs.shape).mean(axis=2) for a in (lhs, near, far, rest))
+        lhs, near, far, rest = (np.broadcast_to(a, lhs.shape).mean(axis=(1, 2)) for a in (lhs, near, far, rest))
     return _rows(le(lhs, near, far, rest, noise=v.noise))
 
 
@@ -91,7 +91,7 @@ def _error_terms(v: MLSView, kind: str = "sharp") -> np.ndarray:
 
 
 def _recursion(v: MLSView, clients: float = 1.0) -> Sides:
-    """One round of the outer loop, against every consensus point u."""
+    """One round of the outer loop, against every consensus point u; with noise against x*, averaged over the rounds."""
     g = v.gamma
     parts = []
     for u, target, psi_u in zip(v.points, v.targets, v.Psi_targets, strict=True):
@@ -105,7 +105,12 @@ def _recursion(v: MLSView, clients: float = 1.0) -> Sides:
             g * _error_terms(v) + 0 * left,
         )
         parts.append((left, *terms))
-    return _rows(le(*(np.stack(p) for p in zip(*parts, strict=True)), noise=v.noise))
+        if not v.exact:
+            break
+    stacked = [np.stack(p) for p in zip(*parts, strict=True)]
+    if not v.exact:
+        stacked = [np.broadcast_to(p, stacked[0].shape).mean(axis=1) for p in stacked]
+    return _rows(le(*stacked, noise=v.noise))
 
 
 def _telescoped(v: MLSView, error: float = 1.0, start: float = 1.0) -> Sides:

@@ -194,3 +194,16 @@ def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
     with pytest.raises(DataFileError, match="radios"):
         load(path)
     assert set(VARIANTS) >= {w.variant for w in SHIPPED}
+
+
+def test_the_ten_of_theorem_1_cannot_be_lowered_much():
+    """f = -u on [-1, 1] from 0 with lambda = 20/K^2: every T_k is 1, and 8 for 10 would be false."""
+    rounds, delta = 2000, 0.4
+    problem = problems.nonsmooth.MaxAffine(np.array([[[-1.0]]]), np.array([[0.0]]))
+    algorithm = FedMLS(20 / rounds**2, delta, rounds, 1.0, 1.0, skip_last=False)
+    view = view_of_run(problem, algorithm, np.zeros(1), points=0, radius=1.0)
+    assert (view.constants.steps == 1).all()
+    reached = float(view.excess[-1, 0])
+    assert reached <= view.constants.a_posteriori() <= view.constants.theorem_1()
+    assert reached > 0.75 * view.constants.theorem_1(slack=4.0)
+    assert reached > view.constants.theorem_1(start=8.0, slack=4.0)

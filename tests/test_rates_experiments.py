@@ -9,12 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.algorithms.fedmls import fedmls_parameters
 from fedtheory.cli import app
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps, LocalResult, LocalSolver
+from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
 from fedtheory.rates import experiments
-from fedtheory.rates.competitors import Schedule, nesterov_rounds, pull_rounds, subgradient_rounds, tune
+from fedtheory.rates.competitors import Schedule, fedmls_on_pull, nesterov_rounds, pull_rounds, subgradient_rounds, tune
 from fedtheory.rates.series import Series, crossovers
 from fedtheory.report import figures_rates
 from fedtheory.simulation import simulate
@@ -69,6 +71,17 @@ def test_the_pulls_loop_is_fedavg_and_fedprox(kind, step):
         epsilons = (0.6, 0.3, 0.15)
         found = [pull_rounds(problem, schedule, steps, 120, e) for e in epsilons]
         assert found == first_rounds(problem, algorithm, solver, 120, 0.0, epsilons)
+
+
+@pytest.mark.parametrize("radius", [4.0, 1.15])  # the second one bends the paths
+def test_the_pulls_loop_is_fedmls(radius):
+    problem = TwoClientPull(0.1)
+    for rounds in (1, 2, 12, 40):
+        algorithm = fedmls_parameters(problem, 0.1, radius, math.sqrt(1.25), rounds=rounds)
+        run = simulate(problem, algorithm, rounds, local_solver=SubgradientSliding(engine="numpy"))
+        np.testing.assert_allclose(fedmls_on_pull(problem, algorithm), run.x[0], rtol=1e-9, atol=1e-12)
+    with pytest.raises(InvalidInput, match="use simulate"):
+        fedmls_on_pull(problem, fedmls_parameters(problem, 0.1, radius, 1.2, rounds=3, average="printed"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,7 +1,7 @@
-"""Rounds to epsilon of one-step methods with tuned steps, on instances where a million rounds must take a second.
+"""Rounds to epsilon of tuned methods (and FedMLS on the two-client pull), on instances where a million rounds must take a second.
 
-The two loops here are FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written out
-for its instance and compiled; the tests run the library's own methods beside them.
+The loops here are FedMLS, FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written
+out for its instance and compiled; the tests run the library's own methods beside them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any, Literal
 import numba
 import numpy as np
 
+from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
 
-__all__ = ["Schedule", "nesterov_rounds", "pull_rounds", "subgradient_rounds", "tune"]
+__all__ = ["Schedule", "fedmls_on_pull", "nesterov_rounds", "pull_rounds", "subgradient_rounds", "tune"]
 
 Kind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
 CUT = 0.8  # halving is too fast for the pull: what is left of the way is then longer than all steps to come
@@ -97,6 +98,65 @@ def pull_rounds(problem: TwoClientPull, schedule: Schedule, local_steps: int, li
         problem.pulls, problem.slopes, problem.first, problem.second, problem.shallow,
     )  # fmt: skip
     return math.inf if found < 0 else float(found)
+
+
+@numba.njit(cache=True)
+def _fedmls_pull(
+    steps: np.ndarray, lam: float, radius: float,
+    pulls: np.ndarray, slopes: np.ndarray, first: float, second: float, shallow: float,
+) -> tuple[float, float]:  # fmt: skip
+    rounds = len(steps)
+    x, z, y, sent = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, 2))
+    x_local, z_local = np.zeros((2, 2)), np.zeros((2, 2))
+    for k in range(1, rounds + 1):
+        gamma, beta = 2.0 / (k + 1), 4.0 / (lam * k)
+        sent[:] = (1 - gamma) * x_local + gamma * z_local
+        y[:] = (1 - gamma) * x + gamma * z
+        z -= k / 4 * (y - (sent[0] + sent[1]) / 2)
+        size = math.hypot(z[0], z[1])
+        if size > radius:
+            z *= radius / size
+        x[:] = (1 - gamma) * x + gamma * z
+        if k == rounds:
+            break
+        for i in range(2):
+            u, v = z_local[i, 0], z_local[i, 1]
+            # beta u_0 - g, and the average as a sum with weights t + 1
+            a, b = beta * u - (sent[i, 0] - y[0]) / lam - pulls[i], beta * v - (sent[i, 1] - y[1]) / lam
+            sum_u, sum_v, slope = 0.0, 0.0, slopes[i]
+            for t in range(1, steps[k - 1] + 1):
+                h = 2.0 / ((2.0 + t) * beta)
+                pull_u = slope if u > first else (-slope if u < first else 0.0)
+                pull_v = shallow if v > second else (-shallow if v < second else 0.0)
+                u -= h * (pull_u + beta * u - a)
+                v -= h * (pull_v + beta * v - b)
+                if u * u + v * v > radius * radius:
+                    size = math.hypot(u, v)
+                    u, v = u * (radius / size), v * (radius / size)
+                sum_u += (t + 1) * u
+                sum_v += (t + 1) * v
+            weight = steps[k - 1] * (steps[k - 1] + 3.0) / 2
+            z_local[i, 0], z_local[i, 1] = u, v
+            x_local[i, 0] = (1 - gamma) * x_local[i, 0] + gamma * sum_u / weight
+            x_local[i, 1] = (1 - gamma) * x_local[i, 1] + gamma * sum_v / weight
+    return x[0], x[1]
+
+
+def fedmls_on_pull(problem: TwoClientPull, algorithm: FedMLS) -> np.ndarray:
+    """x_K (2,) of FedMLS from 0: averaged line 14, projected server, no noise, the mean norm; round K's local work is skipped.
+
+    Raises
+    ------
+    InvalidInput
+        Another variant of FedMLS.
+    """
+    if algorithm.average != "averaged" or not algorithm.server_projection or algorithm.norm != "mean" or algorithm.noise_std:
+        raise InvalidInput(f"{algorithm}: this loop is FedMLS as repaired and without noise; use simulate for other variants")
+    counts = np.array([algorithm.steps(k) for k in range(1, int(algorithm.rounds) + 1)], dtype=np.int64)
+    return np.array(_fedmls_pull(
+        counts, float(algorithm.lam), float(algorithm.radius),
+        problem.pulls, problem.slopes, problem.first, problem.second, problem.shallow,
+    ))  # fmt: skip
 
 
 @numba.njit(cache=True)

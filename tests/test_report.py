@@ -88,6 +88,47 @@ def test_the_table_fits_the_terminal(rows, width):
     assert "✗ violated" in line and "✓ holds" in line and "0.5 / 0.38" in line and "file" in line
 
 
+def test_papers_have_a_part_each(rows, record):
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(tables.statement_table(rows, 80))
+    text = [ln.strip() for ln in console.export_text().splitlines()]
+    first, second = text.index("FedElasticNet"), text.index("FedMLS")
+    names = [tables.short(s.id) for s in all_statements() if s.id.startswith("fedmls/")]
+    at = [i for i, ln in enumerate(text) if ln.split(" ")[0] in names]
+    assert first < second < min(at) and len(at) == len(names)
+    assert [p.name for p, _ in tables.by_paper(rows, lambda r: r.statement)] == ["FedElasticNet", "FedMLS"]
+    page = html.html_report(rows, record)
+    assert "<h1>Verdicts on the theory of federated optimisation</h1>" in page
+    parts = re.split("<h3>", page)
+    assert [p.split("<")[0] for p in parts[1:]] == 2 * ["FedElasticNet", "FedMLS"]
+    assert "sign rule" in parts[1] and "exact subgradients" not in parts[1]
+    assert "exact subgradients" in parts[2] and "sign rule" not in parts[2]
+    assert "<td>deterministic</td>" in parts[4] and "<td>stochastic</td>" in parts[4] and "<td>sign</td>" not in parts[4]
+
+
+def test_as_printed_of_fedmls_is_with_exact_subgradients(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedmls/theorem-2")
+    assert (line.printed.form, line.printed.rule) == ("printed", "deterministic")
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedmls/theorem-1")
+    assert {r.rule for r in line.repaired} == {"deterministic", "stochastic"}
+    wrong = next(r for r in rows if (r.statement, r.form, r.rule) == ("fedmls/theorem-1", "repaired", "stochastic"))
+    wrong.verdict = "violated"
+    (text,) = tables.disagreements(rows)
+    assert "fedmls/theorem-1 [repaired, stochastic]: violated, on record as holds" in text
+
+
+def test_reasons_of_checks_stand_below_the_table():
+    one = check("fedmls/theorem-1", "repaired", "deterministic", "holds", 0.5)
+    why = Check("fedmls/theorem-1", "printed", "deterministic", "not applicable", "exact", reason="a long reason " * 12)
+    for width in (80, 120):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(tables.check_table([why, one, why], width))
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= width and "…" not in text
+        assert " ".join(text.split()).count("a long reason " * 11) == 1, "said once"
+        assert len(re.findall(r"^printed .*\(1\)", text, re.M)) == 2
+
+
 def test_as_printed_is_the_sign_rule(rows):
     line = next(ln for ln in tables.lines(rows) if ln.statement == "fedelasticnet/eq-28")
     assert (line.printed.form, line.printed.rule) == ("printed", "sign")
@@ -150,7 +191,8 @@ def test_the_markdown_report_has_one_row_a_statement(rows, record, tmp_path):
     (tmp_path / "figures").mkdir()
     text = html.markdown_report(rows, record, [tmp_path / "figures" / "a_b.png"], tmp_path)
     lines = text.splitlines()
-    main = [ln for ln in lines[: lines.index("## Every form, under both rules")] if ln.startswith("| ")][1:]
+    main = [ln for ln in lines[: lines.index("## Every form")] if ln.startswith("| ") and not ln.startswith("| statement ")]
+    assert [ln for ln in lines if ln in ("## FedElasticNet", "## FedMLS")] == ["## FedElasticNet", "## FedMLS"]
     assert len(main) == len(all_statements())
     assert len({len(re.findall(r"(?<!\\)\|", ln)) for ln in main}) == 1, "no cell breaks the table"
     assert "![a b](figures/a_b.png)" in text

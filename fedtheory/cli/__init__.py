@@ -58,7 +58,7 @@ def list_command(
     catalogue.list_things(what, json, out)
 
 
-@app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedelasticnet/eq-28 --json"))
+@app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json"))
 def explain(
     statement: Annotated[str, typer.Argument(help="A statement's id; the paper's name before the / may be left out.")],
     json: Json = False,

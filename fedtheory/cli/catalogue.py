@@ -98,10 +98,18 @@ def _methods() -> list[dict[str, Any]]:
                 "name": name,
                 "source": cls.source,
                 "class": f"fedtheory.algorithms.{cls.__name__}",
-                "options": {flag(f.name): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)},
+                "options": {flag(f.name): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)}
+                | COMPUTED.get(name, {}),
             }
         )
     return rows
+
+
+COMPUTED = {  # what the command line finds itself
+    "fedmls": {f"--{name}": "from --epsilon" for name in ("lam", "D", "rounds")}
+    | {"--radius": "least power of 2", "--lipschitz": "the problem's", "--epsilon": "0.2", "--noise": "0.0"},
+    "subgradient": {"--step": "by theory", "--output": "average", "--radius": "least power of 2"},
+}
 
 
 def _problems() -> list[dict[str, Any]]:
@@ -143,6 +151,9 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
         out_console().print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
 
 
+_SHORT_RULES = {"true-gradient": "true-gr.", "deterministic": "exact", "stochastic": "noisy"}
+
+
 def _record(form: dict[str, Any] | None) -> Text:
     from fedtheory.report.tables import NO_FORM, STYLES
 
@@ -151,30 +162,39 @@ def _record(form: dict[str, Any] | None) -> Text:
     verdicts = form["established"]
     if len(set(verdicts.values())) == 1:
         (only,) = set(verdicts.values())
-        note = f" ({next(iter(verdicts))} rule)" if len(verdicts) == 1 and "any" not in verdicts else ""
+        rule = next(iter(verdicts))
+        note = f"\n({_SHORT_RULES.get(rule, rule)})" if len(verdicts) == 1 and "any" not in verdicts else ""
         return Text(only + note, STYLES[only])
-    return Text("\n").join(Text(f"{v} ({rule})", STYLES[v]) for rule, v in verdicts.items())
+    return Text("\n").join(Text(f"{v}\n({_SHORT_RULES.get(rule, rule)})", STYLES[v]) for rule, v in verdicts.items())
 
 
 def _statement_list(found: list[dict[str, Any]]) -> Table:
+    from fedtheory.report.tables import by_paper
+
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("statement", no_wrap=True)
-    table.add_column("title", ratio=1)
-    table.add_column("as printed")
-    table.add_column("as repaired")
+    table.add_column("title", ratio=1, overflow="fold")
+    table.add_column("as printed", no_wrap=True)
+    table.add_column("as repaired", no_wrap=True)
     table.add_column("more\nforms", justify="right", style="dim")
-    for s in found:
-        forms = {f["name"]: f for f in s["forms"]}
-        more = len([n for n in forms if n not in ("printed", "repaired")])
-        records = (_record(forms.get("printed")), _record(forms.get("repaired")))
-        table.add_row(s["id"].split("/")[-1], s["title"], *records, str(more or ""))
-    table.title = "Statements of FedElasticNet's appendix B, and what is on record for each (ids begin with fedelasticnet/)"
+    for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
+        if n:
+            table.add_row()
+        table.add_row(Text(paper.name, "bold"), Text(f"ids begin with {group[0]['id'].split('/')[0]}/", "dim"))
+        for s in group:
+            forms = {f["name"]: f for f in s["forms"]}
+            more = len([n for n in forms if n not in ("printed", "repaired")])
+            records = (_record(forms.get("printed")), _record(forms.get("repaired")))
+            table.add_row(s["id"].split("/")[-1], s["title"], *records, str(more or ""))
+    table.title = "Statements, and what is on record for each"
     table.title_justify, table.title_style = "left", "dim"
     return table
 
 
 def explain(name: str, as_json: bool, out: Path | None) -> None:
     """Everything there is to know about a statement."""
+    from fedtheory.report.tables import rule_text
+
     statement = find_statement(name)
     about = _about(statement)
     save(out, f"explain-{statement.id.replace('/', '-')}", about)
@@ -193,7 +213,7 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
     block(f"{about['source']}; {about['kind']}, {about['scope_in_words']}", 2, "dim")
     for form in about["forms"]:
         console.print()
-        recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({r} rule)'}" for r, v in form["established"].items())
+        recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_text(r)})'}" for r, v in form["established"].items())
         console.print(Text.assemble(("  ", ""), (form["name"], "bold"), f": on record as {recorded}"))
         block(form["text"], 4, "cyan")
         if form["name"] in ("printed", "repaired"):

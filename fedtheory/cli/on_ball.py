@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from fedtheory.optimum import Optimum
     from fedtheory.problems.base import Problem
 
-__all__ = ["ACCURACY", "MadeFedMLS", "choose_radius", "facts_on_ball", "in_cli_words", "is_smooth", "make_fedmls", "start_of"]
+__all__ = [
+    "ACCURACY",
+    "MadeFedMLS",
+    "choose_radius",
+    "facts_on_ball",
+    "in_cli_words",
+    "is_smooth",
+    "make_fedmls",
+    "start_of",
+    "with_theory_step",
+]
 
 ACCURACY = 0.2  # default --epsilon, in units of G ||x_0 - x*||
 LARGEST_RADIUS = 2.0**20
@@ -101,7 +111,7 @@ class MadeFedMLS:
         a, n = self.algorithm, len(self.G_i)
         K = int(a.rounds)
         last = f"T_K-1 = {a.steps(max(1, K - 1)):,}" if skip_last else f"T_K = {a.steps(K):,}"
-        lam = "given" if "lam" in self.given else "epsilon/G^2"
+        lam = "given" if "lam" in self.given else "epsilon/G^2" if a.norm == "mean" else "N epsilon/G^2"
         steps = f"{a.total_steps(skip_last=skip_last):,} a client: T_1 = {a.steps(1):,}, ..., {last}"
         spread = f"{self.G_i.min():.6g} to {self.G_i.max():.6g}"
         rows = [
@@ -113,9 +123,10 @@ class MadeFedMLS:
             ("rounds K", f"{K:,}"),
             ("local steps", steps),
         ]
-        if a.noise_std or a.sigma:
-            added = f"; sigma = {float(a.sigma):.6g} in T_k"
-            rows.append(("noise", f"standard deviation {float(a.noise_std):.6g} = {float(a.noise_std) / self.g:.4g} G added{added}"))
+        if a.noise_std:
+            rows.append(("noise added", f"standard deviation {float(a.noise_std):.6g} = {float(a.noise_std) / self.g:.4g} G"))
+        if a.sigma:
+            rows.append(("sigma in T_k", f"{float(a.sigma):.6g}"))
         return rows
 
     @property
@@ -188,6 +199,17 @@ def make_fedmls(
             "pass --allow-long to go on"
         )
     return MadeFedMLS(algorithm, optimum, radius, radius_from, distance, G_i, relative, epsilon, given)
+
+
+def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, rounds: int) -> dict[str, Any]:
+    """The options of the subgradient method with the step and the output that theory gives, where none are given."""
+    from fedtheory.algorithms.subgradient import subgradient_parameters
+
+    radius = options["radius"]
+    distance = float(np.linalg.norm(x0 - problem.optimum_on_ball(radius).x))
+    kinds = options.get("schedule") or "constant", options.get("output") or "average"
+    made = subgradient_parameters(problem, rounds, radius, distance, *kinds)
+    return {**options, "step": made.step, "output": made.output}
 
 
 def facts_on_ball(problem: Problem, optimum: Optimum, radius: float, radius_from: str) -> list[tuple[str, str]]:

@@ -168,8 +168,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     refuse_foreign(method, given)
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:
-        beta = float(problem.beta_k.max())
-        hint = f" or --l2-over-beta (beta = {beta:.4g} here)" if "l2" in missing else ""
+        hint = f" or --l2-over-beta (beta = {float(problem.beta_k.max()):.4g} here)" if "l2" in missing else ""
         raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {'them' if len(missing) > 1 else 'it'}")
     return cls(**given)
 

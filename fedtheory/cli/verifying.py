@@ -182,12 +182,13 @@ def _figures(out: Path, campaign_json: Path, seed: int) -> tuple[list[Path], boo
 
 
 def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool) -> None:
-    from fedtheory.report.tables import details_table, disagreements, statement_table
+    from fedtheory.report.tables import by_paper, details_table, disagreements, rule_text, statement_table
 
     console = out_console()
     console.print(statement_table(result.rows, console.width))
+    judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(result.rows, lambda r: r.statement))
     console.print(
-        "\nas printed: the printed algorithm (sign rule). –: there is no such form (a repair where none is needed, a print of "
+        f"\nas printed is judged {judged}. –: there is no such form (a repair where none is needed, a print of "
         "our own sharpening). tightness: measured/bound, 1 is attained. file: a witness that `fedtheory replay` reruns.",
         style="dim",
     )
@@ -209,7 +210,7 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
             f"instances each: {len(found) or 'none'} found"
         )
         for s in found:
-            error_line(f"counterexample to {s['statement']} [{s['form']}, {s['rule']} rule]: {s['best_instance']}")
+            error_line(f"counterexample to {s['statement']} [{s['form']}, {rule_text(s['rule'])}]: {s['best_instance']}")
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)

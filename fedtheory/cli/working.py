@@ -175,18 +175,18 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any) -> Any:
         "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
         "decay": "--lr-decay", "l1": "--local-l1",
     }  # fmt: skip
-    sliding = algorithm.name == "fedmls"  # it has a local training of its own
-    if sliding and o["name"] is not None:
-        raise InvalidInput(f"--local-solver {o['name']}: fedmls trains locally by subgradient sliding; leave the option out")
+    own = {"fedmls": "sliding", "subgradient": "none"}.get(algorithm.name)  # methods with local steps of their own
+    if own and o["name"] is not None:
+        raise InvalidInput(f"--local-solver {o['name']}: {algorithm.name} has local steps of its own; leave the option out")
     smooth = is_smooth(problem)
-    kind = "sliding" if sliding else o["name"] or ("exact" if smooth else "gradient")
-    takes = {"exact": (), "sliding": ("batch",), "gradient": ("steps", "lr", "decay", "l1"), "sgd": tuple(flags)}[kind]
+    kind = own or o["name"] or ("exact" if smooth else "gradient")
+    takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": ("steps", "lr", "decay", "l1"), "sgd": tuple(flags)}[kind]
     for key, flag in flags.items():
         if o[key] is not None and key not in takes:
-            raise InvalidInput(f"{flag} does not apply to {'fedmls' if sliding else f'--local-solver {kind}'}")
-    if kind == "exact":
+            raise InvalidInput(f"{flag} does not apply to {algorithm.name if own else f'--local-solver {kind}'}")
+    if kind in ("exact", "none"):
         return local.Exact()
-    if sliding:
+    if kind == "sliding":
         return local.SubgradientSliding(batch_size=o["batch"])
     if o["lr"] is None and not smooth:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
@@ -214,7 +214,7 @@ def run(
 ) -> None:
     """Run a method on a problem."""
     from fedtheory import algorithms
-    from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of
+    from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
     from fedtheory.simulation import METRICS, simulate
 
     cls = algorithms.get(method)  # an unknown method is told before a problem is built
@@ -233,10 +233,10 @@ def run(
         if not is_smooth(problem):
             with progress("certifying the optimum"):
                 radius, radius_from = choose_radius(problem, chosen.get("radius"), x0)
-            if "radius" not in {f.name for f in fields(cls)}:
-                chosen["radius"] = None  # then it is only where the optimum is
-            else:
-                chosen["radius"] = radius
+            # a method without a ball of its own is only compared with the optimum there
+            chosen["radius"] = radius if "radius" in {f.name for f in fields(cls)} else None
+            if cls.name == "subgradient" and chosen.get("step") is None:
+                chosen = with_theory_step(problem, chosen, x0, rounds)
         algorithm = make_algorithm(method, problem, chosen)
     sampling, solver = _sampling(participants, problem), _solver(solver_options, problem, algorithm)
     with progress("certifying the optimum"):
@@ -304,7 +304,8 @@ def run(
         console.print(_facts(made.rows(made.algorithm.skip_last)))
     else:
         sizes = f"m = {problem.num_clients}, P = {participants or problem.num_clients}, d = {problem.dim}"
-        console.print(head + f"{sizes}{settings and ', '}{settings}; local solver {solver}")
+        trains = "" if algorithm.name == "subgradient" else f"; local solver {solver}"
+        console.print(head + f"{sizes}{settings and ', '}{settings}{trains}")
         if radius is not None:
             console.print(f"F* is the optimum on the ball of radius {radius:g} ({radius_from})")
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))

@@ -13,10 +13,12 @@ from fedtheory.report.formulas import to_mathml
 from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
+    by_paper,
     disagreements,
     instance_text,
     lines,
     number,
+    paper_of,
     short,
     tightness_text,
     verdict_text,
@@ -24,9 +26,11 @@ from fedtheory.report.tables import (
 
 if TYPE_CHECKING:
     from fedtheory.campaign import Row
+    from fedtheory.report.tables import Line, Paper
 
 __all__ = ["html_report", "markdown_report", "write_reports"]
 
+TITLE = "Verdicts on the theory of federated optimisation"
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -90,33 +94,56 @@ def _summary(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def html_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = ()) -> str:
     """The report as one HTML page; figures (PNG) and formulas (MathML) are inside it."""
-    table = "".join(
-        f'<tr><td><a href="#{escape(short(ln.statement))}">{escape(short(ln.statement))}</a></td><td>{escape(ln.title)}</td>'
-        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{_verdict_html(ln.repaired)}</td>"
-        f'<td class="n">{ln.shown.instances if ln.shown else 0}</td><td class="n">{tightness_text(ln.shown)}</td>'
-        f"<td>{escape(ln.witness or '')}</td></tr>"
-        for ln in lines(rows)
-    )
+    tables = "".join(_paper_table(paper, group) for paper, group in by_paper(lines(rows), lambda ln: ln.statement))
     wrong = "".join(f'<li class="violated">{escape(w)}</li>' for w in disagreements(rows, record["complete"]))
     pictures = "".join(_figure(path) for path in figures if path.suffix == ".png")
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _summary(record))
-    statements = "".join(_statement(name, group) for name, group in _grouped(rows).items())
+    papers = by_paper(list(_grouped(rows).items()), lambda item: item[0])
+    statements = "".join(
+        f"<h3>{escape(paper.name)}</h3><p class=\"note\">Every form under {escape(paper.rules)}.</p>"
+        + "".join(_statement(name, group) for name, group in groups)
+        for paper, groups in papers
+    )
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>fedtheory: verdicts</title><style>{_STYLE}</style></head><body>
-<h1>Verdicts on the convergence theory of FedElasticNet</h1>
+<h1>{escape(TITLE)}</h1>
+<p class="note">{escape(_subjects(rows))}</p>
 <p>{escape(_headline(rows, record))}</p>{f"<ul>{wrong}</ul>" if wrong else ""}
 <dl>{facts}</dl>
 <h2>Statements</h2>
-<p class="note">“As printed” is judged on the printed algorithm (sign rule). {NO_FORM}: there is no such form, because no repair is
+<p class="note">{NO_FORM}: there is no such form, because no repair is
 needed or the statement is a sharpening of ours. Tightness is measured/bound, largest and median over the instances; 1 is attained.
 A violation is decided by an instance; “holds” means that no instance of this campaign violates the statement.</p>
-<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th><th>instances</th>
-<th>tightness</th><th>witness</th></tr></thead><tbody>{table}</tbody></table></div>
+{tables}
 {"<h2>Figures</h2>" + pictures if pictures else ""}
-<h2>Every form, under both rules</h2>{statements}
+<h2>Every form</h2>{statements}
 </body></html>
 """
+
+
+def _subjects(rows: Sequence[Row]) -> str:
+    return "The " + " and the ".join(paper.about for paper, _ in by_paper(rows, lambda r: r.statement)) + "."
+
+
+def _anchor(statement: str) -> str:
+    return escape(statement.replace("/", "-"))
+
+
+def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
+    body = "".join(
+        f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement))}</a></td><td>{escape(ln.title)}</td>'
+        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{_verdict_html(ln.repaired)}</td>"
+        f'<td class="n">{ln.shown.instances if ln.shown else 0}</td><td class="n">{tightness_text(ln.shown)}</td>'
+        f"<td>{escape(ln.witness or '')}</td></tr>"
+        for ln in group
+    )
+    return (
+        f"<h3>{escape(paper.name)}</h3>"
+        f'<p class="note">“As printed” is judged {escape(paper.printed)}; the verdicts under {escape(paper.rules)} are below.</p>'
+        '<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th>'
+        f"<th>instances</th><th>tightness</th><th>witness</th></tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -159,34 +186,37 @@ def _statement(name: str, group: Sequence[Row]) -> str:
     return (
         f'<details><summary><b>{escape(short(name))}</b> {escape(statement.title)} '
         f'<span class="note">{escape(verdicts)}</span></summary>'
-        f'<div id="{escape(short(name))}"><p class="note">{escape(statement.source)}</p>'
+        f'<div id="{_anchor(name)}"><p class="note">{escape(statement.source)}</p>'
         f"{''.join(forms)}</div></details>"
     )
 
 
 def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
     """The report as Markdown; figures are linked relative to `out`."""
-    text = ["# Verdicts on the convergence theory of FedElasticNet", "", _headline(rows, record), ""]
+    text = [f"# {TITLE}", "", _subjects(rows), "", _headline(rows, record), ""]
     text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in _summary(record)]
-    text += ["", "| statement | what it says | as printed | as repaired | instances | tightness worst / median | witness |"]
-    text += ["|---|---|---|---|---:|---:|---|"]
-    for ln in lines(rows):
-        cells = [
-            short(ln.statement),
-            ln.title,
-            verdict_text([ln.printed] if ln.printed else []),
-            verdict_text(ln.repaired),
-            str(ln.shown.instances if ln.shown else 0),
-            tightness_text(ln.shown),
-            ln.witness or "",
-        ]
-        text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
-    text += ["", "## Every form, under both rules", ""]
-    text += ["| statement | form | rule | verdict | on record | violated / instances | tightness | tightest on |"]
-    text += ["|---|---|---|---|---|---:|---:|---|"]
+    for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
+        text += ["", f"## {paper.name}", "", f"“As printed” is judged {paper.printed}.", ""]
+        text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | witness |"]
+        text += ["|---|---|---|---|---:|---:|---|"]
+        for ln in group:
+            cells = [
+                short(ln.statement),
+                ln.title,
+                verdict_text([ln.printed] if ln.printed else []),
+                verdict_text(ln.repaired),
+                str(ln.shown.instances if ln.shown else 0),
+                tightness_text(ln.shown),
+                ln.witness or "",
+            ]
+            text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    text += ["", "## Every form", ""]
+    text += ["| paper | statement | form | rule | verdict | on record | violated / instances | tightness | tightest on |"]
+    text += ["|---|---|---|---|---|---|---:|---:|---|"]
     for r in rows:
-        cells = [short(r.statement), r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
+        where = paper_of(r.statement).name, short(r.statement)
+        cells = [*where, r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
         text.append("| " + " | ".join(c.replace("|", "\\|") for c in [*cells, tightness_text(r), instance_text(r.tightest)]) + " |")
     if figures:
         text += ["", "## Figures", ""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from fedtheory.campaign import Row
 
 __all__ = [
+    "PAPERS",
     "Line",
+    "Paper",
+    "by_paper",
     "check_table",
     "details_table",
     "disagreements",
     "instance_text",
     "lines",
     "number",
+    "paper_of",
+    "rule_text",
     "short",
     "statement_table",
     "styled",
@@ -29,6 +34,59 @@ __all__ = [
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
 NO_FORM = "–"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose statements are run.
+
+    Attributes
+    ----------
+    name : as the headings say it
+    about : one line on the paper
+    printed : on what, or with what, "as printed" is judged
+    rules : what the rules of a form are there
+    """
+
+    name: str
+    about: str
+    printed: str
+    rules: str
+
+
+PAPERS = {
+    "fedelasticnet": Paper(
+        "FedElasticNet",
+        "convergence theory of FedElasticNet (Appendix B)",
+        "on the printed algorithm (sign rule)",
+        "the sign rule and the true-gradient rule",
+    ),
+    "fedmls": Paper(
+        "FedMLS",
+        "convergence theory of FedMLS (Theorems 1 and 2)",
+        "with exact subgradients (deterministic)",
+        "exact (deterministic) and noisy (stochastic) subgradients",
+    ),
+}
+
+
+def paper_of(statement: str) -> Paper:
+    """The paper of a statement's id."""
+    prefix = statement.split("/", 1)[0]
+    return PAPERS.get(prefix, Paper(prefix, prefix, "on the printed text", "all rules"))
+
+
+def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[Paper, list[Any]]]:
+    """Items grouped by the paper of their statement, in order."""
+    groups: dict[Paper, list[Any]] = {}
+    for item in items:
+        groups.setdefault(paper_of(statement(item)), []).append(item)
+    return list(groups.items())
+
+
+def rule_text(rule: str) -> str:
+    """'sign' -> 'sign rule'; FedMLS's rules say how subgradients are drawn."""
+    return rule if rule in ("deterministic", "stochastic") else f"{rule} rule"
 
 
 def short(statement: str) -> str:
@@ -52,7 +110,7 @@ class Line:
 
     Attributes
     ----------
-    printed, repaired : rows that the two columns show (printed: the sign rule, which is the printed algorithm, where there is one)
+    printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where there is such a row)
     shown : the row whose tightness is shown, that of the form that stands
     """
 
@@ -126,7 +184,7 @@ def tightness_text(row: Row | None) -> str:
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table:
-    """The main table; titles are shown where the terminal is wide enough."""
+    """The main table, a heading for each paper; titles are shown where the terminal is wide enough."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("statement", no_wrap=True)
     if width >= 110:
@@ -136,19 +194,23 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
     table.add_column("inst.", justify="right", no_wrap=True)
     table.add_column("tightness\nmax / med.", justify="right", no_wrap=True)
     table.add_column("wit-\nness", no_wrap=True)
-    for line in lines(rows):
-        cells: list[Any] = [short(line.statement)]
-        if width >= 110:
-            cells.append(line.title)
-        shown = line.shown
-        cells += [
-            _cell([line.printed] if line.printed else []),
-            _cell(line.repaired),
-            str(shown.instances if shown else 0),
-            tightness_text(shown),
-            "file" if line.witness else "",
-        ]
-        table.add_row(*cells)
+    for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
+        if n:
+            table.add_row()
+        table.add_row(Text(paper.name, "bold"))
+        for line in group:
+            cells: list[Any] = [short(line.statement)]
+            if width >= 110:
+                cells.append(line.title)
+            shown = line.shown
+            cells += [
+                _cell([line.printed] if line.printed else []),
+                _cell(line.repaired),
+                str(shown.instances if shown else 0),
+                tightness_text(shown),
+                "file" if line.witness else "",
+            ]
+            table.add_row(*cells)
     return table
 
 
@@ -165,7 +227,13 @@ def details_table(rows: Sequence[Row], width: int) -> Table:
     table.add_column("tight-\nest", justify="right", no_wrap=True)
     if wide:
         table.add_column("on", ratio=1, style="dim")
+    paper: Paper | None = None
     for r in rows:
+        if paper_of(r.statement) != paper:
+            if paper is not None:
+                table.add_row()
+            paper = paper_of(r.statement)
+            table.add_row(Text(paper.name, "bold"))
         rule = {"true-gradient": "true-gr."}.get(r.rule, r.rule)
         recorded = "same" if r.verdict == r.established else r.established
         where = Text(instance_text(r.tightest or r.worst), "dim")
@@ -183,7 +251,7 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):
             detail = f" (worst: {instance_text(r.worst)}, {r.worst_where})" if r.worst else ""
-            out.append(f"{r.statement} [{r.form}, {r.rule} rule]: {r.verdict}, on record as {r.established}{detail}")
+            out.append(f"{r.statement} [{r.form}, {rule_text(r.rule)}]: {r.verdict}, on record as {r.established}{detail}")
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli import catalogue, working
+from fedtheory.cli import catalogue, checking, working
 from fedtheory.cli.common import Group, Json, Out, Seed
 from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
 
@@ -226,8 +226,8 @@ def verify(
 
     if statement is not None:
         solver = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
-        raise typer.Exit(working.verify_one(statement, problem, options, participants, solver, seed, json, out))
-    working.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
+        raise typer.Exit(checking.verify_one(statement, problem, options, participants, solver, seed, json, out))
+    checking.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
     budget = budget if budget is not None else (100 if quick else 1000)
     code = verifying.campaign_command(
         out or Path("results"),
@@ -258,7 +258,7 @@ def replay(
     """Rerun a witness in exact rational arithmetic and print both sides as fractions.
 
     A file that does not prove what it claims ends with exit code 2."""
-    working.replay(file, json, out)
+    checking.replay(file, json, out)
 
 
 @app.command(

@@ -1,23 +1,20 @@
-"""`fedtheory solve`, `run`, `verify STATEMENT` and `replay`."""
+"""`fedtheory solve` and `run`."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, fields
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
-from fedtheory.cli.catalogue import find_statement, shipped_witnesses
 from fedtheory.cli.common import emit, out_console, progress, save
-from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters, make_algorithm, refuse_foreign
-from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
+from fedtheory.cli.options import make_algorithm
+from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
+from fedtheory.errors import InvalidInput
 
-__all__ = ["refuse_without_statement", "replay", "run", "solve", "verify_one"]
+__all__ = ["run", "solve"]
 
 RUN_METRICS = {  # and their column titles
     "suboptimality": "F(x) - F*",
@@ -26,36 +23,6 @@ RUN_METRICS = {  # and their column titles
     "nonzeros": "nonzeros",
     "entropy": "bits/entry",
 }
-
-
-def _problem(name: str | None, options: dict[str, Any], seed: int) -> Any:
-    from fedtheory.cli.named import build
-
-    return build(name, {p.name: options.get(p.name) for p in PROBLEM_OPTIONS}, seed)
-
-
-def _slug(*parts: str) -> str:
-    return "-".join("".join(c if c.isalnum() or c in ".-" else "-" for c in p) for p in parts)
-
-
-def _facts(rows: list[tuple[str, Any]]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(str(value)))
-    return table
-
-
-def _about_problem(problem: Any) -> dict[str, Any]:
-    return {
-        "name": problem.name,
-        "class": type(problem).__name__,
-        "clients": problem.num_clients,
-        "dimension": problem.dim,
-        "samples": [int(n) for n in problem.sample_counts],
-        "partition": getattr(problem, "partition", None),
-    }
 
 
 def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
@@ -85,7 +52,7 @@ def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as
         radius, radius_from = choose_radius(problem, radius)
         optimum = problem.optimum_on_ball(radius, gap)
     result = {
-        "problem": _about_problem(problem),
+        "problem": about_problem(problem),
         "radius": radius,
         "radius_from": radius_from,
         "optimum": asdict(optimum),
@@ -97,14 +64,14 @@ def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as
         },
         "provenance": provenance(seed),
     }
-    path = save(out, _slug("solve", problem.name), result)
+    path = save(out, slug("solve", problem.name), result)
     if as_json:
         emit(result)
         return
     console = out_console()
     console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, N = {problem.num_clients} clients, d = {problem.dim}")
     rows = _optimum_rows(optimum, "KKT residual") + facts_on_ball(problem, optimum, radius, radius_from)
-    console.print(_facts(rows + _partition_rows(problem)))
+    console.print(facts(rows + _partition_rows(problem)))
     if path:
         console.print(f"wrote {path}")
 
@@ -116,7 +83,7 @@ def solve(
     from fedtheory.cli.on_ball import is_smooth
     from fedtheory.provenance import provenance
 
-    problem = _problem(name, options, seed)
+    problem = problem_of(name, options, seed)
     if options.get("radius") is not None or not is_smooth(problem):
         _solve_on_ball(problem, options.get("radius"), 1e-9 if gap is None else gap, seed, as_json, out)
         return
@@ -134,12 +101,12 @@ def solve(
         "dissimilarity_sq": c.dissimilarity_sq,
     }
     result = {
-        "problem": _about_problem(problem),
+        "problem": about_problem(problem),
         "optimum": asdict(optimum),
         "constants": constants,
         "provenance": provenance(seed),
     }
-    path = save(out, _slug("solve", problem.name), result)
+    path = save(out, slug("solve", problem.name), result)
     if as_json:
         emit(result)
         return
@@ -153,17 +120,9 @@ def solve(
         ("beta, mu of F", f"{c.beta_joint:.10g}, {c.mu:.10g}"),
         ("dissimilarity at x*", f"{c.dissimilarity_sq:.10g} (weighted mean of ||grad f_k(x*)||^2)"),
     ]
-    console.print(_facts(rows + _partition_rows(problem)))
+    console.print(facts(rows + _partition_rows(problem)))
     if path:
         console.print(f"wrote {path}")
-
-
-def _sampling(participants: int | None, problem: Any) -> Any:
-    from fedtheory.cohorts import Full, Uniform
-
-    law = Full() if participants is None else Uniform(participants)
-    law.check(problem.num_clients)
-    return law
 
 
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any) -> Any:
@@ -218,10 +177,10 @@ def run(
     from fedtheory.simulation import METRICS, simulate
 
     cls = algorithms.get(method)  # an unknown method is told before a problem is built
-    problem = _problem(name, options, seed)
+    problem = problem_of(name, options, seed)
     x0, made, radius = start_of(options.get("start"), problem.dim), None, None
     if cls.name == "fedmls":
-        _refuse_for_fedmls(options, participants, problem)
+        refuse_for_fedmls(options, participants, problem)
         with progress("certifying the optimum"):
             made = make_fedmls(problem, options, x0, rounds or "fewest", solver_options["batch"])
         algorithm, rounds, radius = made.algorithm, int(made.algorithm.rounds), made.radius
@@ -238,7 +197,7 @@ def run(
             if cls.name == "subgradient" and chosen.get("step") is None:
                 chosen = with_theory_step(problem, chosen, x0, rounds)
         algorithm = make_algorithm(method, problem, chosen)
-    sampling, solver = _sampling(participants, problem), _solver(solver_options, problem, algorithm)
+    sampling, solver = sampling_of(participants, problem), _solver(solver_options, problem, algorithm)
     with progress("certifying the optimum"):
         optimum = problem.optimum() if radius is None else problem.optimum_on_ball(radius)
     titles = RUN_METRICS if radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
@@ -277,7 +236,7 @@ def run(
         "optimum": asdict(optimum),
         **({} if radius is None else {"radius": radius}),
         **({} if made is None else {"fedmls": made.to_json(made.algorithm.skip_last)}),
-        "problem": _about_problem(problem),
+        "problem": about_problem(problem),
         "sampling": repr(sampling),
         "local_solver": repr(solver),
         "rounds": rounds,
@@ -286,7 +245,7 @@ def run(
         "final_x": trajectory.x,
         "provenance": trajectory.provenance,
     }
-    stem = _slug("run", algorithm.name, problem.name)
+    stem = slug("run", algorithm.name, problem.name)
     files = [save(out, stem, result)]
     if figures:
         from fedtheory.report.curves import draw_curves
@@ -301,7 +260,7 @@ def run(
     head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
     if made is not None:
         console.print(head + f"N = {problem.num_clients}, d = {problem.dim}")
-        console.print(_facts(made.rows(made.algorithm.skip_last)))
+        console.print(facts(made.rows(made.algorithm.skip_last)))
     else:
         sizes = f"m = {problem.num_clients}, P = {participants or problem.num_clients}, d = {problem.dim}"
         trains = "" if algorithm.name == "subgradient" else f"; local solver {solver}"
@@ -319,226 +278,3 @@ def run(
     over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
-
-
-def _refuse_for_fedmls(options: dict[str, Any], participants: int | None, problem: Any) -> None:
-    """Options of other methods, and cohorts, mean nothing to FedMLS."""
-    foreign = [name for name in (*hyperparameters(), "l2_over_beta") if options.get(name) is not None]
-    refuse_foreign("fedmls", [name for name in foreign if name not in ("rounds", "epsilon")])
-    if participants is not None and participants != problem.num_clients:
-        n = problem.num_clients
-        raise InvalidInput(f"--participants {participants}: FedMLS needs all N = {n} clients in every round; leave it out")
-
-
-def refuse_without_statement(options: dict[str, Any]) -> None:
-    """Options of one statement mean nothing to the whole campaign."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        flags = ", ".join(f"--{n.replace('_', '-')}" for n in given)
-        raise InvalidInput(f"{flags}: only with a statement, as in `fedtheory verify theorem-3.1 {flags.split(',')[0]} ...`")
-
-
-def verify_one(
-    name: str,
-    problem_name: str | None,
-    options: dict[str, Any],
-    participants: int | None,
-    how: dict[str, Any],
-    seed: int,
-    as_json: bool,
-    out: Path | None,
-) -> int:
-    """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
-    from fedtheory.cli.on_ball import start_of
-
-    statement = find_statement(name)
-    about_fedmls = statement.id.startswith("fedmls/")
-    default = "lad" if about_fedmls else "quadratic"
-    problem = _problem(problem_name or (None if options.get("data") else default), options, seed)
-    x0 = start_of(options.get("start"), problem.dim)
-    if about_fedmls:
-        return _verify_fedmls(statement, problem, options, participants, x0, how, seed, as_json, out)
-    if options.get("noise") is not None:
-        raise InvalidInput("--noise is for statements about FedMLS")
-    sampling = _sampling(participants, problem)
-    with progress("certifying the optimum"):
-        problem.optimum()
-    chosen = dict(options)
-    first = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
-    if chosen.get("l1") is None:
-        chosen["l1"] = 0.1
-    if chosen.get("l2") is None and chosen.get("l2_over_beta") is None:
-        chosen["l2_over_beta"] = 1.0 if first else 30.0
-    if first:
-        chosen["aggregation"] = "cohort"
-    algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
-    with progress("checking"):
-        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, **how)
-    beta = float(problem.beta_k.max())
-    head = (
-        f"{problem.name}: m = {problem.num_clients}, "
-        f"P = {participants or problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
-        f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
-        + ("Algorithm 1" if first else f"{algorithm.rule} rule")
-    )
-    details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
-    return _tell_checks(statement, problem, checks, details, [head], seed, as_json, out)
-
-
-def _verify_fedmls(
-    statement: Any,
-    problem: Any,
-    options: dict[str, Any],
-    participants: int | None,
-    x0: np.ndarray,
-    how: dict[str, Any],
-    seed: int,
-    as_json: bool,
-    out: Path | None,
-) -> int:
-    """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
-    from fedtheory.cli.on_ball import in_cli_words, make_fedmls
-
-    _refuse_for_fedmls(options, participants, problem)
-    if how["mode"] != "auto":
-        raise InvalidInput(f"--mode {how['mode']}: a run of FedMLS is exact without --noise, and Monte Carlo with it; leave it out")
-    rounds = how["rounds"]
-    if rounds is None:  # Theorem 2 is about the printed K, which is enough for the fewest as well
-        rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
-    with progress("certifying the optimum"):
-        made = make_fedmls(problem, options, x0, rounds)
-    with progress("checking"):
-        try:
-            checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
-        except InvalidInput as error:
-            raise in_cli_words(error) from error
-    rule = "noisy" if made.algorithm.noise_std else "exact"
-    head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", _facts(made.rows(skip_last=False))]
-    return _tell_checks(statement, problem, checks, {"algorithm": made.to_json(skip_last=False)}, head, seed, as_json, out)
-
-
-def _tell_checks(
-    statement: Any,
-    problem: Any,
-    checks: Any,
-    details: dict[str, Any],
-    head: list[Any],
-    seed: int,
-    as_json: bool,
-    out: Path | None,
-) -> int:
-    """Write and print the checks; 1 when a form is violated that is on record as holding."""
-    from fedtheory.provenance import provenance
-    from fedtheory.report.tables import check_table
-
-    unexpected = [
-        c
-        for c in checks
-        if c.verdict == "violated" and statement.form(c.form).established.get(c.rule, "open") == "holds"
-    ]
-    result = {
-        "statement": statement.id,
-        "problem": _about_problem(problem),
-        **details,
-        "verdict": checks.verdict,
-        "checks": [asdict(c) for c in checks],
-        "as_recorded": not unexpected,
-        "provenance": provenance(seed),
-    }
-    path = save(out, _slug("verify", statement.id.split("/")[-1], problem.name), result)
-    if as_json:
-        emit(result)
-        return int(bool(unexpected))
-    console = out_console()
-    console.print(Text(f"{statement.id}: {statement.title}", "bold"))
-    for part in head:
-        console.print(part)
-    console.print()
-    console.print(check_table(checks, console.width))
-    if any(c.verdict == "holds" and statement.form(c.form).established.get(c.rule) == "violated" for c in checks):
-        note = "A form on record as violated fails somewhere, not everywhere: `fedtheory explain` names a witness."
-        console.print(f"\n{note}", style="dim")
-    for c in unexpected:
-        console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
-    if path:
-        console.print(f"wrote {path}")
-    return int(bool(unexpected))
-
-
-def replay(name: str, as_json: bool, out: Path | None) -> None:
-    """Rerun a witness exactly."""
-    from fedtheory import witness as witnesses
-
-    path = Path(name)
-    if path.exists() or path.suffix == ".json":
-        witness = witnesses.load(path)
-    else:
-        shipped = {w.name: w for w in shipped_witnesses()}
-        if name not in shipped:
-            if not shipped:
-                raise FedTheoryError(f"{name}: no such file, and no witnesses are shipped under that name")
-            close = difflib.get_close_matches(name, shipped, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(close)}?" if close else "see `fedtheory list witnesses`"
-            raise UnknownName(f"unknown file or witness {name!r}: {hint}")
-        witness = shipped[name]
-    check = witnesses.replay(witness)  # raises unless the file proves what it claims
-    mls = isinstance(witness, witnesses.MLSWitness)
-    lhs, rhs = (Fraction(v) for v in (witness.lhs, witness.rhs)) if mls else witnesses.exact_check(witness)[1:3]
-    result = {
-        "statement": witness.statement,
-        "form": witness.form,
-        "rule": witness.rule,
-        "verdict": check.verdict,
-        "mode": check.mode,
-        "lhs": str(lhs),
-        "rhs": str(rhs),
-        "excess": str(lhs - rhs),
-        "witness": {k: v for k, v in asdict(witness).items() if k not in ("provenance", "found_by")},
-    }
-    save(out, f"replay-{witness.name}", result)
-    if as_json:
-        emit(result)
-        return
-    from fedtheory.report.formulas import to_text
-    from fedtheory.theorems import get
-
-    console = out_console()
-    console.print(Text(str(witness), "bold"))
-    console.print(Text(to_text(get(witness.statement).form(witness.form).latex), "cyan"))
-    rows: list[tuple[str, Any]] = _mls_facts(witness) if mls else _elastic_facts(witness)
-    rows += [
-        ("left side", f"{lhs}   = {float(lhs):.12g}"),
-        ("right side", f"{rhs}   = {float(rhs):.12g}"),
-        ("left - right", f"{lhs - rhs}   = {float(lhs - rhs):.6g} > 0"),
-    ]
-    console.print(_facts(rows))
-    console.print(f"{check.verdict}, in exact rational arithmetic", style="bold red")
-
-
-def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
-    from fedtheory.theorems.fedmls_rational import VARIANTS
-
-    pieces = [list(zip(a, b, strict=True)) for a, b in zip(witness.slopes, witness.offsets, strict=True)]
-    clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]
-    alike = len(set(clients)) == 1 and len(clients) > 1
-    shown = [("every client", clients[0])] if alike else [(f"client {k}", c) for k, c in enumerate(clients)]
-    return [
-        ("reading", VARIANTS[witness.variant]),
-        ("losses", "f_i(x) = the largest of"),
-        *shown,
-        ("lambda, D, R, K", f"{witness.lam}, {witness.D}, {witness.radius}, {witness.rounds}"),
-        ("start", witness.x0),
-    ]
-
-
-def _elastic_facts(witness: Any) -> list[tuple[str, Any]]:
-    m, d = len(witness.h), len(witness.x0)
-    rows: list[tuple[str, Any]] = [
-        ("losses", "L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2" if d > 1 else "L_k(x) = h_k (x - c_k)^2 / 2"),
-        *((f"client {k}", f"h = {', '.join(witness.h[k])}; c = {', '.join(witness.c[k])}") for k in range(m)),
-        ("lambda_1, lambda_2", f"{witness.lambda1}, {witness.lambda2}"),
-        ("start", ", ".join(witness.x0)),
-    ]
-    if witness.cohorts:
-        rows.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in witness.cohorts)))
-    return rows

@@ -1,0 +1,234 @@
+"""`fedtheory verify STATEMENT` and `replay`."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+from fedtheory.cli.catalogue import find_statement, shipped_witnesses
+from fedtheory.cli.common import emit, out_console, progress, save
+from fedtheory.cli.options import make_algorithm
+from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
+
+__all__ = ["refuse_without_statement", "replay", "verify_one"]
+
+
+def refuse_without_statement(options: dict[str, Any]) -> None:
+    """Options of one statement mean nothing to the whole campaign."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        flags = ", ".join(f"--{n.replace('_', '-')}" for n in given)
+        raise InvalidInput(f"{flags}: only with a statement, as in `fedtheory verify theorem-3.1 {flags.split(',')[0]} ...`")
+
+
+def verify_one(
+    name: str,
+    problem_name: str | None,
+    options: dict[str, Any],
+    participants: int | None,
+    how: dict[str, Any],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
+    from fedtheory.cli.on_ball import start_of
+
+    statement = find_statement(name)
+    about_fedmls = statement.id.startswith("fedmls/")
+    default = "lad" if about_fedmls else "quadratic"
+    problem = problem_of(problem_name or (None if options.get("data") else default), options, seed)
+    x0 = start_of(options.get("start"), problem.dim)
+    if about_fedmls:
+        return _verify_fedmls(statement, problem, options, participants, x0, how, seed, as_json, out)
+    if options.get("noise") is not None:
+        raise InvalidInput("--noise is for statements about FedMLS")
+    sampling = sampling_of(participants, problem)
+    with progress("certifying the optimum"):
+        problem.optimum()
+    chosen = dict(options)
+    first = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
+    if chosen.get("l1") is None:
+        chosen["l1"] = 0.1
+    if chosen.get("l2") is None and chosen.get("l2_over_beta") is None:
+        chosen["l2_over_beta"] = 1.0 if first else 30.0
+    if first:
+        chosen["aggregation"] = "cohort"
+    algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
+    with progress("checking"):
+        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, **how)
+    beta = float(problem.beta_k.max())
+    head = (
+        f"{problem.name}: m = {problem.num_clients}, "
+        f"P = {participants or problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
+        f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
+        + ("Algorithm 1" if first else f"{algorithm.rule} rule")
+    )
+    details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
+    return _tell_checks(statement, problem, checks, details, [head], seed, as_json, out)
+
+
+def _verify_fedmls(
+    statement: Any,
+    problem: Any,
+    options: dict[str, Any],
+    participants: int | None,
+    x0: np.ndarray,
+    how: dict[str, Any],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
+    from fedtheory.cli.on_ball import in_cli_words, make_fedmls
+
+    refuse_for_fedmls(options, participants, problem)
+    if how["mode"] != "auto":
+        raise InvalidInput(f"--mode {how['mode']}: a run of FedMLS is exact without --noise, and Monte Carlo with it; leave it out")
+    rounds = how["rounds"]
+    if rounds is None:  # Theorem 2 is about the printed K, which is enough for the fewest as well
+        rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
+    with progress("certifying the optimum"):
+        made = make_fedmls(problem, options, x0, rounds)
+    with progress("checking"):
+        try:
+            checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
+        except InvalidInput as error:
+            raise in_cli_words(error) from error
+    rule = "noisy" if made.algorithm.noise_std else "exact"
+    head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", facts(made.rows(skip_last=False))]
+    return _tell_checks(statement, problem, checks, {"algorithm": made.to_json(skip_last=False)}, head, seed, as_json, out)
+
+
+def _tell_checks(
+    statement: Any,
+    problem: Any,
+    checks: Any,
+    details: dict[str, Any],
+    head: list[Any],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Write and print the checks; 1 when a form is violated that is on record as holding."""
+    from fedtheory.provenance import provenance
+    from fedtheory.report.tables import check_table
+
+    unexpected = [
+        c
+        for c in checks
+        if c.verdict == "violated" and statement.form(c.form).established.get(c.rule, "open") == "holds"
+    ]
+    result = {
+        "statement": statement.id,
+        "problem": about_problem(problem),
+        **details,
+        "verdict": checks.verdict,
+        "checks": [asdict(c) for c in checks],
+        "as_recorded": not unexpected,
+        "provenance": provenance(seed),
+    }
+    path = save(out, slug("verify", statement.id.split("/")[-1], problem.name), result)
+    if as_json:
+        emit(result)
+        return int(bool(unexpected))
+    console = out_console()
+    console.print(Text(f"{statement.id}: {statement.title}", "bold"))
+    for part in head:
+        console.print(part)
+    console.print()
+    console.print(check_table(checks, console.width))
+    if any(c.verdict == "holds" and statement.form(c.form).established.get(c.rule) == "violated" for c in checks):
+        note = "A form on record as violated fails somewhere, not everywhere: `fedtheory explain` names a witness."
+        console.print(f"\n{note}", style="dim")
+    for c in unexpected:
+        console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
+    if path:
+        console.print(f"wrote {path}")
+    return int(bool(unexpected))
+
+
+def replay(name: str, as_json: bool, out: Path | None) -> None:
+    """Rerun a witness exactly."""
+    from fedtheory import witness as witnesses
+
+    path = Path(name)
+    if path.exists() or path.suffix == ".json":
+        witness = witnesses.load(path)
+    else:
+        shipped = {w.name: w for w in shipped_witnesses()}
+        if name not in shipped:
+            if not shipped:
+                raise FedTheoryError(f"{name}: no such file, and no witnesses are shipped under that name")
+            close = difflib.get_close_matches(name, shipped, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see `fedtheory list witnesses`"
+            raise UnknownName(f"unknown file or witness {name!r}: {hint}")
+        witness = shipped[name]
+    check = witnesses.replay(witness)  # raises unless the file proves what it claims
+    mls = isinstance(witness, witnesses.MLSWitness)
+    lhs, rhs = (Fraction(v) for v in (witness.lhs, witness.rhs)) if mls else witnesses.exact_check(witness)[1:3]
+    result = {
+        "statement": witness.statement,
+        "form": witness.form,
+        "rule": witness.rule,
+        "verdict": check.verdict,
+        "mode": check.mode,
+        "lhs": str(lhs),
+        "rhs": str(rhs),
+        "excess": str(lhs - rhs),
+        "witness": {k: v for k, v in asdict(witness).items() if k not in ("provenance", "found_by")},
+    }
+    save(out, f"replay-{witness.name}", result)
+    if as_json:
+        emit(result)
+        return
+    from fedtheory.report.formulas import to_text
+    from fedtheory.theorems import get
+
+    console = out_console()
+    console.print(Text(str(witness), "bold"))
+    console.print(Text(to_text(get(witness.statement).form(witness.form).latex), "cyan"))
+    rows: list[tuple[str, Any]] = _mls_facts(witness) if mls else _elastic_facts(witness)
+    rows += [
+        ("left side", f"{lhs}   = {float(lhs):.12g}"),
+        ("right side", f"{rhs}   = {float(rhs):.12g}"),
+        ("left - right", f"{lhs - rhs}   = {float(lhs - rhs):.6g} > 0"),
+    ]
+    console.print(facts(rows))
+    console.print(f"{check.verdict}, in exact rational arithmetic", style="bold red")
+
+
+def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
+    from fedtheory.theorems.fedmls_rational import VARIANTS
+
+    pieces = [list(zip(a, b, strict=True)) for a, b in zip(witness.slopes, witness.offsets, strict=True)]
+    clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]
+    alike = len(set(clients)) == 1 and len(clients) > 1
+    shown = [("every client", clients[0])] if alike else [(f"client {k}", c) for k, c in enumerate(clients)]
+    return [
+        ("reading", VARIANTS[witness.variant]),
+        ("losses", "f_i(x) = the largest of"),
+        *shown,
+        ("lambda, D, R, K", f"{witness.lam}, {witness.D}, {witness.radius}, {witness.rounds}"),
+        ("start", witness.x0),
+    ]
+
+
+def _elastic_facts(witness: Any) -> list[tuple[str, Any]]:
+    m, d = len(witness.h), len(witness.x0)
+    rows: list[tuple[str, Any]] = [
+        ("losses", "L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2" if d > 1 else "L_k(x) = h_k (x - c_k)^2 / 2"),
+        *((f"client {k}", f"h = {', '.join(witness.h[k])}; c = {', '.join(witness.c[k])}") for k in range(m)),
+        ("lambda_1, lambda_2", f"{witness.lambda1}, {witness.lambda2}"),
+        ("start", ", ".join(witness.x0)),
+    ]
+    if witness.cohorts:
+        rows.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in witness.cohorts)))
+    return rows

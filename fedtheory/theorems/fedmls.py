@@ -150,6 +150,15 @@ def _step_total(v: MLSView, ceilings: int = 1) -> Sides:
     return le(total, _constant(v, a * c.K * (c.K + 1) * (2 * c.K + 1) / 6), _constant(v, float(ceilings * c.K)))
 
 
+def _step_total_below(v: MLSView) -> Sides:
+    upper = _step_total(v, ceilings=0)
+    return le(upper.rhs, upper.lhs, noise=1e-9 * upper.scale)
+
+
+def _doubled(sides: Sides) -> tuple[Any, Any]:
+    return 2 * sides.lhs, sides.rhs
+
+
 def identities(start: int = 2) -> bool:
     """Gamma_k, W_T, w_t p_t and the final plug-in, with SymPy; ``start`` is the 2 of Gamma_k = 2/(k(k+1))."""
     import sympy as sp
@@ -354,6 +363,14 @@ STATEMENTS = (
             _step_total,
             BOTH,
             ("as if nothing were rounded up", lambda v: le(*_half(_step_total(v)))),
+        ),
+        _form(
+            "local steps, from below",
+            r"\tfrac{(4G^2+\sigma^2)\lambda^2K}{2\tilde D}\cdot\tfrac{K(K+1)(2K+1)}6\le\sum_kT_k",
+            _step_total_below,
+            BOTH,
+            ("doubled", lambda v: le(*_doubled(_step_total_below(v)))),
+            note="with the form above: sum T_k ~ (4G^2+sigma^2) lambda^2 K^4/(6D), the asymptotic constant of Theorem 2",
         ),
     ),
 )

@@ -301,6 +301,17 @@ def test_verify_fedmls_prints_its_parameters(monkeypatch, width):
     assert "witness" in text, "why the printed form is not judged here"
 
 
+def test_switches_of_fedmls_reach_it():
+    args = ("verify", "fedmls/theorem-1", "--problem", "two-client-pull", "--epsilon", 1, "--json")
+    off = json.loads(call(*args, "--no-server-projection").stdout)
+    assert off["algorithm"]["server_projection"] is False and json.loads(call(*args).stdout)["algorithm"]["server_projection"] is True
+    (why,) = (c["reason"] for c in off["checks"] if c["form"] == "repaired")
+    assert "the server does not project" in why
+    assert json.loads(call(*args, "--allow-long").stdout)["algorithm"]["allow_long"] is True
+    lam = json.loads(call(*args, "--lam", 0.5, "--D", 2, "--lipschitz", 9).stdout)["algorithm"]
+    assert (lam["lam"], lam["D"], lam["lipschitz"]) == (0.5, 2, 9)
+
+
 def test_verify_fedmls_from_another_start():
     args = ("verify", "fedmls/theorem-1", "--epsilon", 1, "--problem", "l1-distance", "--json")
     here, there = (json.loads(call(*args, *more).stdout)["algorithm"] for more in ((), ("--start=1,0,-2",)))

@@ -108,14 +108,14 @@ class MadeFedMLS:
 
     def rows(self, skip_last: bool) -> list[tuple[str, str]]:
         """What to print, name and value; skip_last: round K's local work is not done."""
-        a, n = self.algorithm, len(self.G_i)
+        a = self.algorithm
         K = int(a.rounds)
         last = f"T_K-1 = {a.steps(max(1, K - 1)):,}" if skip_last else f"T_K = {a.steps(K):,}"
         lam = "given" if "lam" in self.given else "epsilon/G^2" if a.norm == "mean" else "N epsilon/G^2"
         steps = f"{a.total_steps(skip_last=skip_last):,} a client: T_1 = {a.steps(1):,}, ..., {last}"
         spread = f"{self.G_i.min():.6g} to {self.G_i.max():.6g}"
         rows = [
-            ("G", f"{self.g:.10g}, root mean square of the {n} clients' {spread}"),
+            ("G", f"{self.g:.10g}, root mean square of G_i = {spread}"),
             ("radius", f"{self.radius:g} ({self.radius_from})"),
             ("||x_0 - x*||", f"{self.distance:.6g}"),
             ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"),

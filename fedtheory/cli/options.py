@@ -34,9 +34,10 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def option(name: str, kind: Any, default: Any, text: str, panel: str, **more: Any) -> inspect.Parameter:
-    """A keyword-only parameter that typer reads as an option."""
-    info = typer.Option(default, flag(name), help=text, rich_help_panel=panel, show_default=default is not None, **more)
+def option(name: str, kind: Any, default: Any, text: str, panel: str, off: bool = False, **more: Any) -> inspect.Parameter:
+    """A keyword-only parameter that typer reads as an option; `off`: a switch that can be turned off."""
+    names = f"{flag(name)}/{flag('no_' + name)}" if off else flag(name)
+    info = typer.Option(default, names, help=text, rich_help_panel=panel, show_default=default is not None, **more)
     return inspect.Parameter(name, _KEYWORD, default=info, annotation=kind)
 
 
@@ -140,7 +141,8 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         of = ", ".join(h.methods) if wanted is None else ""
         default = f" (default {h.default})" if h.default and h.name != "epsilon" else ""
         kind = Literal[h.choices] if h.choices else h.kind
-        out.append(option(h.name, kind | None, None, f"{words}{of}{default}".strip(), "Hyperparameters"))
+        text = f"{words}{of}{default}".strip()
+        out.append(option(h.name, kind | None, None, text, "Hyperparameters", off=h.default == "True"))
     ratio = "lambda_2 as a multiple of the problem's smoothness beta."
     out.append(option("l2_over_beta", float | None, None, ratio, "Hyperparameters"))
     return out

@@ -190,7 +190,7 @@ def verify(
     ] = False,
     scale: Annotated[
         float,
-        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is 618 random instances.", rich_help_panel=ALL),
+        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is about 600 instances.", rich_help_panel=ALL),
     ] = 1.0,
     long_runs: Annotated[
         bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)

@@ -18,9 +18,9 @@ SYMBOLS = {
     "lambda, D-tilde, K": "algorithm.lam, algorithm.D, algorithm.rounds",
     "G_i, G": "problem.lipschitz(radius), problem.lipschitz_rms(radius)",
     "x_k, z_k": "state.x, state.z",
-    "x'_{i,k}, z'_{i,k}": "state.local_x[:, i], state.local_z[:, i]",
+    "x'_{i,k}, z'_{i,k}": "state.x_local[:, i], state.z_local[:, i]",
     "tilde z'_{i,k}": "LocalResult.average",
-    "T_k": "algorithm.local_steps(k)",
+    "T_k": "algorithm.steps(k)",
     "Psi(x, x')": "MLSView.psi",
     "||.||": "norm of the mean product (1/N) sum_i <u_i, v_i>",
 }

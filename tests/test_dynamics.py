@@ -136,3 +136,14 @@ def test_identical_clients_with_full_participation_align_their_signs():
         algorithm = FedElasticNetDyn(0.05, 3.0, rule)
         simulate(problem, algorithm, 20, x0=problem.minimisers[0] + 2, on_round=look)
     assert sum(moved) > 10
+
+
+@pytest.mark.parametrize("n", [3, 10, 57, 400])
+def test_cycles_for_arbitrarily_large_lambda_2(n):
+    """Period 2N whenever u = (N - 2 lambda_2)(lambda_2 + 1) lies in (0, 1], from g = 1/(2 - u/(lambda_2 + 1)) (beta = lambda_1 = 1)."""
+    l2 = F(n, 2) - F(1, 4 * n)  # N - 2 lambda_2 = 1/(2N)
+    u = (n - 2 * l2) * (l2 + 1)
+    assert 0 < u <= 1
+    g = 1 / (2 - u / (l2 + 1))
+    path = orbit(g - g / l2, g, F(1), l2, "sign", 2 * n)
+    assert path[2 * n] == path[0] and all(path[k] != path[0] for k in range(1, 2 * n))

@@ -9,47 +9,21 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numba
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
+from fedtheory.local.subgradient import CUT, Schedule
+from fedtheory.local.subgradient import ScheduleKind as Kind
 from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
 
 __all__ = ["Schedule", "fedmls_on_pull", "nesterov_rounds", "pull_rounds", "subgradient_rounds", "tune"]
 
-Kind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
-CUT = 0.8  # halving is too fast for the pull: what is left of the way is then longer than all steps to come
 _CODES = {"constant": 0, "inverse-sqrt": 1, "hold-and-cut": 2}
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The step of round t = 1, 2, ...: h; h/sqrt(t); or h for `hold` rounds and then CUT times the last one, every round.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown kind, a step that is not > 0, hold < 0.
-    """
-
-    kind: Kind
-    step: float
-    hold: int = 0
-
-    def __post_init__(self) -> None:
-        if self.kind not in _CODES:
-            raise InvalidInput(f"kind = {self.kind!r}: use one of {', '.join(_CODES)}")
-        if not (self.step > 0 and math.isfinite(self.step)):
-            raise InvalidInput(f"step = {self.step!r}: it must be a finite number > 0")
-        if self.hold < 0:
-            raise InvalidInput(f"hold = {self.hold!r}: it must be >= 0")
-
-    def at(self, t: int) -> float:
-        return float(_step(_CODES[self.kind], self.step, self.hold, t))
 
 
 @numba.njit(cache=True)

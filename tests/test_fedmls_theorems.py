@@ -15,6 +15,7 @@ from fedtheory import fedmls_battery, problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.fedmls_battery import FAMILIES, MLSInstance, judge_mls, view_of_run
+from fedtheory.theorems import fedmls_rational
 from fedtheory.theorems.fedmls import identities, k_min
 from fedtheory.theorems.fedmls_rational import VARIANTS, evaluate, exact_run
 from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last, kappa_noise
@@ -207,3 +208,11 @@ def test_the_ten_of_theorem_1_cannot_be_lowered_much():
     assert reached <= view.constants.a_posteriori() <= view.constants.theorem_1()
     assert reached > 0.75 * view.constants.theorem_1(slack=4.0)
     assert reached > view.constants.theorem_1(start=8.0, slack=4.0)
+
+
+def test_the_joint_g_fails_whatever_norm_the_distance_is_in(monkeypatch):
+    """From x_0 = x* = 0 the distance is 0 in every norm: nine clients u/9 against one -u + |u|, in float64, 1.66 times the bound."""
+    monkeypatch.setattr(fedmls_rational, "_LIMIT", 60_000)  # too many steps for fractions, not for floats
+    clients = [[(1 / 9, 0.0)]] * 9 + [[(0.0, 0.0), (-2.0, 0.0)]]
+    lhs, rhs = evaluate(clients, 1.0, 0.3, 50.0, 0.0, 14, "joint G")
+    assert lhs > 1.6 * rhs

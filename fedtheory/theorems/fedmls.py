@@ -275,7 +275,8 @@ STATEMENTS = (
             lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq),
             {"deterministic": "violated"},
             requires=(WITNESS,),
-            note="the joint F on R^{Nd} has gradients of norm RMS(G_i)/sqrt(N): with ||x_0 - x*|| in R^d that is too small",
+            note="the joint F on R^{Nd} has gradients of norm RMS(G_i)/sqrt(N): with ||x_0 - x*|| in R^d that is too "
+            "small; in the plain norm of R^{Nd} it is too small as well, as a start at x* shows (in floating point)",
         ),
         _form(
             "repaired",

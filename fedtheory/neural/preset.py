@@ -1,0 +1,142 @@
+"""What one run of a paper's table is made of. Importing this module does not import torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedtheory.algorithms.base import Algorithm
+    from fedtheory.cohorts import Sampling
+    from fedtheory.local.steps import SGD
+    from fedtheory.neural.data import Data
+    from fedtheory.neural.problem import NeuralProblem
+
+__all__ = ["Preset"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One run of a paper's table.
+
+    Attributes
+    ----------
+    paper, dataset, split, participation, method : str
+        What it is called after; `participation` as in '10%' or '10-of-500'.
+    network : a name of `fedtheory.neural.models`
+    other_network : str or None
+        What the text says, where the table was made with another.
+    clients, rounds, batch_size, epochs : int
+    lr, decay, weight_decay : float
+        Of local SGD; the learning rate is lr * decay**(round - 1).
+    algorithm, hyperparameters : name and arguments
+        Of `fedtheory.algorithms`.
+    probability, cohort : float and int
+        Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take part.
+    partition : dict
+        What `fedtheory.neural.data.federated` takes.
+    held_out : float
+        Share of each client's samples kept back for Elastic Aggregation's sensitivities.
+    assumed : tuple of str
+        What the paper does not print.
+    """
+
+    paper: str
+    dataset: str
+    split: str
+    participation: str
+    method: str
+    network: str
+    rounds: int
+    batch_size: int
+    epochs: int
+    lr: float
+    algorithm: str
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    clients: int = 100
+    decay: float = 1.0
+    weight_decay: float = 0.0
+    probability: float = 1.0
+    cohort: int = 0
+    partition: Mapping[str, Any] = field(default_factory=lambda: {"partition": "iid"})
+    held_out: float = 0.0
+    other_network: str | None = None
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "/".join((self.paper, self.dataset, self.split, self.participation, self.method))
+
+    def make_algorithm(self) -> Algorithm:
+        from fedtheory import algorithms
+
+        options = dict(self.hyperparameters)
+        if "compressor" in options:  # kept by name, so that a preset is plain data
+            from fedtheory import messages
+
+            name, *arguments = options["compressor"]
+            options["compressor"] = messages.get(name)(*arguments)
+        return algorithms.get(self.algorithm)(**options)
+
+    def make_sampling(self) -> Sampling:
+        from fedtheory.cohorts import Bernoulli, Full, Uniform
+
+        if self.cohort:
+            return Uniform(self.cohort)
+        return Full() if self.probability == 1 else Bernoulli(self.probability)
+
+    def make_solver(self) -> SGD:
+        from fedtheory.local.steps import SGD
+
+        return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay)
+
+    def make_problem(
+        self, data: Data, seed: int = 0, most: int | None = None, most_tested: int | None = None, **options: Any
+    ) -> NeuralProblem:
+        """The network on the data, dealt to the clients.
+
+        Parameters
+        ----------
+        seed : of the partition and of the network's first parameters
+        most, most_tested : int or None
+            Samples a client, and test samples, that are used (None: all).
+        options : as `NeuralProblem` takes them, for example device and dtype
+        """
+        from fedtheory.neural import models
+        from fedtheory.neural.data import federated
+        from fedtheory.neural.problem import NeuralProblem
+
+        deal = dict(self.partition)
+        part = federated(data, deal.pop("partition"), self.clients, seed, **deal)
+        model = models.get(self.network)
+        shape = {} if model.builder == "CharLstm" else {"input_shape": data.input_shape}
+        module = model.build(num_classes=data.num_classes, seed=seed, **shape)
+        test = (data.inputs(data.test_x[:most_tested]), data.test_y[:most_tested])
+        problem = NeuralProblem(
+            module,
+            data.inputs(data.train_x),
+            data.train_y,
+            [k[:most] for k in part.indices],
+            ridge=self.weight_decay,
+            test=test,
+            name=f"{data.name}, {self.split}, {self.network}",
+            **options,
+        )
+        if self.held_out and self.algorithm == "elastic-aggregation":
+            from fedtheory.problems import hold_out
+
+            problem = hold_out(problem, self.held_out, seed)
+        return problem
+
+    def quick(self, digits: bool) -> Preset:
+        """The same method on ten clients for three rounds of one epoch; on scikit-learn's digits with a small network."""
+        chance = {"probability": max(self.probability, 0.3), "cohort": min(self.cohort, 3), "clients": 10}
+        small = {"network": "mlp-100-100", "dataset": "digits", "other_network": None} if digits else {}
+        deal = dict(self.partition)
+        if digits and deal["partition"] == "users":
+            deal = {"partition": "iid"}
+        hyper = dict(self.hyperparameters)
+        if self.algorithm == "fedamp":  # its step must fit the number of clients
+            hyper["alpha"] = 0.1
+        return replace(self, rounds=3, epochs=1, partition=deal, hyperparameters=hyper, **chance, **small)

@@ -1,0 +1,151 @@
+"""The papers' experiments, setting by setting. Importing this module does not import torch.
+
+What a paper prints is taken from it; what it does not is `assumed`, listed by name in the setting and said in every table. For
+FedElasticNet those are learning rates, epochs and weight decay: its section 4 says batch sizes, Table 5 lambda_1, lambda_2 and epsilon,
+Table 2 the rounds. They are filled in from the example of FedDyn's public code, which its authors say serves all four image data sets
+(github.com/alpemreacar/FedDyn, example_cifar_10.py: learning rate 0.1, 5 epochs, weight decay 1e-3, no decay of the learning rate), as
+is who takes part: each client with probability 0.1, redrawn when nobody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedtheory.neural.preset import Preset
+
+__all__ = ["TABLE_5", "all_presets"]
+
+# FedElasticNet, Table 5: dataset -> method -> (lambda_1, lambda_2, epsilon), '-' as None
+TABLE_5: dict[str, dict[str, tuple[float | None, float, float | None]]] = {
+    "cifar10": {
+        "fedprox": (None, 1e-4, None),
+        "algorithm-1": (1e-6, 1e-4, 1e-3),
+        "algorithm-2": (1e-4, 0.0, 1e-4),
+        "feddyn": (None, 1e-2, None),
+        "algorithm-3": (1e-4, 1e-2, 5e-3),
+    },
+    "cifar100": {
+        "fedprox": (None, 1e-4, None),
+        "algorithm-1": (1e-6, 1e-4, 1e-3),
+        "algorithm-2": (1e-4, 0.0, 1e-4),
+        "feddyn": (None, 1e-2, None),
+        "algorithm-3": (1e-4, 1e-2, 1e-3),
+    },
+    "mnist": {
+        "fedprox": (None, 1e-4, None),
+        "algorithm-1": (1e-6, 1e-6, 1e-3),
+        "algorithm-2": (1e-4, 0.0, 1e-4),
+        "feddyn": (None, 5e-2, None),
+        "algorithm-3": (1e-4, 5e-2, 5e-3),
+    },
+    "emnist-l": {
+        "fedprox": (None, 1e-4, None),
+        "algorithm-1": (1e-6, 1e-6, 1e-3),
+        "algorithm-2": (1e-4, 0.0, 1e-4),
+        "feddyn": (None, 4e-2, None),
+        "algorithm-3": (1e-4, 4e-2, 2e-3),
+    },
+    "shakespeare": {
+        "fedprox": (None, 1e-4, None),
+        "algorithm-1": (1e-6, 1e-6, 9e-3),
+        "algorithm-2": (1e-6, 0.0, 9e-4),
+        "feddyn": (None, 1e-2, None),
+        "algorithm-3": (1e-6, 1e-2, 1e-2),
+    },
+}
+_FEDELASTICNET = {  # dataset: network, the text's, rounds (Table 2), batch size (section 4)
+    "mnist": ("mlp-200-200", "mlp-200-100", 100, 10),
+    "emnist-l": ("mlp-100-100", "mlp-200-100", 200, 50),
+    "cifar10": ("cnn-384-192", "cnn-394-192", 200, 50),
+    "cifar100": ("cnn-384-192", "cnn-394-192", 500, 50),
+    "shakespeare": ("char-lstm", None, 100, 20),
+}
+EQUAL_SIZES = "clients of equal size (the text says lognormal, without a variance)"
+_SPLITS = {
+    "dirichlet-0.3": {"partition": "dirichlet", "alpha": 0.3},
+    "iid": {"partition": "iid"},
+    "dirichlet-0.6": {"partition": "dirichlet", "alpha": 0.6},
+    "non-iid": {"partition": "users"},
+}
+
+
+def _algorithm(dataset: str, method: str) -> tuple[str, dict[str, Any]]:
+    """Name and hyperparameters of a column of FedElasticNet's tables."""
+    if method == "scaffold":
+        return "scaffold", {"option": "difference", "send": "model"}
+    l1, l2, epsilon = TABLE_5[dataset][method]
+    return {
+        "fedprox": ("fedprox", {"mu": l2, "aggregation": "samples"}),
+        "algorithm-1": ("fedelasticnet-prox", {"l1": l1, "l2": l2, "epsilon": epsilon, "aggregation": "samples"}),
+        "algorithm-2": ("fedelasticnet-scaffold", {"l1": l1, "l2": l2, "epsilon": epsilon, "option": "difference"}),
+        "feddyn": ("feddyn", {"alpha": l2}),
+        "algorithm-3": ("fedelasticnet-dyn", {"l1": l1, "l2": l2, "epsilon": epsilon}),
+    }[method]
+
+
+def _fedelasticnet() -> Iterator[Preset]:
+    for dataset, (network, other, rounds, batch) in _FEDELASTICNET.items():
+        text = dataset == "shakespeare"
+        for split in ("iid", "non-iid") if text else ("dirichlet-0.3", "iid", "dirichlet-0.6"):
+            for participation, probability in (("10%", 0.1), ("100%", 1.0)):
+                for method in ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3"):
+                    name, hyper = _algorithm(dataset, method)
+                    yield Preset(
+                        "fedelasticnet", dataset, split, participation, method, network, rounds, batch, 5, 1.0 if text else 0.1,
+                        name, hyper, weight_decay=1e-4 if text else 1e-3, probability=probability, partition=_SPLITS[split],
+                        other_network=other, assumed=("lr", "decay", "epochs", "weight_decay", EQUAL_SIZES),
+                    )  # fmt: skip
+
+
+def _efl() -> Iterator[Preset]:
+    methods: dict[str, tuple[str, dict[str, Any]]] = {
+        "fedavg": ("fedavg", {}),
+        "fedgate": ("fedgate", {}),
+        "vrl-sgd": ("vrl-sgd", {}),
+        "apfl": ("apfl", {"alpha": 0.5}),
+        "fedamp": ("fedamp", {"lam": 1.0, "alpha": 0.01, "sigma": 1.0}),
+        "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1)}),
+    }
+    sets = {
+        "mnist": ("mlp-200-200", 100, 10, 0.1, {"partition": "classes", "classes": 2}),
+        "cifar100": ("vgg11s", 200, 50, 0.05, {"partition": "classes", "classes": 5}),
+        "shakespeare": ("char-lstm", 100, 20, 1.0, {"partition": "users"}),
+    }
+    unknown = ("rounds", "batch", "lr", "epochs", "classes a client", "who takes part", "every method's hyperparameters")
+    for dataset, (network, rounds, batch, lr, deal) in sets.items():
+        for method, (name, hyper) in methods.items():
+            more = ("network (the text: ResNet-50)",) if dataset == "mnist" else ()
+            full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
+            yield Preset(
+                "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
+                cohort=0 if full else 10, partition=deal, assumed=(*unknown, *more),
+            )  # fmt: skip
+
+
+def _elastic() -> Iterator[Preset]:
+    # the poster's table: dataset, split, network, rounds, clients, sampled, batch, rate
+    sets = (
+        ("mnist", "unbalanced", "logistic", 20, 1000, 100, 100, 0.1),
+        ("cifar100", "balanced", "resnet20", 4000, 500, 10, 10, 0.05),
+        ("cifar10", "unbalanced", "resnet20", 4000, 1000, 10, 10, 0.05),
+    )
+    for dataset, split, network, rounds, clients, sampled, batch, lr in sets:
+        deal = {"partition": "dirichlet", "alpha": 0.3, "sigma": 0.3 if split == "unbalanced" else 0.0}
+        for method, (name, hyper, held) in {
+            "naive": ("fedavg", {"aggregation": "samples"}, 0.0),
+            "elastic": ("elastic-aggregation", {"tau": 0.5, "mu": 0.95, "probe_batch": batch}, 0.3),
+        }.items():
+            assumed = ["partition (Dirichlet 0.3)", "epochs (1: as printed in sum)"]
+            assumed += ["sizes (lognormal 0.3)"] if split == "unbalanced" else []
+            assumed += ["tau", "mu", "share held out"] if method == "elastic" else []
+            yield Preset(
+                "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds, batch, 1, lr, name, hyper,
+                clients=clients, cohort=sampled, partition=deal, held_out=held, assumed=tuple(assumed),
+            )  # fmt: skip
+
+
+def all_presets() -> Iterator[Preset]:
+    """Every setting of every paper."""
+    for make in (_fedelasticnet, _efl, _elastic):
+        yield from make()

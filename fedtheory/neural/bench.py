@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "run_presets", "unrun_rows"]
 
-LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "shakespeare", "digits")
+LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "shakespeare", "digits")
+_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _EVERY_ROUND = (
     "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
@@ -54,8 +55,8 @@ class Result:
         return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]
 
 
-def load_data(dataset: str, folder: Path | str | None, seed: int = 0) -> Data:
-    """The samples of a data set, from the folder that the user names.
+def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True) -> Data:
+    """The samples of a data set, from the folder that the user names; `progress`: a bar where reading takes long.
 
     Raises
     ------
@@ -78,6 +79,10 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0) -> Data:
         return data.load_cifar10(folder)
     if dataset == "cifar100":
         return data.load_cifar100(folder)
+    if dataset == "cinic10":
+        return data.load_cinic10(folder, progress=progress)
+    if dataset == "emnist":
+        return data.load_femnist(folder, progress=progress)
     if dataset == "shakespeare":
         below = Path(folder) / "shakespeare"
         return data.load_shakespeare(below if below.is_dir() else folder, clients=100, samples=2000, seed=seed)
@@ -188,14 +193,15 @@ def run_presets(
 ) -> Iterator[Result]:
     """All runs, one after the other; data sets are read once, and all of them before the first run."""
     datasets = {}
-    for name in dict.fromkeys(p.dataset for p in presets):
+    for name in dict.fromkeys(_RELEASE.get(p.dataset, p.dataset) for p in presets):
         try:
-            datasets[name] = load_data(name, folder_of_data, seed)
+            datasets[name] = load_data(name, folder_of_data, seed, options.get("progress", True))
         except DataFileError as error:
             raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
     for i, preset in enumerate(presets, 1):
         try:
-            result = run_preset(preset, datasets[preset.dataset], out, seed=seed, label=f"{i}/{len(presets)} {preset.name}", **options)
+            data = datasets[_RELEASE.get(preset.dataset, preset.dataset)]
+            result = run_preset(preset, data, out, seed=seed, label=f"{i}/{len(presets)} {preset.name}", **options)
         except FedTheoryError as error:
             if isinstance(error, OSError) or "checkpoint" in str(error):  # files: the user's to decide
                 raise
@@ -303,7 +309,7 @@ def unrun_rows(table: str) -> list[str]:
         return []
     have = {(p.split, p.dataset) for p in of_table(table)}
     rows = [row for row in papers.table(table).rows if row not in have]
-    return [f"{dataset} ({split}): there is no loader for these data" for split, dataset in rows]
+    return [f"{dataset} ({split}): not run, for there is no preset and no reader of these data" for split, dataset in rows]
 
 
 def _number(value: Any, unit: float) -> str:

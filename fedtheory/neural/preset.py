@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
@@ -96,28 +100,41 @@ class Preset:
     ) -> NeuralProblem:
         """The network on the data, dealt to the clients.
 
+        Where the release deals ('users'), the clients are its first `clients` users, but those with a single training sample (of
+        which none could be held out), and the test samples are these users', where they have some.
+
         Parameters
         ----------
         seed : of the partition and of the network's first parameters
         most, most_tested : int or None
             Samples a client, and test samples, that are used (None: all).
         options : as `NeuralProblem` takes them, for example device and dtype
+
+        Raises
+        ------
+        InvalidInput
+            The release has fewer users than the setting has clients.
         """
         from fedtheory.neural import models
         from fedtheory.neural.data import federated
         from fedtheory.neural.problem import NeuralProblem
 
         deal = dict(self.partition)
+        deal_by_users = deal["partition"] == "users"
         part = federated(data, deal.pop("partition"), self.clients, seed, **deal)
         model = models.get(self.network)
         shape = {} if model.builder == "CharLstm" else {"input_shape": data.input_shape}
         module = model.build(num_classes=data.num_classes, seed=seed, **shape)
-        test = (data.inputs(data.test_x[:most_tested]), data.test_y[:most_tested])
+        clients, tested = part.indices, slice(most_tested)
+        if deal_by_users:
+            clients, tested = self._of_users(data, clients)
+            tested = tested[:most_tested]
+        test = (data.inputs(data.test_x[tested]), data.test_y[tested])
         problem = NeuralProblem(
             module,
             data.inputs(data.train_x),
             data.train_y,
-            [k[:most] for k in part.indices],
+            [k[:most] for k in clients],
             ridge=self.weight_decay,
             test=test,
             name=f"{data.name}, {self.split}, {self.network}",
@@ -128,6 +145,17 @@ class Preset:
 
             problem = hold_out(problem, self.held_out, seed)
         return problem
+
+    def _of_users(self, data: Data, dealt: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """The clients' sample numbers, and the numbers of the test samples."""
+        if len(data.users) < self.clients:
+            raise InvalidInput(
+                f"{self.name}: {data.source} has {len(data.users)} users, the setting {self.clients} clients: make or fetch the whole "
+                "release, or try --quick"
+            )
+        users = [u for u, held in enumerate(dealt) if len(held) > 1][: self.clients]
+        own = np.flatnonzero(np.isin(data.test_users, users))
+        return [dealt[u] for u in users], own if len(own) else np.arange(data.num_test)
 
     def quick(self, digits: bool) -> Preset:
         """The same method on ten clients for three rounds of one epoch; on scikit-learn's digits with a small network."""

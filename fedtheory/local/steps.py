@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
@@ -105,10 +106,19 @@ class SGD(LocalSolver):
         In round t and epoch e (from 0) the step size is lr * decay**(t - 1) * epoch_decay**e.
     l1 : 'subgradient' or 'prox'
         As in `GradientSteps`.
+    clip : float > 0 or None
+        Every client's gradient is multiplied by min(1, clip/(norm + 1e-6)) at every step, as torch.nn.utils.clip_grad_norm_ does it and
+        FedDyn's public code with clip = 10 (github.com/alpemreacar/FedDyn, utils_general.py). It takes the gradient of the mini-batch's
+        loss and of the penalty, the l1 subgradient included (not the prox, which comes after the step); the problem's ridge, weight
+        decay there, is added afterwards.
+    clip_spares : None or 'curvature'
+        'curvature': the penalty's curvature * y is added after the clipping too, its -curvature * center is clipped. So does FedDyn's
+        public code in FedDyn itself, which leaves alpha to the optimizer's weight decay, but not in FedProx.
 
     Notes
     -----
-    ``step_sum`` is a number when all clients of the problem make the same steps, and (..., 1) otherwise.
+    ``step_sum`` is a number when all clients of the problem make the same steps, and (..., 1) otherwise. It counts a clipped step as a
+    whole one.
     """
 
     batch_size: int
@@ -118,6 +128,8 @@ class SGD(LocalSolver):
     decay: float = 1.0
     epoch_decay: float = 1.0
     l1: Literal["subgradient", "prox"] = "subgradient"
+    clip: float | None = None
+    clip_spares: Literal["curvature"] | None = None
 
     def __post_init__(self) -> None:
         _require(_count(self.batch_size), "batch_size", self.batch_size, "the mini-batch must be an integer >= 1")
@@ -129,6 +141,10 @@ class SGD(LocalSolver):
         _require(
             _positive(self.epoch_decay) and self.epoch_decay <= 1, "epoch_decay", self.epoch_decay, "use (0, 1]"
         )
+        _require(self.clip is None or _positive(self.clip), "clip", self.clip, "use a finite norm > 0, or None for no clipping")
+        _require(self.clip_spares in SPARED, "clip_spares", self.clip_spares, "use None or 'curvature'")
+        if self.clip is None and self.clip_spares is not None:
+            raise InvalidInput(f"clip_spares = {self.clip_spares!r} without clip: give the norm to clip at, or leave both out")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if type(problem).client_batch_gradient is Problem.client_batch_gradient:
@@ -180,9 +196,16 @@ class SGD(LocalSolver):
             if epoch != epoch_now:
                 order, epoch_now = _orders(rows, samples, epoch), epoch
             batch = astype_like(np.ascontiguousarray(order[:, :, first:last]), y)
-            y = _move(objective, y, problem.client_batch_gradient(y, batch), lr, self.l1)
+            y = self._step(problem, objective, y, problem.client_batch_gradient(y, batch), lr)
             total += lr
         return y, total
+
+    def _step(self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float) -> Array:
+        if self.clip is None:
+            return _move(objective, y, gradient, lr, self.l1)
+        prox = self.l1 == "prox"
+        y = y - lr * clipped_direction(objective, y, gradient, problem.ridge, prox, self.clip, self.clip_spares)
+        return objective.prox(y, lr) if prox else y
 
 
 def sample_order(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:

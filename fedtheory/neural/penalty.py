@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Penalty:
             pulled = objective.center * curvature
             pull = pulled if pull is None else pull + pulled
         self.pull, self.slope, self.prox = pull, curvature + ridge, prox
+        self.curvature, self.ridge = curvature, ridge
         self.l1 = float(objective.l1)
         self.anchor = objective.l1_center if self.l1 else None
         self.compiled = y.device.type == "cpu" and not isinstance(self.slope, torch.Tensor)
@@ -58,6 +60,24 @@ class Penalty:
         if sign is not None:
             y.sub_(sign, alpha=lr * self.l1) if isinstance(lr, float) else y.addcmul_(sign, lr, value=-self.l1)
         return 1.0
+
+    def clipped_step(self, y: Tensor, gradient: Tensor, lr: Any, limit: float, spares: str | None) -> None:
+        """One step of the first rows y (r, d), in place, with what `fedtheory.local.clipping` clips cut to `limit` in each row.
+
+        gradient (r, d) is that of the loss alone, and is overwritten; lr a number, or (r, 1).
+        """
+        r = len(y)
+        curvature = self.curvature[:r] if isinstance(self.curvature, torch.Tensor) else self.curvature
+        slope, later = (0.0, self.ridge + curvature) if spares == "curvature" else (curvature, self.ridge)
+        if self.pull is not None:
+            gradient.sub_(self.pull[:r])
+        if isinstance(slope, torch.Tensor) or slope:
+            gradient.addcmul_(y, slope) if isinstance(slope, torch.Tensor) else gradient.add_(y, alpha=slope)
+        if self.l1 and not self.prox:
+            gradient.add_(torch.sub(y, self.anchor[:r]).sign_(), alpha=self.l1)
+        step = clipped_factor(gradient, limit) * lr
+        y.mul_(1.0 - lr * later)
+        y.addcmul_(gradient, step, value=-1.0)
 
     def after(self, y: Tensor, lr: Any) -> None:
         """prox of lr l1 ||. - anchor||_1 on the first rows y, in place, where the l1 term is one."""

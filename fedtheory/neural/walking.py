@@ -109,5 +109,8 @@ def _steps(
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else torch.from_numpy(now).to(y)[:, None]
-            engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound)
+            if solver.clip is None:
+                engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound)
+            else:  # the whole gradient must be known before it moves anything
+                penalty.clipped_step(rows, engine.gradient(rows, x, targets[j, :r], w), lr, solver.clip, solver.clip_spares)
             penalty.after(rows, lr)

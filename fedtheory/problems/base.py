@@ -96,6 +96,7 @@ class Problem:
 
     name: str = "problem"
     convex: bool = True
+    ridge: float = 0.0  # of ridge/2 ||x||^2, where every f_k has that term (weight decay, for `fedtheory.local.SGD`'s clipping)
     constant_hessian: bool = False  # client_hessian then gives (N, 1, d, d): f_k is quadratic
     num_clients: int
     dim: int

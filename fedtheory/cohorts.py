@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
-__all__ = ["Bernoulli", "Cohort", "Full", "Sampling", "Uniform"]
+__all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
 
 
 @dataclass(frozen=True)
@@ -219,3 +219,46 @@ class Bernoulli(Sampling):
 
     def count(self, num_clients: int) -> int:
         return 2**num_clients - 1
+
+
+@dataclass(frozen=True)
+class FedDynBernoulli(Sampling):
+    """The very cohorts of FedDyn's public code (github.com/alpemreacar/FedDyn, utils_methods.py), a fixed sequence and no law.
+
+    In round t = 1, 2, ... the clients whose number of NumPy's ``RandomState(t - 1 + seed).uniform(size=N)`` is at most `probability`;
+    where there are none, those of the next seed. The run's own seed has no say, and all scenarios have the same cohorts: use
+    `Bernoulli` for anything that is averaged over cohorts.
+
+    Parameters
+    ----------
+    probability : float in (0, 1]
+    seed : int >= 0
+        ``rand_seed`` there; its default, 0, is what FedElasticNet's Table 2 was made with.
+
+    Raises
+    ------
+    InvalidInput
+        Values out of range.
+    """
+
+    probability: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        p, seed = self.probability, self.seed
+        if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p <= 1:
+            raise InvalidInput(f"participation probability {p!r}: it must lie in (0, 1], one for all clients")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
+            raise InvalidInput(f"seed = {seed!r}: use an integer from 0 to 2^31 - 1")
+
+    def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        for seed in itertools.count(round_index - 1 + self.seed):
+            taken = np.random.RandomState(seed).uniform(size=num_clients) <= self.probability
+            if taken.any():
+                break
+        return Cohort(num_clients, mask=np.repeat(taken[None], len(scenarios), axis=0))
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        raise MissingCapability("FedDyn's cohorts are a fixed sequence, no law to enumerate: use Bernoulli")
+
+    count = enumerate

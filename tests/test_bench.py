@@ -235,6 +235,8 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("has no method 'fedavg' here", ("fedelasticnet-table2", "--method", "fedavg")),
         ("--rounds 0", ("fedelasticnet-table2", "--quick", "--rounds", 0)),
         ("unknown model 'mlp'", ("fedelasticnet-table2", "--quick", "--network", "mlp")),
+        ("clip = 0.0: use a finite norm > 0", ("fedelasticnet-table2", "--quick", "--clip", 0)),
+        ("--cohorts feddyn: they are those of FedElasticNet's tables", ("efl-table2", "--quick", "--cohorts", "feddyn")),
         ("device = 'tpu'", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
@@ -242,6 +244,34 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
     assert not list(tmp_path.rglob("*.ckpt"))
     with pytest.raises(DataFileError):
         list(bench.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
+
+
+def test_clipping_and_feddyns_cohorts(tmp_path):
+    """They change the numbers, are told and recorded; a checkpoint made without them is refused."""
+    args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox,feddyn")
+    plain = json.loads(call(*args, "--json", "--out", tmp_path / "plain").stdout)
+    told = " ".join(plain["notes"])
+    assert "not clipped; FedDyn's public code clips them at norm 10" in told and "--cohorts feddyn takes" in told
+    clipped = json.loads(call(*args, "--json", "--clip", 0.3, "--out", tmp_path / "clipped").stdout)
+    assert "clipped at norm 0.3, before weight decay" in " ".join(clipped["notes"])
+    for a, b in zip(plain["rows"], clipped["rows"], strict=True):
+        assert a["measured"] == b["measured"] and a["test_accuracy"] > b["test_accuracy"]  # small steps: not far yet
+    written = json.loads((tmp_path / "clipped/quick/fedelasticnet-table2.json").read_text())
+    solvers = [r["provenance"]["configuration"]["solver"] for r in written["runs"]]
+    assert [(s["clip"], s["clip_spares"]) for s in solvers] == [(0.3, None), (0.3, "curvature")]
+    again = json.loads(call(*args, "--report", "--json", "--out", tmp_path / "clipped").stdout)
+    assert again["rows"] == clipped["rows"] and "clipped at norm 0.3" in " ".join(again["notes"])
+    taken = json.loads(call(*args, "--json", "--cohorts", "feddyn", "--out", tmp_path / "feddyn").stdout)
+    # seed 0 draws nobody: the first round takes the second's
+    uploads = sum((np.random.RandomState(i).uniform(size=10) <= 0.3).sum() for i in (1, 1, 2))  # noqa: NPY002
+    assert [r["measured"] for r in taken["rows"]] == [uploads * r["parameters"] for r in taken["rows"]]
+    assert "FedDyn's public code's draw" in " ".join(taken["notes"]) and taken["rows"][0]["measured"] != plain["rows"][0]["measured"]
+    folder = tmp_path / "one"
+    bench.run_preset(quick("feddyn"), data.digits(), folder, progress=False)
+    with pytest.raises(InvalidInput, match=r"solver\.clip is None there and 0\.3 here"):
+        bench.run_preset(replace(quick("feddyn"), clip=0.3), data.digits(), folder, progress=False)
+    with pytest.raises(InvalidInput, match=r"sampling\. is Bernoulli there and FedDynBernoulli here"):
+        bench.run_preset(replace(quick("feddyn"), feddyn_cohorts=True), data.digits(), folder, progress=False)
 
 
 def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):
@@ -265,8 +295,8 @@ def test_networks_of_the_text(tmp_path):
 
     def networks(network, quick=False):
         o = benching.Options(
-            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, quick, network, "cpu", "float32", None, None,
-            True, None, False, 0, True, tmp_path,
+            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", quick, network, "cpu", "float32",
+            None, None, True, None, False, 0, True, tmp_path,
         )  # fmt: skip
         chosen = benching._chosen("fedelasticnet-table2", o)
         assert all(p.epochs == 7 for p in chosen)

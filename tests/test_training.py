@@ -82,6 +82,20 @@ def test_what_is_cut_and_goes_on_ends_with_the_same_numbers(problem, method, tmp
     same(go(problem, 6, method, checkpoint=path, on_round=cut_after(1)), whole)  # it is done: nothing is run
 
 
+def test_a_checkpoint_that_knows_no_clipping_goes_on_without(problem, tmp_path):
+    """One written before there was such a setting."""
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(Cut):
+        go(problem, 4, checkpoint=path, every=2, on_round=cut_after(2))
+    old = checkpoints.load(path)
+    for name in ("clip", "clip_spares"):
+        assert old.configuration["solver"].pop(name) is None
+    checkpoints.save(path, old)
+    same(go(problem, 4, checkpoint=path), go(problem, 4))
+    with pytest.raises(InvalidInput, match=r"solver\.clip is None there and 9 here"):
+        go(problem, 6, checkpoint=path, solver=SGD(20, 0.1, epochs=1, decay=0.99, clip=9))
+
+
 def test_the_numbers_are_those_of_simulate(problem):
     run = go(problem, 3, record=("test_accuracy", "test_loss", "bits"))
     settings = {"seed": 2, "local_solver": SGD(20, 0.1, epochs=1, decay=0.99), "like": problem.like_array()}

@@ -339,6 +339,14 @@ def bench(
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds (default: the paper's).")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Local epochs (default: the preset's, which the table names).")] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option("--clip", help="Clip gradients at this norm, before weight decay; FedDyn's public code does at 10 (default: no)."),
+    ] = None,
+    cohorts: Annotated[
+        Literal["drawn", "feddyn"],
+        typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or the draws of FedDyn's public code (Table 2's)."),
+    ] = "drawn",
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Ten clients, three rounds of one epoch; without --data on scikit-learn's digits."),
@@ -374,8 +382,8 @@ def bench(
     from fedtheory.cli import benching
 
     options = benching.Options(
-        data, dataset, split, method, rounds, epochs, quick, network, device, dtype, threads, evaluate_every, resume, tensorboard,
-        report, seed, json, out or Path("results/bench"),
+        data, dataset, split, method, rounds, epochs, clip, cohorts, quick, network, device, dtype, threads, evaluate_every, resume,
+        tensorboard, report, seed, json, out or Path("results/bench"),
     )  # fmt: skip
     benching.bench(table, options)
 

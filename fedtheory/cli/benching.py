@@ -38,6 +38,8 @@ class Options:
     method: str | None
     rounds: int | None
     epochs: int | None
+    clip: float | None
+    cohorts: str
     quick: bool
     network: str | None
     device: str
@@ -59,6 +61,8 @@ def _chosen(table: str, o: Options) -> list[Any]:
 
     if o.network not in (None, "table", "text"):
         models.get(o.network)  # an unknown one is told at once
+    if o.cohorts == "feddyn" and not table.startswith("fedelasticnet"):
+        raise InvalidInput(f"--cohorts feddyn: they are those of FedElasticNet's tables, {table} draws its own; leave it out")
     out = []
     for preset in of_table(table, o.dataset, o.split, o.method):
         if o.quick:
@@ -69,10 +73,30 @@ def _chosen(table: str, o: Options) -> list[Any]:
             preset = replace(preset, network=o.network)
         if o.epochs is not None:
             preset = replace(preset, epochs=o.epochs)
+        preset = replace(preset, clip=o.clip, feddyn_cohorts=o.cohorts == "feddyn" and preset.probability < 1)
+        preset.make_solver(), preset.make_sampling()  # what they refuse is told at once
         if o.quick and o.data is None and any(p.name == preset.name for p in out):
             continue  # the digits stand for every data set: once is enough
         out.append(preset)
     return out
+
+
+def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
+    """Where a run of FedElasticNet's settings differs from FedDyn's public code, which the table was made with."""
+    clips, notes = sorted({p.clip or 0.0 for p in presets}), []
+    if clips == [0.0]:
+        notes.append("Gradients are not clipped; FedDyn's public code clips them at norm 10 (--clip 10).")
+    elif clips:
+        norms = " and ".join(f"at norm {c:g}" if c else "not at all" for c in clips)
+        notes.append(f"Gradients of loss and penalty are clipped {norms}, before weight decay; FedDyn's public code does so at 10.")
+    drawn = {p.feddyn_cohorts for p in presets if p.probability < 1}
+    if drawn == {True}:
+        notes.append("Who takes part is FedDyn's public code's draw, the round its seed: dense counts are the paper's.")
+    elif True not in drawn and drawn:
+        notes.append("Who takes part is drawn with the paper's probability; --cohorts feddyn takes the draws of FedDyn's code.")
+    elif drawn:
+        notes.append("Who takes part is drawn anew in some runs, and is FedDyn's public code's draw in others.")
+    return notes
 
 
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
@@ -104,9 +128,9 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     if table.startswith("fedelasticnet"):
         notes.append(
             "Algorithms 1 to 3 as printed, with subgradient steps on the l1 penalty; but Algorithm 1 averages over the cohort by "
-            "samples, for line 7's n_k/n, summed over a tenth of the clients, would shrink every update to a tenth. Gradients are "
-            "not clipped, as FedDyn's code does at norm 10."
+            "samples, for line 7's n_k/n, summed over a tenth of the clients, would shrink every update to a tenth."
         )
+        notes += _as_feddyns_code(presets)
     if table in ("fedelasticnet-table3", "fedelasticnet-table4"):
         notes.append(
             "Entropy: of all messages of a round together, in bits an entry, bins of 0.01, summed over the rounds. SCAFFOLD sends the "

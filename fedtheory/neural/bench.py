@@ -167,7 +167,7 @@ def result_json(result: Result) -> dict[str, Any]:
 def read_result(preset: Preset, folder: Path) -> Result | None:
     """What a run has measured by now, from its checkpoint: also of one that was interrupted; None where there is none.
 
-    The result's preset has the network and the epochs that the run was made with, whatever is asked for now.
+    The result's preset has the network, epochs, clipping and cohorts that the run was made with, whatever is asked for now.
     """
     from fedtheory.neural import checkpoints
 
@@ -176,8 +176,14 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     if not path.exists():
         return None
     kept = checkpoints.load(path, with_state=False)
-    problem, epochs = kept.configuration["problem"], kept.configuration["solver"]["epochs"]
-    preset = replace(preset, network=problem["name"].rpartition(", ")[2], epochs=epochs)
+    problem, solver = kept.configuration["problem"], kept.configuration["solver"]
+    preset = replace(
+        preset,
+        network=problem["name"].rpartition(", ")[2],
+        epochs=solver["epochs"],
+        clip=solver.get("clip"),
+        feddyn_cohorts=kept.configuration["sampling"][""] == "FedDynBernoulli",
+    )
     result = Result(preset, parameters=int(problem["parameters"]))
     _fill(result, kept.metrics, kept.round_index, kept.about["seconds"], _made_with(kept))
     return result

@@ -142,8 +142,9 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` that names what differs between two configurations."""
     there, here = _flat(to_jsonable(dict(found))), _flat(to_jsonable(dict(wanted)))
-    differ = [k for k in dict.fromkeys([*here, *there]) if there.get(k, "nothing") != here.get(k, "nothing")]
+    # a setting that an older version did not know yet is one that is off: None
+    differ = [k for k in dict.fromkeys([*here, *there]) if there.get(k) != here.get(k)]
     if differ:
-        shown = "; ".join(f"{k} is {there.get(k, 'nothing')} there and {here.get(k, 'nothing')} here" for k in differ[:3])
+        shown = "; ".join(f"{k} is {there.get(k)} there and {here.get(k)} here" for k in differ[:3])
         more = f" (and {len(differ) - 3} more)" if len(differ) > 3 else ""
         raise InvalidInput(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}")

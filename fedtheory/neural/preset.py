@@ -40,6 +40,10 @@ class Preset:
         Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take part.
     partition : dict
         What `fedtheory.neural.data.federated` takes.
+    feddyn_cohorts : bool
+        Those that take part with a probability are FedDyn's public code's own, round by round (`fedtheory.cohorts.FedDynBernoulli`).
+    clip : float or None
+        Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
     assumed : tuple of str
@@ -66,6 +70,8 @@ class Preset:
     partition: Mapping[str, Any] = field(default_factory=lambda: {"partition": "iid"})
     held_out: float = 0.0
     other_network: str | None = None
+    feddyn_cohorts: bool = False
+    clip: float | None = None
     assumed: tuple[str, ...] = ()
 
     @property
@@ -84,16 +90,19 @@ class Preset:
         return algorithms.get(self.algorithm)(**options)
 
     def make_sampling(self) -> Sampling:
-        from fedtheory.cohorts import Bernoulli, Full, Uniform
+        from fedtheory.cohorts import Bernoulli, FedDynBernoulli, Full, Uniform
 
         if self.cohort:
             return Uniform(self.cohort)
-        return Full() if self.probability == 1 else Bernoulli(self.probability)
+        if self.probability == 1:
+            return Full()
+        return FedDynBernoulli(self.probability) if self.feddyn_cohorts else Bernoulli(self.probability)
 
     def make_solver(self) -> SGD:
         from fedtheory.local.steps import SGD
 
-        return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay)
+        spares = "curvature" if self.clip is not None and self.algorithm in ("feddyn", "fedelasticnet-dyn") else None
+        return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay, clip=self.clip, clip_spares=spares)
 
     def make_problem(
         self, data: Data, seed: int = 0, most: int | None = None, most_tested: int | None = None, **options: Any

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
+    "CheckpointError",
     "DataFileError",
     "Diverged",
     "FedTheoryError",
@@ -24,6 +26,10 @@ class FedTheoryError(Exception):
 
 class InvalidInput(FedTheoryError, ValueError):
     """An argument is outside what the operation is defined for."""
+
+
+class CheckpointError(InvalidInput):
+    """A checkpoint is not one that the run asked for can go on from, or write to."""
 
 
 class MissingCapability(FedTheoryError, TypeError):
@@ -51,7 +57,11 @@ class Diverged(FedTheoryError, ArithmeticError):
     client : int or None
         The first client it was seen at; None when the server's model is the culprit.
     scenario : int
+    measured : `fedtheory.neural.TrainingRun` or None
+        From `fedtheory.neural.train`: the rounds before, without a last state.
     """
+
+    measured: Any = None
 
     def __init__(self, message: str, round_index: int, client: int | None, scenario: int) -> None:
         super().__init__(message)

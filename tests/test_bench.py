@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedtheory.errors import DataFileError, InvalidInput, UnknownName
+from fedtheory.errors import CheckpointError, DataFileError, InvalidInput, UnknownName
 from fedtheory.neural import papers, presets
 
 torch = pytest.importorskip("torch")
@@ -167,7 +167,58 @@ def test_more_rounds_go_on_from_where_it_was(tmp_path):
 
 def test_divergence_is_a_result(tmp_path):
     found = bench.run_preset(replace(quick("fedprox"), lr=1e6, epochs=3), data.digits(), tmp_path, progress=False)
-    assert "diverged in round" in found.error and found.rounds == 0
+    assert "diverged in round 1 at" in found.error and found.rounds == 0
+
+
+def slowly_diverging(rounds=10):
+    """Finite for some rounds: every step multiplies the weights by 1 - lr * weight decay = -1e3."""
+    return replace(quick("fedprox"), lr=1.001, weight_decay=1000.0, batch_size=2000, epochs=1, rounds=rounds)
+
+
+def test_the_rounds_before_divergence_stay(tmp_path):
+    """Before any checkpoint, after one, and in the table made again; a run that is another's is not taken for it."""
+    preset = slowly_diverging()
+    found = bench.run_preset(preset, data.digits(), tmp_path, progress=False)
+    done = found.rounds
+    assert done >= 3 and f"diverged in round {done + 1} at" in found.error
+    assert not list(tmp_path.rglob("*.ckpt")) and found.provenance["parts"][-1]["last_round"] == done
+    whole = bench.run_preset(replace(preset, rounds=done), data.digits(), None, progress=False)
+    for name, values in whole.metrics.items():
+        assert found.metrics[name] == values and len(values) == done + 1
+    assert bench.run_preset(preset, data.digits(), None, progress=False).metrics == found.metrics
+    (row,) = bench.cells("fedelasticnet-table2", [found])
+    assert row["rounds"] == done and row["measured"] == found.parameters * found.series("participants").sum()
+    again = bench.read_result(preset, tmp_path)
+    assert (again.error, again.rounds, again.metrics, again.parameters) == (found.error, done, found.metrics, found.parameters)
+    bench.run_preset(replace(preset, rounds=2), data.digits(), tmp_path, progress=False)  # a checkpoint of the same run
+    assert bench.read_result(preset, tmp_path).error is None
+    kept = bench.run_preset(preset, data.digits(), tmp_path, progress=False)
+    assert kept.metrics == found.metrics and [p["last_round"] for p in kept.provenance["parts"]] == [2, done]
+    assert bench.read_result(preset, tmp_path).rounds == done
+    other = replace(quick("fedprox"), rounds=1)
+    bench.run_preset(other, data.digits(), tmp_path, resume=False, progress=False)
+    (tmp_path / "runs" / f"{other.name}.json").write_text(json.dumps(bench.result_json(found)))
+    assert bench.read_result(other, tmp_path).error is None  # of other settings than the checkpoint
+
+
+def test_another_runs_checkpoint_ends_the_table_and_a_bad_setting_its_row(tmp_path, monkeypatch):
+    preset = quick("fedprox")
+    bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
+    with pytest.raises(CheckpointError, match="is the checkpoint of another run"):
+        list(bench.run_presets([replace(preset, lr=0.2)], None, tmp_path, lambda r: None, rounds=2, progress=False))
+    with pytest.raises(CheckpointError, match="beyond rounds = 1"):
+        bench.run_preset(preset, data.digits(), tmp_path, rounds=2, progress=False)
+        bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
+    wrong = replace(preset, split="other", partition={"partition": "dirichlet", "alpha": 0.0})
+    (row,) = bench.run_presets([wrong], None, tmp_path, lambda r: None, progress=False)
+    assert "alpha" in row.error and "checkpoint" not in row.error
+
+    def refuse(*args, **options):
+        raise InvalidInput("a setting named checkpoint = 1: use another")
+
+    monkeypatch.setattr(bench, "run_preset", refuse)
+    (row,) = bench.run_presets([preset], None, tmp_path, lambda r: None)
+    assert "a setting named checkpoint" in row.error  # the word alone ends nothing
 
 
 def test_claims_of_figure_1(results):
@@ -263,7 +314,7 @@ def test_clipping_and_feddyns_cohorts(tmp_path):
     assert again["rows"] == clipped["rows"] and "clipped at norm 0.3" in " ".join(again["notes"])
     taken = json.loads(call(*args, "--json", "--cohorts", "feddyn", "--out", tmp_path / "feddyn").stdout)
     # seed 0 draws nobody: the first round takes the second's
-    uploads = sum((np.random.RandomState(i).uniform(size=10) <= 0.3).sum() for i in (1, 1, 2))  # noqa: NPY002
+    uploads = sum((np.random.RandomState(i).uniform(size=10) <= 0.3).sum() for i in (1, 1, 2))
     assert [r["measured"] for r in taken["rows"]] == [uploads * r["parameters"] for r in taken["rows"]]
     assert "FedDyn's public code's draw" in " ".join(taken["notes"]) and taken["rows"][0]["measured"] != plain["rows"][0]["measured"]
     folder = tmp_path / "one"

@@ -161,12 +161,15 @@ def run(
     out: Out = Path("results"),
     **options: Any,
 ) -> None:
-    """Run a method on a problem; print, draw and write what was measured in every round."""
+    """Run a method on a problem; print, draw and write what was measured in every round.
+
+    Interrupted, it does so for the rounds that were finished, and exits with 130."""
     solver = {
         "name": local_solver, "steps": local_steps, "lr": local_lr, "batch": batch_size, "epochs": epochs, "decay": lr_decay,
         "l1": local_l1,
     }  # fmt: skip
-    working.run(method, problem, options, rounds, participants, scenarios, solver, figures, seed, json, out, device, dtype)
+    code = working.run(method, problem, options, rounds, participants, scenarios, solver, figures, seed, json, out, device, dtype)
+    raise typer.Exit(code)
 
 
 @app.command(
@@ -198,11 +201,13 @@ def verify(
     ] = None,
     participants: Participants = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
+        int | None, typer.Option("--rounds", "-T", min=1, help="The horizon of a statement about runs.", rich_help_panel=ONE)
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option("--scenarios", "-S", help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
+        typer.Option(
+            "--scenarios", "-S", min=1, help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE
+        ),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],
@@ -214,7 +219,7 @@ def verify(
     ] = False,
     scale: Annotated[
         float,
-        typer.Option("--scale", min=0.0, help="Size of the battery, 1 is about 600 instances.", rich_help_panel=ALL),
+        typer.Option("--scale", min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.", rich_help_panel=ALL),
     ] = 1.0,
     long_runs: Annotated[
         bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)
@@ -249,6 +254,8 @@ def verify(
     from fedtheory.cli import verifying
 
     if statement is not None:
+        given = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
+        checking.refuse_with_statement(statement, {**given, "workers": workers is not None, "details": details})
         of_efl = catalogue.find_statement(statement).scope == "efl"
         solver = {"rounds": rounds, "scenarios": scenarios or (200 if of_efl else 1000), "mode": mode}
         raise typer.Exit(checking.verify_one(statement, problem, options, participants, solver, seed, json, out))
@@ -307,10 +314,12 @@ def rates(
     """Measure how many rounds FedMLS and what it is compared with need for an accuracy, fit the slopes, and find where they cross.
 
     FedMLS needs rounds like 1/epsilon everywhere; tuned plain methods need 1/epsilon^2 on instances that are provably that hard, and
-    fewer than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf."""
+    fewer than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf.
+
+    Interrupted, it writes what is finished and exits with 130."""
     from fedtheory.cli import rating
 
-    rating.rates(epsilons, quick, figures, seed, json, out or Path("results"))
+    raise typer.Exit(rating.rates(epsilons, quick, figures, seed, json, out or Path("results")))
 
 
 @app.command(
@@ -345,7 +354,7 @@ def bench(
     ] = None,
     cohorts: Annotated[
         Literal["drawn", "feddyn"],
-        typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or the draws of FedDyn's public code (Table 2's)."),
+        typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table 2's)."),
     ] = "drawn",
     quick: Annotated[
         bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
+from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError, InvalidInput
 from fedtheory.neural import papers
 from fedtheory.neural.presets import Preset
 from fedtheory.provenance import to_jsonable, write_json
@@ -112,7 +113,6 @@ def run_preset(
         Whatever training raises but divergence, which is a result: the rounds before it stay.
     """
     from fedtheory.errors import Diverged
-    from fedtheory.neural import checkpoints
     from fedtheory.neural.training import train
 
     problem = preset.make_problem(data, seed, most, most_tested, **options)
@@ -136,21 +136,24 @@ def run_preset(
             progress=progress,
             label=label or preset.name,
         )
-        metrics, done, seconds, made_with = run.metrics, run.rounds, run.seconds, run.provenance
     except Diverged as error:
-        result.error = str(error)
-        if path is None or not path.exists():
-            return result
-        kept = checkpoints.load(path, with_state=False)
-        metrics, done, seconds, made_with = kept.metrics, kept.round_index, kept.about["seconds"], _made_with(kept)
-    _fill(result, metrics, done, seconds, made_with)
+        run, result.error = error.measured, str(error)
+    _fill(result, run.metrics, run.rounds, run.seconds, run.provenance)
     if stem is not None:
         write_json(stem.with_name(f"{stem.name}.json"), result_json(result))
     return result
 
 
-def _made_with(kept: Any) -> dict[str, Any]:
-    return {"parts": kept.about["parts"], "configuration": kept.configuration}
+def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
+    """What was written of a run that diverged, unless the checkpoint is another run's, or further; None where there is nothing."""
+    try:
+        found = json.loads(path.read_text())
+        if not found["error"]:
+            return None
+        later = kept is not None and (found["provenance"]["configuration"] != kept.configuration or found["rounds"] < kept.round_index)
+        return None if later else found
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _fill(result: Result, metrics: Any, done: int, seconds: Any, made_with: dict[str, Any]) -> None:
@@ -165,7 +168,7 @@ def result_json(result: Result) -> dict[str, Any]:
 
 
 def read_result(preset: Preset, folder: Path) -> Result | None:
-    """What a run has measured by now, from its checkpoint: also of one that was interrupted; None where there is none.
+    """What a run has measured by now, from its checkpoint, or up to where it diverged; None where there is nothing.
 
     The result's preset has the network, epochs, clipping and cohorts that the run was made with, whatever is asked for now.
     """
@@ -173,19 +176,28 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
 
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.ckpt")
-    if not path.exists():
+    kept = checkpoints.load(path, with_state=False) if path.exists() else None
+    written = _diverged(stem.with_name(f"{stem.name}.json"), kept)
+    if written is not None:
+        made_with, error = written["provenance"], written["error"]
+        metrics = {name: np.array(values, dtype=float)[:, None] for name, values in written["metrics"].items()}
+        done, seconds = written["rounds"], [written["seconds"]]
+    elif kept is not None:
+        made_with, error = {"parts": kept.about["parts"], "configuration": kept.configuration}, None
+        metrics, done, seconds = kept.metrics, kept.round_index, kept.about["seconds"]
+    else:
         return None
-    kept = checkpoints.load(path, with_state=False)
-    problem, solver = kept.configuration["problem"], kept.configuration["solver"]
+    configuration = made_with["configuration"]
+    problem, solver = configuration["problem"], configuration["solver"]
     preset = replace(
         preset,
         network=problem["name"].rpartition(", ")[2],
         epochs=solver["epochs"],
         clip=solver.get("clip"),
-        feddyn_cohorts=kept.configuration["sampling"][""] == "FedDynBernoulli",
+        feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
     )
-    result = Result(preset, parameters=int(problem["parameters"]))
-    _fill(result, kept.metrics, kept.round_index, kept.about["seconds"], _made_with(kept))
+    result = Result(preset, parameters=int(problem["parameters"]), error=error)
+    _fill(result, metrics, done, seconds, made_with)
     return result
 
 
@@ -208,9 +220,9 @@ def run_presets(
         try:
             data = datasets[_RELEASE.get(preset.dataset, preset.dataset)]
             result = run_preset(preset, data, out, seed=seed, label=f"{i}/{len(presets)} {preset.name}", **options)
+        except (CheckpointError, OSError):  # files: the user's to decide
+            raise
         except FedTheoryError as error:
-            if isinstance(error, OSError) or "checkpoint" in str(error):  # files: the user's to decide
-                raise
             result = Result(preset, error=str(error))
         on_result(result)
         yield result

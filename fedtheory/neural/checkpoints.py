@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
-from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
+from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
 from fedtheory.provenance import to_jsonable, write_atomic
 
 __all__ = ["VERSION", "Checkpoint", "compare", "load", "save"]
@@ -52,7 +52,7 @@ class Checkpoint:
         """The state as the run holds it: in the namespace and on the device of `like`, of the type of `fresh`."""
         if set(self.fields) != set(fresh._fields):
             held, wanted = sorted(self.fields), sorted(fresh._fields)
-            raise InvalidInput(f"the checkpoint holds {held}, a {type(fresh).__name__} has {wanted}: {_AGAIN}")
+            raise CheckpointError(f"the checkpoint holds {held}, a {type(fresh).__name__} has {wanted}: {_AGAIN}")
         values = {k: astype_like(v, like) if isinstance(v, np.ndarray) else v for k, v in self.fields.items()}
         return type(fresh)(**values)
 
@@ -140,11 +140,11 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` that names what differs between two configurations."""
+    """Raise `CheckpointError` that names what differs between two configurations."""
     there, here = _flat(to_jsonable(dict(found))), _flat(to_jsonable(dict(wanted)))
     # a setting that an older version did not know yet is one that is off: None
     differ = [k for k in dict.fromkeys([*here, *there]) if there.get(k) != here.get(k)]
     if differ:
         shown = "; ".join(f"{k} is {there.get(k)} there and {here.get(k)} here" for k in differ[:3])
         more = f" (and {len(differ) - 3} more)" if len(differ) > 3 else ""
-        raise InvalidInput(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}")
+        raise CheckpointError(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedtheory.arrays import to_numpy
 from fedtheory.cohorts import Full, Sampling
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
 from fedtheory.neural import checkpoints
 from fedtheory.parallel import Progress
 from fedtheory.provenance import provenance
@@ -45,7 +45,7 @@ class TrainingRun:
         Rounds done.
     metrics : dict of (rounds + 1, 1) arrays
         Entry 0 is the start.
-    final : the algorithm's last state
+    final : the algorithm's last state; None where the run diverged
     seconds : list of float
         Wall-clock seconds of each round, evaluation included.
     provenance : dict
@@ -172,7 +172,7 @@ def _check(problem: Any, every: Any, checkpoint: Any) -> None:
     if every is not None and (not isinstance(every, int | np.integer) or every < 1):
         raise InvalidInput(f"every = {every!r}: rounds between two checkpoints, an integer >= 1, or None for one a minute")
     if checkpoint is not None and Path(checkpoint).is_dir():
-        raise InvalidInput(f"checkpoint = {str(checkpoint)!r} is a folder: name a file in it")
+        raise CheckpointError(f"checkpoint = {str(checkpoint)!r} is a folder: name a file in it")
 
 
 def train(
@@ -223,14 +223,16 @@ def train(
 
     Raises
     ------
+    CheckpointError
+        A checkpoint of another run (what differs is named) or beyond `rounds`; a folder in its place.
     InvalidInput
-        A checkpoint of another run (what differs is named) or beyond `rounds`; whatever `simulate` refuses.
+        Whatever `simulate` refuses.
     DataFileError
         A checkpoint that is damaged, of another version, or cannot be written.
     MissingCapability
         TensorBoard asked for and not installed.
     Diverged
-        At the first non-finite number, with round and client; the last checkpoint stays.
+        At the first non-finite number, with round and client; the last checkpoint stays, and `measured` are the rounds before.
     """
     import torch
 
@@ -250,7 +252,7 @@ def train(
         past = Resume(found.round_index, found.state(problem.like_array(), fresh), dict(found.metrics))
         parts, seconds = list(found.about["parts"]), list(found.about["seconds"])
         if past.round_index > rounds:
-            raise InvalidInput(
+            raise CheckpointError(
                 f"{checkpoint} is at round {past.round_index}, beyond rounds = {rounds}: ask for as many, or name another file"
             )
         if past.round_index == rounds:
@@ -261,6 +263,8 @@ def train(
     machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
     parts.append({"first_round": done + 1, "last_round": done, **machine})
     clock = {"round": time.perf_counter(), "save": time.perf_counter()}
+    before = len(seconds)
+    measured = {} if past is None else past.metrics
 
     def keep(at: Resume) -> None:
         parts[-1]["last_round"] = at.round_index
@@ -276,7 +280,8 @@ def train(
     ):
 
         def after(at: Resume) -> None:
-            now = time.perf_counter()
+            nonlocal measured
+            now, measured = time.perf_counter(), at.metrics
             seconds.append(now - clock["round"])
             t, stop = at.round_index, interrupted()
             for name, values in at.metrics.items() if board is not None else ():
@@ -292,19 +297,25 @@ def train(
                 raise KeyboardInterrupt
             clock["round"] = time.perf_counter()
 
-        run = simulate(
-            problem,
-            algorithm,
-            rounds,
-            start,
-            sampling,
-            seed=seed,
-            local_solver=solver,
-            record=tuple(record),
-            like=problem.like_array(),
-            resume=past,
-            checkpoint=after,
-            evaluate_every=evaluate_every,
-        )
+        try:
+            run = simulate(
+                problem,
+                algorithm,
+                rounds,
+                start,
+                sampling,
+                seed=seed,
+                local_solver=solver,
+                record=tuple(record),
+                like=problem.like_array(),
+                resume=past,
+                checkpoint=after,
+                evaluate_every=evaluate_every,
+            )
+        except Diverged as error:
+            parts[-1]["last_round"] = done + len(seconds) - before
+            about = {"seed": seed, "parts": parts, "configuration": config}
+            error.measured = TrainingRun(parts[-1]["last_round"], dict(measured), None, seconds, about)
+            raise
     parts[-1]["last_round"] = rounds
     return TrainingRun(rounds, run.metrics, run.final, seconds, {"seed": seed, "parts": parts, "configuration": config})

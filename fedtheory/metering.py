@@ -22,7 +22,7 @@ METRICS = {
     "gradient_norm": "||grad F(x)||",
     "distance": "||x - x*||",
     "test_accuracy": "share of the test samples that the server model gets right",
-    "client_accuracy": "accuracy on each client's own mix of labels, of its own model where it has one, mean over the clients",
+    "client_accuracy": "accuracy on each client's own test samples (or labels), of its own model if it has one, mean over clients",
     "test_loss": "mean loss of the server model on the test samples",
     "drift": "||y_k - x||, how far a local model went from the server's, mean over the participants",
     "participants": "clients that took part",

@@ -246,6 +246,68 @@ def test_accuracy_on_the_clients_own_labels():
     assert problem.evaluate_clients(right, own) == [pytest.approx(2 / 3)]
 
 
+def test_accuracy_on_the_clients_own_test_samples():
+    """Each client on what is its own; one has nothing. The common samples, weighted by label, would say otherwise."""
+    x = np.eye(3)[[0, 0, 1, 1, 2, 2]]
+    y = np.array([0, 0, 1, 1, 2, 2])
+    given = dict(test=(x[[0, 1, 2, 4]], y[[0, 1, 1, 0]]), dtype="float64")  # the last one mislabelled, a third label nowhere
+    clients, own = [[0, 1], [2, 3], [4, 5]], [[0, 3], [], [1]]
+    problem = NeuralProblem(torch.nn.Linear(3, 3, bias=False), x, y, clients, test_clients=own, **given)
+    right = torch.eye(3, dtype=torch.float64).reshape(1, 9)
+    blind = torch.tensor([[1.0, 1, 1], [0, 0, 0], [0, 0, 0]], dtype=torch.float64).reshape(1, 9)  # always says 0
+    assert problem.evaluate_clients(torch.cat([right, blind])).tolist() == [0.75, 1.0]
+    common = NeuralProblem(torch.nn.Linear(3, 3, bias=False), x, y, clients, **given)
+    assert common.evaluate_clients(blind) != [1.0] and common.evaluate_clients(right) != [0.75]
+    models = torch.stack([blind[0], right[0], torch.zeros(9, dtype=torch.float64) - right[0]])[None]
+    assert problem.evaluate_clients(right, models).tolist() == [0.5]  # 1 and 0; who has nothing to be tested on does not count
+    part = problem.subset(np.array([2, 1]))
+    assert part.evaluate_clients(right).tolist() == [1.0] and part.evaluate_clients(blind).tolist() == [1.0]
+    assert problem.select([np.array([0])] * 3).evaluate_clients(right).tolist() == [0.75]
+    faults = (([[0], [1]], "give 3"), ([[], [], []], "not all of them empty"), ([[0], [4], []], "client 1 names test sample 4 of 4"))
+    for wrong, message in faults:
+        with pytest.raises(InvalidInput, match=message):
+            NeuralProblem(torch.nn.Linear(3, 3, bias=False), x, y, clients, test_clients=wrong, **given)
+
+
+def by_users(shift=0):
+    """Digits as if a release had dealt them: user u holds, and is tested on, mostly labels u and u + 1."""
+    found = data.digits()
+    users = tuple(f"user {u}" for u in range(10))
+
+    def owners(labels):
+        return ((labels + np.arange(len(labels)) % 2 + shift) % 10).astype(np.int32)
+
+    return replace(found, users=users, train_users=owners(found.train_y), test_users=owners(found.test_y))
+
+
+def test_a_presets_clients_are_tested_on_their_own(tmp_path):
+    """Where the data have users; the checkpoint knows whose, and the table says which way it was."""
+    preset = replace(presets.get("efl/mnist/non-iid/10-of-100/fedavg").quick(digits=True), partition={"partition": "users"})
+    problem = preset.make_problem(by_users())
+    for k, own in enumerate(problem.tested):
+        assert set(problem.test[1][own].tolist()) == {(k - 1) % 10, k} and len(own) == (by_users().test_users == k).sum()
+    few = preset.make_problem(by_users(), most_tested=53)
+    assert [len(own) for own in few.tested] == [6] * 3 + [5] * 7 and len(few.test[1]) == 53
+    for own, all_of_them in zip(few.tested, problem.tested, strict=True):
+        assert torch.equal(few.test[0][own], problem.test[0][all_of_them[: len(own)]])
+    run = bench.run_preset(preset, by_users(), tmp_path, progress=False)
+    model = problem.initial()[None]
+    hits = problem._pass(model[0], *problem.test, np.arange(len(problem.test[1])))[0]
+    by_hand = np.mean([hits[own].mean() for own in problem.tested])
+    assert run.metrics["client_accuracy"][0] == pytest.approx(by_hand, abs=1e-12)
+    problem.tested = None  # the mutant: reweighted
+    assert abs(problem.evaluate_clients(model)[0] - by_hand) > 1e-4
+    assert run.own_tests and bench.read_result(preset, tmp_path).own_tests
+    with pytest.raises(CheckpointError, match="another run"):
+        bench.run_preset(preset, by_users(1), tmp_path, progress=False)
+    from fedtheory.cli import benching
+
+    dealt = bench.run_preset(replace(preset, partition={"partition": "iid"}, split="iid"), data.digits(), None, progress=False)
+    assert dealt.own_tests is False and bench.Result(preset).own_tests is None
+    assert benching._tested_on([run]) == ["its own test samples (digits)"]
+    assert len(benching._tested_on([run, dealt])) == 2 and "mix of labels" in benching._tested_on([dealt])[0]
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 def call(*args, code=0):
     result = CliRunner().invoke(app, ["bench", *map(str, args)])

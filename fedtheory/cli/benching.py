@@ -81,6 +81,13 @@ def _chosen(table: str, o: Options) -> list[Any]:
     return out
 
 
+def _tested_on(results: Sequence[Any]) -> list[str]:
+    """What each client of EFL's table was tested on, as its runs say."""
+    own, mixed = (list(dict.fromkeys(r.preset.dataset for r in results if r.own_tests is how)) for how in (True, False))
+    said = [f"its own test samples ({', '.join(own)})"] if own else []
+    return said + ([f"the common test samples, weighted to its own mix of labels ({', '.join(mixed)})"] if mixed else [])
+
+
 def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
     """Where a run of FedElasticNet's settings differs from FedDyn's public code, which the table was made with."""
     clips, notes = sorted({p.clip or 0.0 for p in presets}), []
@@ -139,9 +146,9 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         )
     if table == "efl-table2":
         notes.append(
-            "Ours: the best over the measured rounds of the clients' mean accuracy, each client's on the common test samples weighted "
-            "to its own mix of labels, of its own model where the method makes one. The paper averages over the "
-            "participants and does not say what each is tested on."
+            f"Ours: the best over the measured rounds of the clients' mean accuracy, of its own model where the method makes one; each "
+            f"client's on {' and on '.join(_tested_on(results)) or 'nothing yet'}. The paper averages over the participants and does "
+            "not say what each is tested on."
         )
     if table.startswith("fedelasticnet-table"):
         notes.append(

@@ -51,6 +51,12 @@ class Result:
     parameters: int = 0
     error: str | None = None
 
+    @property
+    def own_tests(self) -> bool | None:
+        """Whether each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
+        found = self.provenance.get("configuration")
+        return None if found is None else found["problem"].get("tested") is not None
+
     def series(self, name: str) -> np.ndarray:
         """A metric in every round from the first one (rounds,)."""
         return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]

@@ -110,7 +110,8 @@ class Preset:
         """The network on the data, dealt to the clients.
 
         Where the release deals ('users'), the clients are its first `clients` users, but those with a single training sample (of
-        which none could be held out), and the test samples are these users', where they have some.
+        which none could be held out), and the test samples are these users', where they have some, each client's its own
+        (`NeuralProblem.evaluate_clients`).
 
         Parameters
         ----------
@@ -134,10 +135,14 @@ class Preset:
         model = models.get(self.network)
         shape = {} if model.builder == "CharLstm" else {"input_shape": data.input_shape}
         module = model.build(num_classes=data.num_classes, seed=seed, **shape)
-        clients, tested = part.indices, slice(most_tested)
+        clients, tested, own = part.indices, np.arange(data.num_test)[:most_tested], None
         if deal_by_users:
-            clients, tested = self._of_users(data, clients)
-            tested = tested[:most_tested]
+            clients, theirs = self._of_users(data, clients)
+            if any(map(len, theirs)):
+                turn = np.concatenate([np.arange(len(t)) for t in theirs])  # everyone's first before anyone's second
+                taken = np.sort(np.argsort(turn, kind="stable")[:most_tested])
+                of = np.repeat(np.arange(len(theirs)), [len(t) for t in theirs])[taken]
+                tested, own = np.concatenate(theirs)[taken], [np.flatnonzero(of == k) for k in range(len(theirs))]
         test = (data.inputs(data.test_x[tested]), data.test_y[tested])
         problem = NeuralProblem(
             module,
@@ -146,6 +151,7 @@ class Preset:
             [k[:most] for k in clients],
             ridge=self.weight_decay,
             test=test,
+            test_clients=own,
             name=f"{data.name}, {self.split}, {self.network}",
             **options,
         )
@@ -155,16 +161,15 @@ class Preset:
             problem = hold_out(problem, self.held_out, seed)
         return problem
 
-    def _of_users(self, data: Data, dealt: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-        """The clients' sample numbers, and the numbers of the test samples."""
+    def _of_users(self, data: Data, dealt: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The clients' sample numbers, and those of their test samples."""
         if len(data.users) < self.clients:
             raise InvalidInput(
                 f"{self.name}: {data.source} has {len(data.users)} users, the setting {self.clients} clients: make or fetch the whole "
                 "release, or try --quick"
             )
         users = [u for u, held in enumerate(dealt) if len(held) > 1][: self.clients]
-        own = np.flatnonzero(np.isin(data.test_users, users))
-        return [dealt[u] for u in users], own if len(own) else np.arange(data.num_test)
+        return [dealt[u] for u in users], [np.flatnonzero(data.test_users == u) for u in users]
 
     def quick(self, digits: bool) -> Preset:
         """The same method on ten clients for three rounds of one epoch; on scikit-learn's digits with a small network."""

@@ -51,6 +51,8 @@ class NeuralProblem(Problem):
     weights : 'samples', 'uniform' or N numbers
         w_k of the objective.
     test : (inputs, targets) or None
+    test_clients : N sequences of test sample numbers, or None
+        The test samples that are each client's own; a client may have none.
     device : 'cpu', 'cuda', 'cuda:0'...
     dtype : 'float32' or 'float64'
     engine : 'auto', 'loop', 'vmap' or 'dense'
@@ -64,8 +66,9 @@ class NeuralProblem(Problem):
     Raises
     ------
     InvalidInput
-        No clients or empty ones, sample numbers out of range, CUDA asked for where there is none; a module that fails on the first
-        samples, a loss that is not a scalar or has no gradient; autocast of another name, or with dtype='float64'.
+        No clients or empty ones, sample numbers out of range, test_clients for another number of clients, CUDA asked for where there
+        is none; a module that fails on the first samples, a loss that is not a scalar or has no gradient; autocast of another name, or
+        with dtype='float64'.
     MissingCapability
         BatchNorm, dropout; an engine that cannot do this module or loss.
     """
@@ -82,6 +85,7 @@ class NeuralProblem(Problem):
         ridge: float = 0.0,
         weights: Any = "samples",
         test: tuple[Any, Any] | None = None,
+        test_clients: Sequence[Any] | None = None,
         device: str = "cpu",
         dtype: str = "float32",
         engine: str = "auto",
@@ -104,6 +108,7 @@ class NeuralProblem(Problem):
         self.weights = check_weights(weights, self.sample_counts)
         self.inputs, self.targets = self._tensor(inputs, small=True), self._tensor(targets)
         self.test = None if test is None else (self._tensor(test[0], small=True), self._tensor(test[1]))
+        self.tested = None if test_clients is None else self._own_tests(test_clients)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
         self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
@@ -124,6 +129,17 @@ class NeuralProblem(Problem):
             if c.min() < 0 or c.max() >= inputs:
                 wrong = int(c.min() if c.min() < 0 else c.max())
                 raise InvalidInput(f"client {k} names sample {wrong} of {inputs}: samples count from 0")
+
+    def _own_tests(self, test_clients: Sequence[Any]) -> list[np.ndarray]:
+        own, samples = [np.asarray(c, dtype=np.int64).ravel() for c in test_clients], 0 if self.test is None else len(self.test[1])
+        if len(own) != self.num_clients or not any(map(len, own)):
+            given = f"{len(own)} entries, {sum(map(len, own))} samples in all"
+            raise InvalidInput(f"test_clients has {given}: give {self.num_clients}, not all of them empty")
+        for k, c in enumerate(own):
+            if len(c) and not 0 <= c.min() <= c.max() < samples:
+                wrong = int(c.min() if c.min() < 0 else c.max())
+                raise InvalidInput(f"test_clients: client {k} names test sample {wrong} of {samples}: samples count from 0")
+        return own
 
     def _check_labels(self, classes: int) -> None:
         for where, labels in (("targets", self.targets), ("test", None if self.test is None else self.test[1])):
@@ -166,6 +182,8 @@ class NeuralProblem(Problem):
         other.num_clients, other.sample_counts = len(clients), self.sample_counts[clients]
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
+        if self.tested is not None:
+            other.tested = [self.tested[int(k)] for k in clients]
         w = self.weights[clients]
         other.weights = w / w.sum() if w.sum() > 0 else np.full(len(clients), 1.0 / len(clients))
         return other
@@ -289,17 +307,31 @@ class NeuralProblem(Problem):
         }
 
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
-        """Accuracy on each client's own mix of labels, mean over the clients: server models (S, d) -> (S,).
+        """Accuracy on each client's own test samples, mean over the clients that have some: server models (S, d) -> (S,).
 
-        A client's test set is the common one, weighted so that its labels are as frequent as among the client's own samples.
+        Without `test_clients`, each client's test set is the common one, weighted so that its labels are as frequent as among the
+        client's own samples.
 
         Parameters
         ----------
         personal : (S, N, d) or None
             The clients' own models, where they have some.
+
+        Raises
+        ------
+        MissingCapability
+            No test samples, or none that are classified.
         """
-        if self.test is None or self.test[1].is_floating_point() or self.test[1].ndim != 1:
+        if self.test is None or self.test[1].is_floating_point() or (self.tested is None and self.test[1].ndim != 1):
             raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
+        if self.tested is not None:
+            clients = [k for k, own in enumerate(self.tested) if len(own)]
+            if personal is None:  # one pass over all of them
+                tested, ends = np.concatenate(self.tested), np.cumsum([len(self.tested[k]) for k in clients])[:-1]
+                hits = [np.split(self._pass(point, *self.test, tested)[0], ends) for point in x]
+                return np.array([np.mean([own.mean() for own in each]) for each in hits])
+            each = [[self._pass(models[k], *self.test, self.tested[k])[0].mean() for k in clients] for models in personal]
+            return np.mean(each, axis=1)
         targets, tested = to_numpy(self.targets), to_numpy(self.test[1])
         classes = int(max(targets.max(), tested.max())) + 1
         share = np.stack([np.bincount(targets[c], minlength=classes) for c in self._clients])

@@ -93,7 +93,7 @@ def configuration(
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
     clients = [np.array([len(c) for c in problem._clients]), *problem._clients]
     kept_back = [] if problem.held_out is None else list(problem.held_out._clients)
-    constants = problem.flat.constants()
+    constants, own = problem.flat.constants(), problem.tested
     return {
         "algorithm": _plain(algorithm),
         "sampling": _plain(sampling),
@@ -114,6 +114,7 @@ def configuration(
             "held_out": _digest(*kept_back),
             "data": _digest(problem.inputs, problem.targets),
             "test": None if problem.test is None else _digest(*problem.test),
+            "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
             "start": _digest(x0),
             **({"constants": _digest(*constants)} if constants else {}),
         },

@@ -1,4 +1,4 @@
-"""The fast ways to train networks give the numbers of the plain ones: threads, compiled penalties, epochs' tables, layouts."""
+"""The fast ways to train networks give the numbers of the plain ones: threads, compiled steps, penalties, epochs' tables, layouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedtheory.randomness import Stream
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import cores  # noqa: E402
+from fedtheory.neural import compiled, cores, models  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 from fedtheory.neural.walking import _Plan, _table  # noqa: E402
@@ -68,10 +68,18 @@ def threads(monkeypatch):
     torch.set_num_threads(before)
 
 
+def batched(monkeypatch, compiled_steps: bool) -> None:
+    """Whether small batches of fully connected networks are walked by the compiled steps, or by batched products."""
+    if not compiled_steps:
+        monkeypatch.setattr("fedtheory.neural.compiled.LARGEST_BATCH", 0)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-10), ("float32", 2e-5)])
 @pytest.mark.parametrize("solver", SOLVERS, ids=["epoch-decay", "prox", "both"])
 @pytest.mark.parametrize("algorithm", METHODS, ids=lambda a: a.name)
-def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, threads):
+def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, compiled, threads, monkeypatch):
+    batched(monkeypatch, compiled)
     torch.set_num_threads(1)
     plain = run(problem(engine="loop"), algorithm, solver)
     assert not any("Pool" in name for name in threads)
@@ -80,6 +88,47 @@ def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, thr
     assert any("Pool" in name for name in threads)
     assert torch.get_num_threads() == 2
     np.testing.assert_allclose(got, plain, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("hidden", [(), (6,), (7, 5, 4)], ids=len)
+@pytest.mark.parametrize("block", [1, 50, 10**6])
+def test_compiled_steps_are_the_batched_ones(hidden, block, monkeypatch):
+    """Any number of layers, weights updated in blocks of any size: also such that do not divide the outputs."""
+
+    def network() -> nn.Module:
+        torch.manual_seed(1)
+        return models.get("mlp-200-100").build((3, 2, 2), 3, hidden=hidden)
+
+    monkeypatch.setattr("fedtheory.neural.compiled.BLOCK", block)
+    method, solver, walked = algorithms.FedElasticNetDyn(0.01, 0.5), SGD(3, 0.1, epochs=2, epoch_decay=0.5), []
+    plain = compiled.walk_rows
+    monkeypatch.setattr("fedtheory.neural.walking.walk_rows", lambda *args: (walked.append(1), plain(*args)))
+    got = run(problem(network), method, solver)
+    assert walked
+    monkeypatch.setattr("fedtheory.neural.compiled.LARGEST_BATCH", 0)
+    taken = len(walked)
+    np.testing.assert_allclose(got, run(problem(network), method, solver), rtol=1e-11, atol=1e-13)
+    assert len(walked) == taken
+
+
+def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
+    """Large batches, clipping, a penalty of one curvature a coordinate, other networks."""
+    some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
+    assert compiled.fits(problem(), SGD(64, 0.1, epochs=1), some)
+    assert not compiled.fits(problem(), SGD(65, 0.1, epochs=1), some)
+    assert not compiled.fits(problem(), SGD(4, 0.1, epochs=1, clip=1.0), some)
+    assert not compiled.fits(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
+    assert not compiled.fits(problem(images), SGD(4, 0.1, epochs=1), some)
+    curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))
+    assert not compiled.fits(problem(), SGD(4, 0.1, epochs=1), curved)
+
+
+def test_compiled_steps_do_not_depend_on_who_walks_beside(threads):
+    """Bit for bit: one thread or two, one row at a time or all."""
+    alone = run(problem(rows_at_once=1), METHODS[2], SOLVERS[0])
+    assert np.array_equal(alone, run(problem(rows_at_once=8), METHODS[2], SOLVERS[0]))
+    torch.set_num_threads(1)
+    assert np.array_equal(alone, run(problem(), METHODS[2], SOLVERS[0]))
 
 
 def test_convolutions_in_threads_and_layouts(threads):
@@ -101,11 +150,13 @@ def test_an_error_in_a_thread_stops_the_others_and_is_raised(threads):
     assert torch.get_num_threads() == 2
 
 
-def test_a_walk_told_to_stop_stops(monkeypatch):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_walk_told_to_stop_stops(compiled, monkeypatch):
     """Before the first step: the models are the ones received."""
+    batched(monkeypatch, compiled)
     p, stop = problem(), Event()
     stop.set()
-    monkeypatch.setattr("fedtheory.neural.walking.side_by_side", lambda q, lengths, work: work(slice(0, len(lengths)), stop))
+    monkeypatch.setattr("fedtheory.neural.walking.side_by_side", lambda q, lengths, work, **_: work(slice(0, len(lengths)), stop))
     rows = Rows(np.arange(5), np.zeros((5, 1), int), np.ones((5, 1), bool), Stream(0), 1)
     start = torch.randn(5, 1, p.dim, dtype=torch.float64)
     assert torch.equal(p.walk(SGD(4, 0.1, epochs=1), LocalObjective(center=start), start, rows).y, start)
@@ -114,7 +165,9 @@ def test_a_walk_told_to_stop_stops(monkeypatch):
 @pytest.mark.parametrize("engine", ["auto", "loop"])
 @pytest.mark.parametrize("algorithm", [algorithms.FedAvg(), algorithms.FedElasticNetDyn(0.01, 0.5)], ids=lambda a: a.name)
 @pytest.mark.parametrize("l1", ["subgradient", "prox"])
-def test_divergence_is_told(algorithm, engine, l1, threads):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_divergence_is_told(algorithm, engine, l1, compiled, threads, monkeypatch):
+    batched(monkeypatch, compiled)
     with pytest.raises(Diverged):
         run(problem(engine=engine), algorithm, SGD(4, 1e200, epochs=2, l1=l1), rounds=2)
 

@@ -21,17 +21,21 @@ IN_CACHE = 2**22  # bytes of the models a core walks with: what it reads again a
 WORTH_A_THREAD = 2**23  # weights moved by all threads together, well above what starting them costs
 
 
-def side_by_side(problem: NeuralProblem, lengths: np.ndarray, work: Callable[[slice, Event], None]) -> None:
+def side_by_side(
+    problem: NeuralProblem, lengths: np.ndarray, work: Callable[[slice, Event], None], singly: bool = False
+) -> None:
     """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads as torch may use.
 
-    A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one failed, or on Ctrl-C.
+    A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one failed, or on Ctrl-C. Where the
+    work takes its rows `singly` anyway, a thread is given as few as one, so that all end together.
     """
     rows, stop = len(lengths), Event()
     size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
     if problem.device.type == "cpu" and problem.engine.in_threads:
         threads = min(before, rows)
         fitting = max(1, IN_CACHE // (problem.dim * torch.finfo(problem.dtype).bits // 8))
-        size = min(size, fitting, -(-rows // threads)) if problem.rows_at_once is None else size
+        share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
+        size = min(size, fitting, share) if problem.rows_at_once is None else size
     if threads == 1:
         in_chunks(rows, size, lambda part: work(part, stop), problem.device)
         return

@@ -29,6 +29,7 @@ class Dense(Engine):
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
         self._layers = _pieces(flat)
+        self.widths = (self._layers[0][-1], *(outputs for *_, outputs, _ in self._layers))
         self._minus: Tensor | None = None
 
     @staticmethod

@@ -34,7 +34,7 @@ class Penalty:
         self.compiled = y.device.type == "cpu" and not isinstance(self.slope, torch.Tensor)
         if self.compiled:
             none = y.new_empty((len(y), 0))
-            self._arrays = [(none if a is None else a.contiguous()).numpy() for a in (self.pull, self.anchor)]
+            self.arrays = [(none if a is None else a.contiguous()).numpy() for a in (self.pull, self.anchor)]
             self._l1 = y.numpy().dtype.type(self.l1)
 
     def before(self, y: Tensor, lr: Any) -> float:
@@ -49,7 +49,7 @@ class Penalty:
         if self.compiled:
             from fedtheory.neural.kernels import penalise
 
-            pull, anchor = self._arrays
+            pull, anchor = self.arrays
             rows = y.numpy()
             penalise(rows, _each(lr, rows), rows.dtype.type(self.slope), pull, anchor if subgradient else anchor[:, :0], self._l1)
             return 1.0
@@ -87,7 +87,7 @@ class Penalty:
             from fedtheory.neural.kernels import shrink
 
             rows = y.numpy()
-            shrink(rows, _each(lr, rows), self._arrays[1], self._l1)
+            shrink(rows, _each(lr, rows), self.arrays[1], self._l1)
             return
         anchor = self.anchor[: len(y)]
         moved = y - anchor

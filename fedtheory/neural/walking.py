@@ -11,6 +11,7 @@ import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.steps import SGD, sample_order
+from fedtheory.neural.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.cores import side_by_side
 from fedtheory.neural.penalty import Penalty
 
@@ -76,7 +77,11 @@ def walk(problem: NeuralProblem, solver: SGD, objective: LocalObjective, start: 
         _steps(problem, solver, sub, y, plan, part, stop)
         out[n[part], b[part]] = y
 
-    side_by_side(problem, plan.lengths, piece)
+    if fits(problem, solver, objective):
+        with one_blas_thread():
+            side_by_side(problem, plan.lengths, piece, singly=True)
+    else:
+        side_by_side(problem, plan.lengths, piece)
     sums = plan.lr.sum(axis=1)
     if np.ptp(sums) == 0:
         return LocalResult(out, step_sum=float(sums[0]))
@@ -89,12 +94,15 @@ def _steps(
     problem: NeuralProblem, solver: SGD, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
 ) -> None:
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
+    penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
+    if fits(problem, solver, objective):
+        walk_rows(problem, penalty, y.numpy(), plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part], stop)
+        return
     device, engine = problem.device, problem.engine
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
-    penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
     shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
     with torch.no_grad():
         targets = problem.targets[samples]

@@ -1,0 +1,218 @@
+"""Whole walks of small fully connected networks on a CPU, compiled: one model after the other, which stays in its core's cache.
+
+On batches of ten or so a step costs what it takes to move the weights, several times over when products, penalty and update are passes
+of their own. Here each block of weights is updated, with the penalty, while it is at hand. `Dense` makes the same steps by batched
+products; the two agree to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+
+from fedtheory.neural.kernels import shrink
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from fedtheory.local.objective import LocalObjective
+    from fedtheory.local.steps import SGD
+    from fedtheory.neural.penalty import Penalty
+    from fedtheory.neural.problem import NeuralProblem
+
+__all__ = ["LARGEST_BATCH", "fits", "one_blas_thread", "walk_rows"]
+
+LARGEST_BATCH = 64  # measured: validation/performance_neural.py; on larger ones batched products are as fast
+BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
+AT_ONCE = 64  # steps between two looks at whether to stop
+_FAST = {"contract", "nsz"}  # NaN and infinities stay what they are
+
+
+def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool:
+    """Whether the walk is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all, no clipping."""
+    return (
+        problem.device.type == "cpu"
+        and problem.engine.name == "dense"
+        and problem.engine.autocast is None
+        and solver.batch_size <= LARGEST_BATCH
+        and solver.clip is None
+        and isinstance(objective.curvature, float | int)
+    )
+
+
+@cache
+def _controller() -> Any:
+    from scipy.linalg import cython_blas  # noqa: F401  numba's products are this library's: it must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Products of this size are slower in several threads, and the cores have models of their own to work on."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def walk_rows(
+    problem: NeuralProblem,
+    penalty: Penalty,
+    y: np.ndarray,
+    samples: np.ndarray,
+    weights: np.ndarray,
+    lrs: np.ndarray,
+    lengths: np.ndarray,
+    stop: Event,
+) -> None:
+    """All steps of the rows y (R, d), in place, until told to stop; samples and weights (R, T, b), lrs (R, T), lengths (R,)."""
+    pull, anchor = penalty.arrays
+    inputs = problem.inputs.numpy().reshape(len(problem.inputs), -1)
+    targets = problem.targets.numpy()
+    kind = y.dtype.type
+    widths = np.array(problem.engine.widths, dtype=np.int64)
+    slope, l1 = kind(penalty.slope), kind(penalty.l1)
+    for r in range(len(y)):
+        for first in range(0, int(lengths[r]), AT_ONCE):
+            if stop.is_set():
+                return
+            now = slice(first, min(first + AT_ONCE, int(lengths[r])))
+            _walk(
+                y[r], samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind),
+                inputs, targets, widths, slope, pull[r], anchor[r], l1, penalty.prox, BLOCK,
+            )  # fmt: skip
+
+
+@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+def _move(
+    part: np.ndarray, gradient: np.ndarray, lr: float, scale: float, pull: np.ndarray, anchor: np.ndarray, t: float
+) -> None:
+    """part <- scale part + lr pull - t sign(part - anchor) - gradient, sign(0) = 0; pull and anchor may be empty: there is none."""
+    count = len(part)
+    if len(pull) and len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = t if moved > 0 else (-t if moved < 0 else moved)
+            part[i] = scale * v + lr * pull[i] - sign - gradient[i]
+    elif len(pull):
+        for i in range(count):
+            part[i] = scale * part[i] + lr * pull[i] - gradient[i]
+    elif len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = t if moved > 0 else (-t if moved < 0 else moved)
+            part[i] = scale * v - sign - gradient[i]
+    else:
+        for i in range(count):
+            part[i] = scale * part[i] - gradient[i]
+
+
+@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
+    """Outputs z (b, c) <- factor_k (softmax - one at the label), row by row."""
+    for k in range(z.shape[0]):
+        row = z[k]
+        top = row[0]
+        for v in row:
+            if v > top:
+                top = v
+        total = row.dtype.type(0)
+        for c in range(len(row)):
+            row[c] = np.exp(row[c] - top)
+            total += row[c]
+        for c in range(len(row)):
+            row[c] = row[c] / total * factors[k]
+        row[labels[k]] -= factors[k]
+
+
+@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+def _walk(
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, targets: np.ndarray,
+    widths: np.ndarray, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float, prox: bool, block: int,
+) -> None:  # fmt: skip
+    """y (d,), in place, by the steps of samples and weights (T, b) and lrs (T,); widths of all layers, the inputs' first.
+
+    y holds weights (outputs, inputs) and bias of each layer, first layer first. pull and anchor (d,), or (0,) where there is none.
+    """
+    steps, b = samples.shape
+    last = len(widths) - 1
+    room = b * widths.max()
+    hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
+    g, before, turned, some = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype)
+    largest = 0
+    for n in range(last):
+        rows = _rows(widths[n], widths[n + 1], b, block)
+        largest = max(largest, rows * widths[n], widths[n + 1])
+    piece = np.empty(largest, y.dtype)
+    labels = np.empty(b, np.int64)
+    zero = y.dtype.type(0)
+    toward = anchor[:0] if prox else anchor
+    for j in range(steps):
+        lr = lrs[j]
+        scale, t = y.dtype.type(1) - lr * slope, lr * l1
+        x = hidden[0, : b * widths[0]].reshape(b, widths[0])
+        for k in range(b):
+            x[k] = inputs[samples[j, k]]
+            labels[k] = targets[samples[j, k]]
+        start = 0
+        for n in range(last):
+            i, o = widths[n], widths[n + 1]
+            w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
+            start += i * o + o
+            h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
+            rows = _rows(i, o, b, block)
+            for first in range(0, o, rows):
+                end = min(first + rows, o)
+                out = some[: b * (end - first)].reshape(b, end - first)
+                np.dot(h, w[first:end].T, out)
+                for k in range(b):
+                    for c in range(end - first):
+                        v = out[k, c] + bias[first + c]
+                        z[k, first + c] = zero if v <= 0 and n + 1 < last else v  # a NaN stays one
+        outputs = g[: b * widths[last]].reshape(b, widths[last])
+        outputs[:] = hidden[last, : b * widths[last]].reshape(b, widths[last])
+        _residuals(outputs, labels, lr * weights[j])
+        for n in range(last - 1, -1, -1):
+            i, o = widths[n], widths[n + 1]
+            start -= i * o + o
+            w, h, gradient = y[start : start + i * o].reshape(o, i), hidden[n, : b * i].reshape(b, i), g[: b * o].reshape(b, o)
+            if n > 0:  # through the layer, by the weights as they were
+                back = before[: b * i].reshape(b, i)
+                np.dot(gradient, w, back)
+                for k in range(b):
+                    for c in range(i):
+                        if h[k, c] <= 0:
+                            back[k, c] = zero
+            columns = turned[: b * o].reshape(o, b)
+            for c in range(o):
+                for k in range(b):
+                    columns[c, k] = gradient[k, c]
+            rows = _rows(i, o, b, block)
+            for first in range(0, o, rows):
+                end = min(first + rows, o)
+                a, z1 = start + first * i, start + end * i
+                change = piece[: z1 - a]
+                np.dot(columns[first:end], h, change.reshape(end - first, i))
+                _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+            change = piece[:o]
+            for c in range(o):
+                change[c] = columns[c].sum()
+            a, z1 = start + i * o, start + i * o + o
+            _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+            g, before = before, g
+        if prox and len(anchor):
+            shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _rows(i: int, o: int, b: int, block: int) -> int:
+    """How many of a layer's o outputs are computed at once: equal parts of at most about `block` multiplications."""
+    parts = -(-o * i * b // block)
+    return -(-o // parts)

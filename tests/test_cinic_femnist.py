@@ -134,11 +134,15 @@ def cinic_md5(path):
 
 def test_cinic_missing(tmp_path):
     (tmp_path / "train").mkdir()  # another release's
-    with pytest.raises(DataFileError, match=rf"CINIC-10.tar.gz.*is not in {tmp_path}.*https://datashare.ed.ac.uk/handle/10283/3192"):
+    with pytest.raises(
+        DataFileError, match=rf"CINIC-10.tar.gz.*is not in {tmp_path}.*https://datashare.ed.ac.uk/handle/10283/3192"
+    ):
         data.load_cinic10(tmp_path)
     files = cinic_files(1)
     write_tree(tmp_path, {n: p for n, p in files.items() if not n.startswith(("train/airplane", "test/dog"))})
-    with pytest.raises(DataFileError, match=r"train/airplane: no such folder: CINIC-10 has train, valid and test of ten"):
+    with pytest.raises(
+        DataFileError, match=r"train/airplane: no such folder: CINIC-10 has train, valid and test of ten"
+    ):
         data.load_cinic10(tmp_path, verify=False)
     write_tree(tmp_path, {n: p for n, p in files.items() if n.startswith("train/airplane")})
     with pytest.raises(DataFileError, match=r"test/dog: no such folder"):
@@ -239,7 +243,9 @@ def check_femnist(found, train, test, order):
         (test, found.test_x, found.test_y, found.test_users),
     ):
         users = [u for u in order if u in part]
-        np.testing.assert_array_equal(x[:, 0], np.concatenate([part[u][0] for u in users]))  # neither turned nor inverted
+        np.testing.assert_array_equal(
+            x[:, 0], np.concatenate([part[u][0] for u in users])
+        )  # neither turned nor inverted
         assert x.shape[1:] == (1, 28, 28) and x.dtype == np.uint8
         np.testing.assert_array_equal(y, np.concatenate([part[u][1] for u in users]))
         assert [order[i] for i in owner] == [u for u in users for _ in part[u][1]]
@@ -259,7 +265,9 @@ def test_femnist_hdf5(tmp_path, column, below):
     dealt = data.federated(found, "users").indices
     assert [len(k) for k in dealt] == [2, 3, 1]
     np.testing.assert_array_equal(found.train_y[dealt[1]], train["f0031_02"][1])
-    with pytest.raises(DataFileError, match=r"6 samples of 3 writers, the release's has 671585 of 3400: .*verify=False"):
+    with pytest.raises(
+        DataFileError, match=r"6 samples of 3 writers, the release's has 671585 of 3400: .*verify=False"
+    ):
         data.load_femnist(tmp_path)
 
 
@@ -294,7 +302,10 @@ def test_femnist_archive(tmp_path, monkeypatch):
     write_h5(tmp_path / "train", train)
     write_h5(tmp_path / "test", test)
     packed = tmp_path / "fed_emnist.tar.bz2"
-    members = {"../fed_emnist_train.h5": (tmp_path / "train").read_bytes(), "x/fed_emnist_test.h5": (tmp_path / "test").read_bytes()}
+    members = {
+        "../fed_emnist_train.h5": (tmp_path / "train").read_bytes(),
+        "x/fed_emnist_test.h5": (tmp_path / "test").read_bytes(),
+    }
     write_tar(packed, members, "w:bz2")
     inside = tmp_path / "room"
     inside.mkdir()
@@ -324,7 +335,9 @@ def test_femnist_leaf(tmp_path, below):
     write_leaf(tmp_path / below / "train/all_data_1.json", more)
     write_leaf(tmp_path / below / "test/all_data_0.json", rest | test)
     found = data.load_femnist(tmp_path)
-    check_femnist(found, train | more, rest | test, ["f2_1", "f1_0", "f0_7", "f5_5", "f9_9"])  # who has no training samples is last
+    check_femnist(
+        found, train | more, rest | test, ["f2_1", "f1_0", "f0_7", "f5_5", "f9_9"]
+    )  # who has no training samples is last
 
 
 def test_femnist_beside_other_releases(tmp_path):
@@ -344,10 +357,19 @@ def test_femnist_missing(tmp_path, monkeypatch):
     (tmp_path / "emnist").mkdir()
     with pytest.raises(DataFileError) as told:
         data.load_femnist(tmp_path)
-    for word in ("fed_emnist_train.h5", "fed_emnist.tar.bz2", "train/*.json", f"{tmp_path / 'emnist'}", "tff-datasets-public", "leaf"):
+    for word in (
+        "fed_emnist_train.h5",
+        "fed_emnist.tar.bz2",
+        "train/*.json",
+        f"{tmp_path / 'emnist'}",
+        "tff-datasets-public",
+        "leaf",
+    ):
         assert word in str(told.value)
     write_h5(tmp_path / "fed_emnist_test.h5", writers(a=1))
-    with pytest.raises(DataFileError, match=rf"fed_emnist_train.h5 of federated EMNIST is not in {tmp_path}: fetch it from"):
+    with pytest.raises(
+        DataFileError, match=rf"fed_emnist_train.h5 of federated EMNIST is not in {tmp_path}: fetch it from"
+    ):
         data.load_femnist(tmp_path)
     write_h5(tmp_path / "fed_emnist_train.h5", writers(a=1))
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -441,7 +463,12 @@ def test_the_posters_rows_are_all_there():
     for p in found:
         said = " ".join(p.assumed)
         assert ("without valid" in said) == p.dataset.startswith("cinic10")
-        assert ("by writer" in said) == (p.dataset == "emnist") == ("Dirichlet" not in said) == (p.partition["partition"] == "users")
+        assert (
+            ("by writer" in said)
+            == (p.dataset == "emnist")
+            == ("Dirichlet" not in said)
+            == (p.partition["partition"] == "users")
+        )
 
 
 def tiny_femnist(folder, counts):
@@ -458,7 +485,9 @@ def test_clients_are_the_releases_users(tmp_path):
     for method in ("naive", "elastic"):
         preset = replace(presets.get(f"elastic/emnist/unbalanced/10-of-3400/{method}"), clients=3, network="logistic")
         problem = preset.make_problem(found)
-        sizes = [3, 4, 2] if method == "naive" else [2, 3, 1]  # who has a single sample is left out of both, w4 is the fourth
+        sizes = (
+            [3, 4, 2] if method == "naive" else [2, 3, 1]
+        )  # who has a single sample is left out of both, w4 is the fourth
         assert problem.sample_counts.tolist() == sizes
         owners = [{found.users[u] for u in found.train_users[c]} for c in problem._clients]
         assert owners == [{"w0"}, {"w2"}, {"w3"}]
@@ -487,7 +516,16 @@ def test_bench_on_tiny_files(tmp_path, monkeypatch):
     monkeypatch.setattr(cinic, "PER_CLASS", 12)
     real, read = data.load_cinic10, []
     monkeypatch.setattr(data, "load_cinic10", lambda *a, **o: read.append(a) or real(*a, **o))
-    args = ["elastic-table", "--quick", "--data", str(tmp_path), "--dataset", "emnist,cinic10-200,cinic10", "--rounds", "1"]
+    args = [
+        "elastic-table",
+        "--quick",
+        "--data",
+        str(tmp_path),
+        "--dataset",
+        "emnist,cinic10-200,cinic10",
+        "--rounds",
+        "1",
+    ]
     result = CliRunner().invoke(app, ["bench", *args, "--json", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]

@@ -17,7 +17,18 @@ from fedtheory.parallel import Progress
 
 __all__ = ["load_cinic10", "parse_png"]
 
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")  # CIFAR-10's numbers
+CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)  # CIFAR-10's numbers
 PER_CLASS = 9000  # in each of train, valid and test
 ARCHIVE = "CINIC-10.tar.gz"
 ARCHIVE_MD5 = "6ee4d0c996905fe93221de577967a372"  # in general use; the release prints none of its single files
@@ -91,7 +102,7 @@ def _check_counts(where: str, counts: Counter[tuple[str, str]], parts: tuple[str
             if counts[part, name] != PER_CLASS:
                 raise DataFileError(
                     f"{where}: {part}/{name} has {counts[part, name]} images, the release's {PER_CLASS}: not whole, or another "
-                    f"version; fetch it again from {CINIC10.page}, or pass verify=False to read it nevertheless"
+                    f"version; fetch it again from {CINIC10.page}, or pass verify=False (--no-verify) to read it nevertheless"
                 )
 
 
@@ -125,9 +136,7 @@ def _from_tree(place: Path, parts: tuple[str, ...], verify: bool) -> Iterator[tu
             yield part, name, file, str(path), read_bytes(path, _LARGEST)
 
 
-def _from_archive(
-    archive: Path, parts: tuple[str, ...], verify: bool
-) -> Iterator[tuple[str, str, str, str, Any]]:
+def _from_archive(archive: Path, parts: tuple[str, ...], verify: bool) -> Iterator[tuple[str, str, str, str, Any]]:
     def split(member: str) -> tuple[str, str, str] | None:
         found = tuple(member.split("/")[-3:])
         known = len(found) == 3 and found[0] in parts and found[1] in CLASSES
@@ -141,7 +150,9 @@ def _from_archive(
         yield part, name, file, f"{archive}:{member}", content
     for part in parts:
         if not any(counts[part, name] for name in CLASSES):
-            raise DataFileError(f"{archive}: has no images {part}/class/*.png: not the published archive; fetch it from {CINIC10.page}")
+            raise DataFileError(
+                f"{archive}: has no images {part}/class/*.png: not the published archive; fetch it from {CINIC10.page}"
+            )
     if verify:
         _check_counts(str(archive), counts, parts)
 

@@ -42,7 +42,9 @@ def _bytes(where: str, user: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarra
     try:
         pixels, labels = np.asarray(x, np.float32), np.asarray(y, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
-        raise DataFileError(f"{where}: user {user!r}: pixels or labels are not numbers of one shape ({error})") from error
+        raise DataFileError(
+            f"{where}: user {user!r}: pixels or labels are not numbers of one shape ({error})"
+        ) from error
     n = len(labels)
     if not n and not len(pixels):
         return np.zeros((0, 1, _SIDE, _SIDE), np.uint8), np.zeros(0, np.int64)
@@ -56,7 +58,9 @@ def _bytes(where: str, user: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarra
     labels = labels.reshape(n)
     if not ((labels == np.floor(labels)) & (labels >= 0) & (labels < CLASSES)).all():
         wrong = labels[~((labels == np.floor(labels)) & (labels >= 0) & (labels < CLASSES))][0]
-        raise DataFileError(f"{where}: user {user!r} has a label {wrong:g}, expected 0..{CLASSES - 1}: not federated EMNIST")
+        raise DataFileError(
+            f"{where}: user {user!r} has a label {wrong:g}, expected 0..{CLASSES - 1}: not federated EMNIST"
+        )
     return np.rint(pixels * 255).astype(np.uint8).reshape(n, 1, _SIDE, _SIDE), labels.astype(np.int64)
 
 
@@ -83,8 +87,12 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
             with Progress(len(users), f"reading {path.name}", progress) as bar:
                 for i, user in enumerate(sorted(users), 1):
                     for name in ("pixels", "label"):
-                        if not isinstance(users[user], h5py.Group) or not isinstance(users[user].get(name), h5py.Dataset):
-                            raise DataFileError(f"{where}: user {user!r} has no {name!r}: not federated EMNIST; fetch it again")
+                        if not isinstance(users[user], h5py.Group) or not isinstance(
+                            users[user].get(name), h5py.Dataset
+                        ):
+                            raise DataFileError(
+                                f"{where}: user {user!r} has no {name!r}: not federated EMNIST; fetch it again"
+                            )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)
     except DataFileError:
@@ -99,7 +107,7 @@ def _check_writers(where: str, part: str, found: Samples) -> None:
     if (len(found), samples) != (WRITERS, SAMPLES[part]):
         raise DataFileError(
             f"{where}: {samples} samples of {len(found)} writers, the release's has {SAMPLES[part]} of {WRITERS}: not whole or another "
-            "version; fetch it again, or pass verify=False to read it nevertheless"
+            "version; fetch it again, or pass verify=False (--no-verify) to read it nevertheless"
         )
 
 
@@ -114,9 +122,12 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                 if digest != ARCHIVE_SHA256:
                     raise DataFileError(
                         f"{archive}: sha256 {digest}, the release's has {ARCHIVE_SHA256}: damaged or another version; fetch it "
-                        "again, or pass verify=False to read it nevertheless"
+                        "again, or pass verify=False (--no-verify) to read it nevertheless"
                     )
-            with tarfile.open(archive, "r:*") as tar, Progress(len(FILES) + 1, f"unpacking {archive.name}", progress) as bar:
+            with (
+                tarfile.open(archive, "r:*") as tar,
+                Progress(len(FILES) + 1, f"unpacking {archive.name}", progress) as bar,
+            ):
                 for member in tar:
                     name = PurePosixPath(member.name).name
                     stream = tar.extractfile(member) if name in FILES.values() and member.isreg() else None
@@ -132,7 +143,9 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
             ) from error
         for name in FILES.values():
             if not (Path(folder) / name).is_file():
-                raise DataFileError(f"{archive}: has no {name}: not the published archive; fetch it from {FEMNIST.page}")
+                raise DataFileError(
+                    f"{archive}: has no {name}: not the published archive; fetch it from {FEMNIST.page}"
+                )
         yield Path(folder)
 
 
@@ -217,8 +230,19 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
     users = list(dict.fromkeys([*(u for u in train if len(train[u][1])), *train, *test]))
     first, second = flatten(source, users, train), flatten(source, users, test)
     if first is None or second is None:
-        raise DataFileError(f"{source}: no {'training' if first is None else 'test'} samples: fetch or make the files again")
+        raise DataFileError(
+            f"{source}: no {'training' if first is None else 'test'} samples: fetch or make the files again"
+        )
     mean, std = pixel_moments(first[0])
     return ImageData(
-        "emnist", *first[:2], *second[:2], CLASSES, tuple(users), first[2], second[2], f"federated EMNIST, {source}", mean=mean, std=std
+        "emnist",
+        *first[:2],
+        *second[:2],
+        CLASSES,
+        tuple(users),
+        first[2],
+        second[2],
+        f"federated EMNIST, {source}",
+        mean=mean,
+        std=std,
     )

@@ -126,6 +126,10 @@ def test_solve_refuses_what_has_no_certified_optimum():
         (("solve", "diabetes", "--alpha-dirichlet", "1"), "belongs to --partition dirichlet"),
         (("solve", "--data", "nowhere.svm", "--loss", "logistic"), "no such file"),
         (("solve", "--data", "nowhere.svm"), "--loss"),
+        (("solve", "digits", "--partition", "dirichlet", "--alpha-dirichlet", "0"), "alpha is 0"),
+        (("solve", "digits", "--partition", "classes", "--classes", "0"), "classes is 0"),
+        (("solve", "diabetes", "--radius", "3"), "leave out the radius"),
+        (("solve", "nesterov-worst", "--for-epsilon", "1e-9"), "not enough memory"),
         (("run", "fedprx", "quadratic"), "'fedprox'"),
         (("run", "fedprox", "quadratic"), "needs --mu"),
         (("run", "feddyn", "quadratic", "--mu", "1"), "no hyperparameter --mu"),
@@ -136,8 +140,11 @@ def test_solve_refuses_what_has_no_certified_optimum():
         (("run", "fedavg", "quadratic", "--local-steps", "3"), "--local-steps does not apply"),
         (("run", "fedavg", "quadratic", "--rounds", "0"), "rounds = 0"),
         (("verify", "--l1", "3"), "only with a statement"),
+        (("verify", "eq-28", "--quick", "--budget", "0"), "--quick, --budget: only without a statement"),
         (("verify", "eq-28", "-P", "6"), "P = 6 with m = 5"),
         (("verify", "eq-28", "--l2", "-1"), "-1.0"),
+        (("verify", "theorem-3.1", "--rounds", "0"), "--rounds 0"),
+        (("verify", "theorem-3.1", "--scenarios", "-2"), "--scenarios -2"),
         (("replay", "nowhere.json"), "no such file"),
         (("replay", "zzz"), "list witnesses"),
     ],
@@ -149,6 +156,27 @@ def test_bad_input_is_one_line(args, says):
 def test_an_output_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refused("solve", "quadratic", "--out", tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("command", [("verify",), ("run", "fedavg", "quadratic"), ("rates",), ("bench", "fedelasticnet-table2")])
+def test_an_output_folder_is_tried_before_work_starts(tmp_path, monkeypatch, command):
+    from fedtheory.cli import rating, working
+
+    def worked(*args, **options):
+        pytest.fail("work started before the folder was tried")
+
+    monkeypatch.setattr(campaign, "plan", worked)
+    monkeypatch.setattr(working, "run", worked)
+    monkeypatch.setattr(rating, "rates", worked)
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused(*command, "--out", tmp_path / "file" / "below")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("scale", ["-1", "inf", "nan"])
+def test_a_battery_without_a_size_is_refused(scale):
+    result = call("verify", "--scale", scale, code=2)
+    assert "--scale" in result.stderr and "Traceback" not in result.stderr
 
 
 # --- run ------------------------------------------------------------------------------------------------------------------
@@ -179,10 +207,45 @@ def test_a_run_that_diverges_says_where(tmp_path):
     assert "diverged in round" in refused(*args)
 
 
+@pytest.mark.parametrize("problem", ["quadratic", "l1-distance"])
+def test_an_interrupted_run_keeps_the_rounds_that_were_finished(tmp_path, monkeypatch, problem):
+    from fedtheory import simulate
+    from fedtheory.cli import working
+    from fedtheory.local import GradientSteps
+
+    @contextmanager
+    def interrupted(what, total=None):
+        seen = []
+
+        def advance(steps=1):
+            seen.append(1)
+            if len(seen) == 4:  # in round 4, after the method has overwritten its state
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(working, "progress", interrupted)
+    args = ("--local-solver", "gradient", "--local-lr", 0.05, "--rounds", 1000, "--out", tmp_path, "--json")
+    result = call("run", "scaffold", problem, *args, code=130)
+    assert "interrupted after round 3 of 1000" in result.stderr
+    stored = json.loads((tmp_path / f"run-scaffold-{problem}.json").read_text())
+    assert stored["rounds"] == 3 and stored["complete"] is False
+    whole = simulate(build(problem, {}, 0), algorithms.Scaffold(), 3, local_solver=GradientSteps(5, 0.05), record=["bits"])
+    assert stored["metrics"]["bits"] == whole.metrics["bits"].tolist() and stored["final_x"] == whole.x.tolist()
+    assert {len(values) for values in stored["metrics"].values()} == {4}
+
+
 def test_every_hyperparameter_of_every_method_is_an_option():
     names = {p.name for p in options.hyperparameter_options()}
     for method in algorithms.names():
         assert {options.RENAMED.get(f.name, f.name) for f in fields(algorithms.get(method))} <= names
+
+
+def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
+    assert [n for n in options.hyperparameters() if n not in options._WORDS and n not in ("rounds", "radius")] == []
+    shown = {p.name: p.default.help for p in options.hyperparameter_options()}
+    assert "fedprox (default cohort)" in shown["aggregation"] and "fedelasticnet-prox (default printed)" in shown["aggregation"]
+    assert "scaffold (default update)" in shown["send"] and shown["server_lr"].endswith("elastic-aggregation (default 1.0)")
 
 
 SLOW_OR_REFUSED = ("saddle", "separable", "digits-10", "synthetic", "synthetic-iid")

@@ -107,7 +107,7 @@ def test_explicit_dimension_keeps_absent_features(tmp_path):
 def test_zero_based_files(tmp_path):
     path = _write(tmp_path, "zero", "1 0:2 2:3\n")
     np.testing.assert_allclose(load_svmlight(path, zero_based=True).features, [[2.0, 0.0, 3.0]])
-    with pytest.raises(DataFileError, match=r"zero: not a LIBSVM file.*index 0"):
+    with pytest.raises(DataFileError, match=r"zero: an index is 0.*zero_based=True"):
         load_svmlight(path)
     with pytest.raises(DataFileError, match="index 2 is above the dimension 2: pass dimension=3"):
         load_svmlight(path, 2, zero_based=True)

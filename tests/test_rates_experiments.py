@@ -236,6 +236,22 @@ def test_progress_is_counted_right(monkeypatch):
     assert len(ticks) == experiments.steps(epsilons)
 
 
+def test_an_interrupt_keeps_what_is_finished(monkeypatch, tmp_path):
+    def interrupted(epsilon):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "nesterov_case", interrupted)
+    args = ["rates", "--quick", "--epsilons", "0.2,0.15,0.12,0.1", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 130 and "interrupted" in result.stderr
+    stored = json.loads((tmp_path / "rates.json").read_text())
+    assert stored["complete"] is False and list(stored["instances"]) == ["pull"] and len(stored["series"]) == 11
+    assert [p.name for p in tmp_path.iterdir()] == ["rates.json"]
+    monkeypatch.setattr(experiments, "pull_case", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.compute([0.2, 0.15, 0.12, 0.1], quick=True)
+
+
 def test_the_table_names_slopes_and_schedules():
     result = CliRunner().invoke(app, ["rates", "--epsilons", "0.2,0.1"])
     assert result.exit_code == 2 and "2 different epsilons" in " ".join(result.output.split())

@@ -201,13 +201,11 @@ def verify(
     ] = None,
     participants: Participants = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", "-T", min=1, help="The horizon of a statement about runs.", rich_help_panel=ONE)
+        int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option(
-            "--scenarios", "-S", min=1, help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE
-        ),
+        typer.Option("--scenarios", "-S", help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],
@@ -257,7 +255,7 @@ def verify(
         given = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         checking.refuse_with_statement(statement, {**given, "workers": workers is not None, "details": details})
         of_efl = catalogue.find_statement(statement).scope == "efl"
-        solver = {"rounds": rounds, "scenarios": scenarios or (200 if of_efl else 1000), "mode": mode}
+        solver = {"rounds": rounds, "scenarios": (200 if of_efl else 1000) if scenarios is None else scenarios, "mode": mode}
         raise typer.Exit(checking.verify_one(statement, problem, options, participants, solver, seed, json, out))
     checking.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
     budget = budget if budget is not None else (100 if quick else 1000)
@@ -356,6 +354,9 @@ def bench(
         Literal["drawn", "feddyn"],
         typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table 2's)."),
     ] = "drawn",
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Hold data files against the release's checksums, or read them as they are.")
+    ] = True,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Ten clients, three rounds of one epoch; without --data on scikit-learn's digits."),
@@ -391,8 +392,8 @@ def bench(
     from fedtheory.cli import benching
 
     options = benching.Options(
-        data, dataset, split, method, rounds, epochs, clip, cohorts, quick, network, device, dtype, threads, evaluate_every, resume,
-        tensorboard, report, seed, json, out or Path("results/bench"),
+        data, dataset, split, method, rounds, epochs, clip, cohorts, verify, quick, network, device, dtype, threads, evaluate_every,
+        resume, tensorboard, report, seed, json, out or Path("results/bench"),
     )  # fmt: skip
     benching.bench(table, options)
 

@@ -21,7 +21,7 @@ from fedtheory.report.tables import paper_of
 
 LOCAL = tuple(p.name for p in LOCAL_OPTIONS)
 
-__all__ = ["refuse_without_statement", "replay", "verify_one"]
+__all__ = ["refuse_with_statement", "refuse_without_statement", "replay", "verify_one"]
 
 
 def refuse_without_statement(options: dict[str, Any]) -> None:
@@ -30,6 +30,13 @@ def refuse_without_statement(options: dict[str, Any]) -> None:
     if given:
         flags = ", ".join(f"--{n.replace('_', '-')}" for n in given)
         raise InvalidInput(f"{flags}: only with a statement, as in `fedtheory verify theorem-3.1 {flags.split(',')[0]} ...`")
+
+
+def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
+    """Options of the whole campaign mean nothing to one statement."""
+    flags = ", ".join(f"--{n.replace('_', '-')}" for n, is_given in given.items() if is_given)
+    if flags:
+        raise InvalidInput(f"{flags}: only without a statement, for the whole campaign; leave it out, or leave {name} out")
 
 
 def verify_one(
@@ -46,6 +53,9 @@ def verify_one(
     from fedtheory.cli.on_ball import start_of
 
     statement = find_statement(name)
+    for key in ("rounds", "scenarios"):
+        if how[key] is not None and how[key] < 1:
+            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     about_fedmls, about_efl = statement.scope == "fedmls", statement.scope == "efl"
     if about_efl:
         from fedtheory.cli.checking_efl import refuse_without_problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,28 @@ from typer.core import TyperGroup
 
 from fedtheory.errors import FedTheoryError
 
-__all__ = ["Group", "Json", "Out", "Seed", "emit", "error_line", "out_console", "progress", "save"]
+__all__ = ["Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
+
+
+def not_writable(out: Path, error: OSError) -> FedTheoryError:
+    """What to raise for an output folder."""
+    return FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder")
+
+
+def check_out(out: Path | None) -> Path | None:
+    """The folder as given, once it is known to take files, or to be makeable: a long run must not end with having nowhere to write."""
+    if out is not None:
+        try:
+            with tempfile.TemporaryFile(dir=next(p for p in (out, *out.absolute().parents) if p.exists())):
+                pass
+        except OSError as error:
+            raise not_writable(out, error) from error
+    return out
+
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False)]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)]
 
 
 def out_console() -> Console:
@@ -53,7 +71,7 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
     try:
         return write_json(out / f"{name}.json", value)
     except OSError as error:
-        raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
+        raise not_writable(out, error) from error
 
 
 @contextmanager
@@ -78,6 +96,10 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except FedTheoryError as error:
             error_line(error)
+            raise typer.Exit(2) from None
+        except MemoryError as error:
+            why = f" ({error})" if str(error) else ""
+            error_line(f"not enough memory{why}: ask for a smaller problem, fewer rounds, scenarios or workers")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             error_line("interrupted")

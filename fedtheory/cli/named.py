@@ -227,9 +227,9 @@ def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
     if how == "iid":
         part = partitions.iid(data.num_samples, m, seed=seed)
     elif how == "dirichlet":
-        part = partitions.dirichlet(data.targets, m, o.get("alpha_dirichlet") or 0.3, seed=seed)
+        part = partitions.dirichlet(data.targets, m, o.get("alpha_dirichlet", 0.3), seed=seed)
     else:
-        part = partitions.classes_per_client(data.targets, m, o.get("classes") or 2, seed=seed)
+        part = partitions.classes_per_client(data.targets, m, o.get("classes", 2), seed=seed)
     if o.get("loss") in ("lad", "quantile", "hinge"):
         problem = _nonsmooth_data(data, part, o)
         problem.partition = {"name": part.name, "parameters": part.parameters, "sha256": part.sha256}

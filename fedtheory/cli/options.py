@@ -90,14 +90,14 @@ FEDMLS_OPTIONS = (
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One hyperparameter, and the methods that have it."""
+    """One hyperparameter, the methods that have it, and each one's default ('' where it needs the number or has none)."""
 
     name: str
     kind: Any
     choices: tuple[str, ...]
     methods: tuple[str, ...]
     required: tuple[str, ...]
-    default: str
+    defaults: tuple[str, ...]
 
 
 _WORDS = {
@@ -106,7 +106,8 @@ _WORDS = {
     "are not sent (default 0.0). ",
     "lam": "lambda: of FedMLS, in place of epsilon/G^2; of EFL's elastic term; of FedAMP's pull. ",
     "elastic_tau": "tau of elastic-aggregation: its server's factors lie between tau and 1 + tau. ",
-    "mu": "Of the moving average over batches. ", "zero": "zeta where no parameter of a layer moves the output. ",
+    "mu": "Of fedprox: the weight mu/2 of ||w - w^t||^2; of elastic-aggregation: of the moving average over batches. ",
+    "zero": "zeta where no parameter of a layer moves the output. ",
     "ema": "Whether the moving average that starts at 0 is corrected. ", "sign": "Of the server's step. ",
     "probe_batch": "Batches on which the sensitivity is measured (default: all samples at once). ",
     "layers": "Over which parameters the largest sensitivity is taken. ",
@@ -117,6 +118,25 @@ _WORDS = {
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
     "scale": "Where the coefficient multiplies, before or after the compressor. ",
     "departed": "Whether the pair (u, v) of a client that has left is dropped. ",
+    "aggregation": "How the cohort's models are weighed: by samples over the cohort's, alike, or by samples over everybody's. ",
+    "send": "Whether a client sends its model or the change of it. ",
+    "client_feedback": "What a client's compressor leaves out is added to its next message. ",
+    "server_feedback": "The same of the server's compressor. ",
+    "option": "The new control variate: from the difference of the models, or the gradient at the server's model. ",
+    "server_lr": "The server's step size. ",
+    "alpha": "Of feddyn: the penalty's weight; of apfl: the share of a client's own model; of fedamp: the server's step size. ",
+    "sigma": "Of fedmls: the noise that T_k reckons with, without adding any; of fedamp: the scale of the attention. ",
+    "noise_std": "Of fedmls: noise added to every subgradient, as it is (--noise: in units of G). ",
+    "average": "What line 14 takes: the averaged point, which the proof needs, or the last one as printed. ",
+    "server_projection": "The server projects z_k onto the ball. ",
+    "norm": "The inner product on the N copies: their mean, or their sum. ",
+    "skip_last": "Skip the local work of the last round, which the result does not depend on. ",
+    "allow_long": "Start a run that is estimated to take more than an hour. ",
+    "step": "h of the subgradient method. ", "schedule": "Its steps: h, h/sqrt(t), or h held and then cut. ",
+    "output": "Its result: the last point, or the average. ", "hold": "Rounds for which hold-and-cut keeps h. ",
+    "cut": "Factor on h in every round after them. ",
+    "momentum": "beta of the server's momentum. ", "lite": "MimeLite: no correction by control variates. ",
+    "adaptive": "Each client learns its mixture alpha, too. ",
     "fisher": "Which Fisher diagonal (default: gram for quadratic losses, else model). ",
 }  # fmt: skip
 
@@ -185,15 +205,16 @@ def hyperparameters() -> dict[str, Hyperparameter]:
             hint = _without_none(hints[f.name])
             choices = tuple(get_args(hint)) if get_origin(hint) is Literal else ()
             name = RENAMED.get(f.name, f.name)
-            before = found.get(name, Hyperparameter(name, str if choices else hint, (), (), (), ""))
+            before = found.get(name, Hyperparameter(name, str if choices else hint, (), (), (), ()))
             needed = f.default is MISSING and f.default_factory is MISSING
+            shown = "" if needed or f.default is None else str(f.default)
             found[name] = Hyperparameter(
                 name,
                 before.kind,
                 tuple(dict.fromkeys((*before.choices, *choices))),
                 (*before.methods, method),
                 (*before.required, method) if needed else before.required,
-                before.default or ("" if needed or f.default is None else str(f.default)),
+                (*before.defaults, shown),
             )
     return found
 
@@ -209,13 +230,15 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
             out += RADIUS
             continue
         words = _WORDS.get(h.name, "")
-        of = ", ".join(h.methods) if wanted is None else ""
-        default = f" (default {h.default})" if h.default and h.name != "epsilon" else ""
+        mine = {m: d for m, d in zip(h.methods, h.defaults, strict=True) if wanted is None or m in wanted}
+        alike = len(set(mine.values())) == 1
+        of = ", ".join(m if alike or not d else f"{m} (default {d})" for m, d in mine.items()) if wanted is None else ""
+        default = f" (default {next(iter(mine.values()))})" if alike and any(mine.values()) and h.name != "epsilon" else ""
         compressor = not h.choices and h.name.endswith("compressor")
         kind = Literal[h.choices] if h.choices else str if compressor else h.kind
         text = f"{words}{of}{default}".strip()
         more = {"metavar": "NAME:PARAMETER=VALUE,..."} if compressor else {}
-        out.append(option(h.name, kind | None, None, text, "Hyperparameters", off=h.default == "True", **more))
+        out.append(option(h.name, kind | None, None, text, "Hyperparameters", off="True" in mine.values(), **more))
     ratio = "lambda_2 as a multiple of the problem's smoothness beta."
     out.append(option("l2_over_beta", float | None, None, ratio, "Hyperparameters"))
     return out

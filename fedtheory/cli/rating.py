@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, out_console, progress, save
-from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.cli.common import emit, err_console, not_writable, out_console, progress, save
+from fedtheory.errors import InvalidInput
 
 __all__ = ["parse_epsilons", "rates"]
 
@@ -87,8 +87,8 @@ def _crossing(c: dict[str, Any]) -> str:
     return f"{c['other']}: no crossover, {c['ahead_at_smallest']} ahead {span}"
 
 
-def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:
-    """Measure, print, draw and write."""
+def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path) -> int:
+    """Measure, print, draw and write; the exit code. Interrupted, what is finished is written, without figures."""
     from fedtheory.provenance import provenance
     from fedtheory.rates import experiments
 
@@ -98,7 +98,10 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
         data = experiments.compute(chosen, quick, seed, progress=lambda name: advance())
     result = {**data, "provenance": provenance(seed)}
     files = [save(out, "rates", result)]
-    if figures:
+    code = 0 if data["complete"] else 130
+    if code:
+        err_console().print("interrupted: writing what is finished, without figures", style="yellow")
+    if figures and not code:
         from fedtheory.report import figures_rates
         from fedtheory.report.style import house_style
         from fedtheory.report.style import save as save_figure
@@ -107,10 +110,10 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
             with house_style(), progress("drawing"):
                 files += save_figure(figures_rates.draw(data), out / "rates", dpi=130)
         except OSError as error:
-            raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
+            raise not_writable(out, error) from error
     if as_json:
         emit({**result, "files": files})
-        return
+        return code
     console = out_console()
     for name, title in data["instances"].items():
         _print_instance(console, data, name, title)
@@ -121,3 +124,4 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
         "dim",
     ))  # fmt: skip
     console.print("wrote " + ", ".join(str(f) for f in files))
+    return code

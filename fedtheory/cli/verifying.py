@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.cli.catalogue import shipped_witnesses
-from fedtheory.cli.common import emit, err_console, error_line, out_console, progress
+from fedtheory.cli.common import check_out, emit, err_console, error_line, not_writable, out_console, progress
 from fedtheory.errors import FedTheoryError
 
 __all__ = ["campaign_command", "default_workers", "peak_memory_mib"]
@@ -72,6 +72,7 @@ def campaign_command(
     from fedtheory.provenance import provenance, write_json
     from fedtheory.report.html import write_reports
 
+    check_out(out)
     start = time.perf_counter()
     scale, long = (0.1, False) if quick else (scale, long)
     tasks = campaign.plan(seed, scale, long=long)
@@ -122,7 +123,7 @@ def campaign_command(
         write_json(path, final)
         files = [path, *drawn, *write_reports(out, result.rows, final, drawn)]
     except OSError as error:
-        raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
+        raise not_writable(out, error) from error
     found = any(s["found"] for s in result.searches)
     code = 130 if stopped or not result.complete else int(not result.ok or found or bool(final["witnesses"]["broken"]))
     if json_out:

@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from fedtheory.arrays import to_numpy
-from fedtheory.cli.common import emit, out_console, progress, save
+from fedtheory.cli.common import emit, err_console, out_console, progress, save
 from fedtheory.cli.options import make_algorithm
 from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
 from fedtheory.devices import array_like
@@ -238,12 +238,13 @@ def run(
     out: Path,
     device: str | None = None,
     dtype: str | None = None,
-) -> None:
-    """Run a method on a problem."""
+) -> int:
+    """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
     from fedtheory import algorithms
     from fedtheory.cli.irregular import participation_in_words
     from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
-    from fedtheory.simulation import METRICS, simulate
+    from fedtheory.provenance import provenance
+    from fedtheory.simulation import METRICS, Resume, Trajectory, simulate
 
     cls = algorithms.get(method)  # an unknown method is told before a problem is built
     like = array_like(device, dtype or "float64")  # and so is a device that is not there
@@ -272,11 +273,16 @@ def run(
         optimum = problem.optimum() if radius is None else problem.optimum_on_ball(radius)
     titles = RUN_METRICS if radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
     points = [np.broadcast_to(x0, (scenarios, problem.dim))] if radius is not None else []
+    finished: list[Trajectory] = []  # the run up to its last round, for an interrupt
 
     def after_round(t: int, old: Any, new: Any, clients: Any) -> None:
         if radius is not None:
             points.append(np.array(to_numpy(new.x), dtype=float))
         advance()
+
+    def keep(done: Resume) -> None:
+        final = done.state._replace(x=np.array(to_numpy(done.state.x)))  # the run overwrites its own
+        finished[:] = [Trajectory(problem, algorithm, done.round_index, done.metrics or {}, final)]
 
     with progress("rounds", rounds) as advance:
         try:
@@ -293,11 +299,20 @@ def run(
                 like=like,
                 on_round=after_round,
                 in_place=True,
+                checkpoint=keep,
             )
         except InvalidInput as error:
             raise in_cli_words(error) from error
+        except KeyboardInterrupt:
+            if not finished:
+                raise
+            trajectory = finished[0]
+            trajectory.provenance = provenance(seed)
+    asked, rounds = rounds, trajectory.rounds
+    if rounds < asked:
+        err_console().print(f"interrupted after round {rounds} of {asked}: what follows is up to there", style="yellow")
     if radius is not None:  # measured against the optimum on the ball
-        m, moved = trajectory.metrics, np.stack(points) - optimum.x
+        m, moved = trajectory.metrics, np.stack(points[: rounds + 1]) - optimum.x
         suboptimality, distance = m["objective"] - optimum.value, np.linalg.norm(moved, axis=-1)
         wire = {name: m[name] for name in ("nonzeros", "entropy", "bits")}
         trajectory.metrics = {"suboptimality": suboptimality, "distance": distance, **wire}
@@ -312,6 +327,7 @@ def run(
         "sampling": repr(sampling),
         "local_solver": repr(solver),
         "rounds": rounds,
+        "complete": rounds == asked,
         "scenarios": scenarios,
         "metrics": trajectory.metrics,
         "final_x": trajectory.x,
@@ -326,7 +342,7 @@ def run(
             files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}")
     if as_json:
         emit({**result, "files": files})
-        return
+        return 0 if rounds == asked else 130
     console = out_console()
     settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in result["hyperparameters"].items())
     head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
@@ -353,3 +369,4 @@ def run(
     over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
+    return 0 if rounds == asked else 130

@@ -277,7 +277,8 @@ class Problem:
     def ball_form(self) -> Any:
         """F as a `fedtheory.ball_form.BallForm`, from which a dual bound over a ball is computed."""
         raise MissingCapability(
-            f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified"
+            f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified; "
+            "leave out the radius where the problem is smooth"
         )
 
     def constants(self) -> Constants:

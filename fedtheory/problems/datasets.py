@@ -207,6 +207,8 @@ def load_svmlight(
     try:
         x, y = load_svmlight_file(io.BytesIO(data), zero_based=zero_based)
     except ValueError as error:
+        if "Invalid index 0" in str(error):
+            raise DataFileError(f"{path}: an index is 0, but LIBSVM counts from 1: write it so, or pass zero_based=True") from error
         raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
     if x.shape[0] == 0:
         raise DataFileError(f"{path}: the file holds no samples: fetch it again")

@@ -301,7 +301,7 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
 def compute(
     epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
-    """All series and their fits.
+    """All series and their fits; with KeyboardInterrupt the instances and methods that are finished, and ``complete`` is False.
 
     Parameters
     ----------
@@ -324,15 +324,26 @@ def compute(
     if precision_floor(optimum) > chosen[-1] / 100:
         raise InvalidInput(f"epsilon = {chosen[-1]:g} is too near what is known of F* of the LAD problem ({optimum.gap:.2g})")
     lad = _Case(problem, _LAD_RADIUS, float(np.linalg.norm(optimum.x)), optimum.value)
-    series = [
-        *_fedmls_series("pull", pull_case, chosen, seconds, tick), *_pull_competitors(chosen, tick),
-        *_fedmls_series("nesterov", nesterov_case, chosen, seconds, tick), *_nesterov_competitors(chosen, tick),
-        *_fedmls_series("chain", chain_case, chosen, seconds, tick), *_chain_bound(chosen),
-        *_fedmls_series("lad", lambda e: lad, chosen, seconds, tick), *_lad_competitors(lad, chosen, tick),
+    parts: list[Callable[[], list[Series]]] = [
+        lambda: _fedmls_series("pull", pull_case, chosen, seconds, tick), lambda: _pull_competitors(chosen, tick),
+        lambda: _fedmls_series("nesterov", nesterov_case, chosen, seconds, tick), lambda: _nesterov_competitors(chosen, tick),
+        lambda: _fedmls_series("chain", chain_case, chosen, seconds, tick), lambda: _chain_bound(chosen),
+        lambda: _fedmls_series("lad", lambda e: lad, chosen, seconds, tick), lambda: _lad_competitors(lad, chosen, tick),
     ]  # fmt: skip
+    series: list[Series] = []
+    complete = False
+    try:
+        for part in parts:
+            series += part()
+        complete = True
+    except KeyboardInterrupt:
+        if not series:
+            raise
+    reached = {s.instance for s in series}
     return {
-        "epsilons": chosen, "quick": quick, "instances": INSTANCES, "series": [s.to_json() for s in series],
-        "crossovers": crossovers(series),
+        "epsilons": chosen, "quick": quick, "complete": complete,
+        "instances": {name: title for name, title in INSTANCES.items() if name in reached},
+        "series": [s.to_json() for s in series], "crossovers": crossovers(series),
         "lad": {"clients": problem.num_clients, "dim": problem.dim, "radius": lad.radius, "lipschitz": lad.lipschitz,
                 "distance": lad.distance, "optimum": optimum.value, "gap": optimum.gap},
     }  # fmt: skip

@@ -387,6 +387,21 @@ def test_clipping_and_feddyns_cohorts(tmp_path):
         bench.run_preset(replace(quick("feddyn"), feddyn_cohorts=True), data.digits(), folder, progress=False)
 
 
+def test_files_that_are_not_the_releases_are_read_when_told_to(tmp_path):
+    """Digits padded to MNIST's size, in MNIST's format: the checksum refuses them and says how to read them nevertheless."""
+    digits = data.digits()
+    for part, x, y in (("train", digits.train_x, digits.train_y), ("t10k", digits.test_x, digits.test_y)):
+        images = np.pad(16 * x[:, 0].clip(0, 15), ((0, 0), (10, 10), (10, 10))).astype(">u1")
+        for kind, magic, values in (("images-idx3", 2051, images), ("labels-idx1", 2049, y.astype(np.uint8))):
+            head = np.array([magic, *values.shape], ">i4").tobytes()
+            (tmp_path / f"{part}-{kind}-ubyte").write_bytes(head + values.tobytes())
+    args = ("fedelasticnet-table2", "--dataset", "mnist", "--split", "iid", "--method", "fedprox", "--data", tmp_path, "--quick")
+    said = " ".join(call(*args, "--out", tmp_path / "out", code=2).stderr.split())
+    assert "damaged or another version" in said and "--no-verify" in said and not (tmp_path / "out").exists()
+    found = json.loads(call(*args, "--out", tmp_path / "out", "--no-verify", "--json").stdout)
+    assert found["rows"][0]["rounds"] == 3 and any("(--no-verify)" in note for note in found["notes"])
+
+
 def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):
     real, calls = bench.run_preset, []
 
@@ -408,8 +423,8 @@ def test_networks_of_the_text(tmp_path):
 
     def networks(network, quick=False):
         o = benching.Options(
-            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", quick, network, "cpu", "float32",
-            None, None, True, None, False, 0, True, tmp_path,
+            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", True, quick, network, "cpu",
+            "float32", None, None, True, None, False, 0, True, tmp_path,
         )  # fmt: skip
         chosen = benching._chosen("fedelasticnet-table2", o)
         assert all(p.epochs == 7 for p in chosen)

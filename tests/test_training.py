@@ -263,6 +263,17 @@ def test_what_cannot_be_kept_is_said(tmp_path):
         checkpoints.save(tmp_path / "file" / "a", checkpoints.Checkpoint(0, {}, {}, {}))
 
 
+def test_nowhere_to_write_is_told_before_any_round(problem, tmp_path):
+    (tmp_path / "file").write_text("")
+    seen = []
+    for path in (tmp_path / "file" / "a.ckpt", tmp_path / "file" / "b" / "c" / "a.ckpt"):
+        with pytest.raises(DataFileError, match=r"a\.ckpt: cannot be written"):
+            go(problem, 2, checkpoint=path, on_round=seen.append)
+    assert not seen
+    go(problem, 1, checkpoint=tmp_path / "new" / "folder" / "a.ckpt", on_round=seen.append)
+    assert len(seen) == 1 and [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["a.ckpt"]
+
+
 # --- the rest ---------------------------------------------------------------------------------------------------------
 def test_bad_input_is_refused_before_work(problem, tmp_path):
     for error, message, options in (

@@ -62,8 +62,15 @@ class Result:
         return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]
 
 
-def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True) -> Data:
-    """The samples of a data set, from the folder that the user names; `progress`: a bar where reading takes long.
+def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True, verify: bool = True) -> Data:
+    """The samples of a data set, from the folder that the user names.
+
+    Parameters
+    ----------
+    progress : bool
+        A bar where reading takes long.
+    verify : bool
+        Hold the files against the release's checksums or counts, where there are some.
 
     Raises
     ------
@@ -79,17 +86,17 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
     if folder is None:
         raise InvalidInput(f"{dataset} needs its files: name their folder with --data, or use --quick alone (scikit-learn's digits)")
     if dataset == "mnist":
-        return data.load_mnist(folder)
+        return data.load_mnist(folder, verify=verify)
     if dataset == "emnist-l":
-        return data.load_emnist_letters(folder)
+        return data.load_emnist_letters(folder, verify=verify)
     if dataset == "cifar10":
-        return data.load_cifar10(folder)
+        return data.load_cifar10(folder, verify)
     if dataset == "cifar100":
-        return data.load_cifar100(folder)
+        return data.load_cifar100(folder, verify)
     if dataset == "cinic10":
-        return data.load_cinic10(folder, progress=progress)
+        return data.load_cinic10(folder, verify=verify, progress=progress)
     if dataset == "emnist":
-        return data.load_femnist(folder, progress=progress)
+        return data.load_femnist(folder, verify, progress)
     if dataset == "shakespeare":
         below = Path(folder) / "shakespeare"
         return data.load_shakespeare(below if below.is_dir() else folder, clients=100, samples=2000, seed=seed)
@@ -213,13 +220,14 @@ def run_presets(
     out: Path,
     on_result: Callable[[Result], None],
     seed: int = 0,
+    verify: bool = True,
     **options: Any,
 ) -> Iterator[Result]:
     """All runs, one after the other; data sets are read once, and all of them before the first run."""
     datasets = {}
     for name in dict.fromkeys(_RELEASE.get(p.dataset, p.dataset) for p in presets):
         try:
-            datasets[name] = load_data(name, folder_of_data, seed, options.get("progress", True))
+            datasets[name] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
         except DataFileError as error:
             raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
     for i, preset in enumerate(presets, 1):

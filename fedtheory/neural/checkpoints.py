@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
 from fedtheory.provenance import to_jsonable, write_atomic
 
-__all__ = ["VERSION", "Checkpoint", "compare", "load", "save"]
+__all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 
 FORMAT, VERSION = "fedtheory checkpoint", 1
 _AGAIN = "start again (resume=False, --no-resume), or name another file"
@@ -90,7 +91,26 @@ def save(path: Path | str, checkpoint: Checkpoint) -> Path:
     try:
         return write_atomic(path, buffer.getbuffer())
     except OSError as error:
-        raise DataFileError(f"{path}: cannot be written ({error.strerror}): free some room, or name another file") from error
+        raise _not_written(path, error) from error
+
+
+def check_writable(path: Path | str) -> None:
+    """Raise now what `save` would only raise after the work.
+
+    Raises
+    ------
+    DataFileError
+        The file's folder takes no files, or cannot be made.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=next(p for p in Path(path).absolute().parents if p.exists())):
+            pass
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path | str, error: OSError) -> DataFileError:
+    return DataFileError(f"{path}: cannot be written ({error.strerror}): free some room, or name another file")
 
 
 def load(path: Path | str, with_state: bool = True) -> Checkpoint:

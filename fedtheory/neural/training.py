@@ -229,7 +229,7 @@ def train(
     InvalidInput
         Whatever `simulate` refuses.
     DataFileError
-        A checkpoint that is damaged, of another version, or cannot be written.
+        A checkpoint that is damaged, of another version, or cannot be written, which is told before any work.
     MissingCapability
         TensorBoard asked for and not installed.
     Diverged
@@ -259,6 +259,8 @@ def train(
         if past.round_index == rounds:
             made_with = {"seed": seed, "parts": parts, "configuration": config}
             return TrainingRun(rounds, dict(found.metrics), past.state, seconds, made_with)
+    if checkpoint is not None:
+        checkpoints.check_writable(checkpoint)
     done = 0 if past is None else past.round_index
     made_with = provenance(seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
     machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}

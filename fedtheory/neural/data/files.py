@@ -50,7 +50,7 @@ def verify_md5(where: str, content: Any, expected: str | None) -> None:
     if found != expected:
         raise DataFileError(
             f"{where}: md5 {found}, the release's has {expected}: damaged or another version; fetch it again, or pass "
-            "verify=False to read it nevertheless"
+            "verify=False (--no-verify) to read it nevertheless"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from threading import Event
 
 import numpy as np
@@ -92,7 +93,10 @@ def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, com
 
 @pytest.mark.parametrize("hidden", [(), (6,), (7, 5, 4)], ids=len)
 @pytest.mark.parametrize("block", [1, 50, 10**6])
-def test_compiled_steps_are_the_batched_ones(hidden, block, monkeypatch):
+@pytest.mark.parametrize(
+    "clipping", [{}, {"clip": 0.3}, {"clip": 0.3, "clip_spares": "curvature"}, {"clip": 0.3, "l1": "prox"}], ids=str
+)
+def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatch):
     """Any number of layers, weights updated in blocks of any size: also such that do not divide the outputs."""
 
     def network() -> nn.Module:
@@ -100,7 +104,8 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, monkeypatch):
         return models.get("mlp-200-100").build((3, 2, 2), 3, hidden=hidden)
 
     monkeypatch.setattr("fedtheory.neural.compiled.BLOCK", block)
-    method, solver, walked = algorithms.FedElasticNetDyn(0.01, 0.5), SGD(3, 0.1, epochs=2, epoch_decay=0.5), []
+    method, walked = algorithms.FedElasticNetDyn(0.01, 0.5), []
+    solver = SGD(3, 0.1, epochs=2, epoch_decay=0.5, **clipping)
     plain = compiled.walk_rows
     monkeypatch.setattr("fedtheory.neural.walking.walk_rows", lambda *args: (walked.append(1), plain(*args)))
     got = run(problem(network), method, solver)
@@ -109,14 +114,15 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, monkeypatch):
     taken = len(walked)
     np.testing.assert_allclose(got, run(problem(network), method, solver), rtol=1e-11, atol=1e-13)
     assert len(walked) == taken
+    if clipping:  # and it was clipped
+        assert abs(got - run(problem(network), method, replace(solver, clip=1e9))).max() > 1e-3
 
 
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
-    """Large batches, clipping, a penalty of one curvature a coordinate, other networks."""
+    """Large batches, a penalty of one curvature a coordinate, other networks."""
     some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
     assert compiled.fits(problem(), SGD(64, 0.1, epochs=1), some)
     assert not compiled.fits(problem(), SGD(65, 0.1, epochs=1), some)
-    assert not compiled.fits(problem(), SGD(4, 0.1, epochs=1, clip=1.0), some)
     assert not compiled.fits(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
     assert not compiled.fits(problem(images), SGD(4, 0.1, epochs=1), some)
     curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))

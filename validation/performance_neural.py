@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import torch
 from torch import nn
@@ -28,7 +29,7 @@ from fedtheory import Uniform, algorithms, simulate
 from fedtheory.local import SGD
 from fedtheory.local.objective import Rows
 from fedtheory.local.steps import sample_order
-from fedtheory.neural import models
+from fedtheory.neural import compiled, models, walking
 from fedtheory.neural.problem import NeuralProblem
 from fedtheory.randomness import Stream
 
@@ -230,12 +231,64 @@ def profile(name: str, batch: int, method: str, held: int) -> str:
     return ", ".join(f"{what} {100 * own / total:.0f} %" for own, what in named)
 
 
+@numba.njit(nogil=True)
+def _products(y: np.ndarray, widths: np.ndarray, b: int, block: int, times: int) -> float:
+    """The products of `times` compiled steps and nothing else, in the blocks that `fedtheory.neural.compiled` makes."""
+    room = b * widths.max()
+    h, g, out, piece = np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(len(y), y.dtype)
+    for _ in range(times):
+        start = 0
+        for n in range(len(widths) - 1):
+            i, o = widths[n], widths[n + 1]
+            w = y[start : start + i * o].reshape(o, i)
+            start += i * o + o
+            rows = compiled._rows(i, o, b, block)
+            for first in range(0, o, rows):
+                end = min(first + rows, o)
+                np.dot(h[: b * i].reshape(b, i), w[first:end].T, out[: b * (end - first)].reshape(b, end - first))
+                change = piece[: (end - first) * i].reshape(end - first, i)
+                np.dot(g[: b * (end - first)].reshape(end - first, b), h[: b * i].reshape(b, i), change)
+            if n > 0:
+                np.dot(g[: b * o].reshape(b, o), w, out[: b * i].reshape(b, i))
+    return piece[0] + out[0]
+
+
+def parts(name: str, batch: int, method: str, held: int) -> str:
+    """Where the time of compiled steps goes, on one thread: products, the rest of a step, the rest of a round (orders, copies)."""
+    problem, _ = instance(name, held)
+    before, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
+    torch.set_num_threads(1)
+    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.widths)
+    in_walks: list[float] = []
+    plain = walking.walk_rows
+
+    def timed(*args: Any) -> None:
+        start = time.perf_counter()
+        plain(*args)
+        in_walks.append(time.perf_counter() - start)
+
+    walking.walk_rows = timed
+    try:
+        with compiled.one_blas_thread():
+            _products(y, widths, batch, compiled.BLOCK, 1)
+            products = min(clock(lambda: _products(y, widths, batch, compiled.BLOCK, steps))[0] for _ in range(3))
+        rounds = [a_round(problem, batch, method, 1)[0] for _ in range(3)]
+    finally:
+        walking.walk_rows = plain
+        torch.set_num_threads(before)
+    whole, walked = min(rounds), min(sum(in_walks[n : n + COHORT]) for n in range(0, len(in_walks), COHORT))
+    return (
+        f"products {100 * products / whole:.0f} %, update, penalty and activations {100 * (walked - products) / whole:.0f} %, "
+        f"the rest of a round {100 * (whole - walked) / whole:.0f} %"
+    )
+
+
 def neural_figures(repeats: int = 5) -> Iterator[Figure]:
     """All figures of this file, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
     torch.set_num_threads(os.cpu_count() or 1)
     for method in METHODS:
         yield from compare("mlp-200-100", 10, method, 600, repeats, 10)
-        yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=profile("mlp-200-100", 10, method, 600))
+        yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=parts("mlp-200-100", 10, method, 600))
     yield from compare("mlp-200-100", 50, "FedDyn", 600, repeats, 6)
     yield from around("mlp-200-100", 600)
     yield from compare("cnn-384-192", 50, "FedDyn", 100, max(1, repeats // 2), 2)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 
+from fedtheory.local.clipping import EPSILON
 from fedtheory.neural.kernels import shrink
 
 if TYPE_CHECKING:
@@ -34,13 +35,12 @@ _FAST = {"contract", "nsz"}  # NaN and infinities stay what they are
 
 
 def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool:
-    """Whether the walk is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all, no clipping."""
+    """Whether the walk is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all."""
     return (
         problem.device.type == "cpu"
         and problem.engine.name == "dense"
         and problem.engine.autocast is None
         and solver.batch_size <= LARGEST_BATCH
-        and solver.clip is None
         and isinstance(objective.curvature, float | int)
     )
 
@@ -62,6 +62,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def walk_rows(
     problem: NeuralProblem,
+    solver: SGD,
     penalty: Penalty,
     y: np.ndarray,
     samples: np.ndarray,
@@ -76,7 +77,9 @@ def walk_rows(
     targets = problem.targets.numpy()
     kind = y.dtype.type
     widths = np.array(problem.engine.widths, dtype=np.int64)
-    slope, l1 = kind(penalty.slope), kind(penalty.l1)
+    later = penalty.ridge + (penalty.curvature if solver.clip_spares == "curvature" else 0.0)  # what is not clipped
+    slopes = np.array([penalty.slope - later, later] if solver.clip else [0.0, penalty.slope], kind)
+    l1, clip = kind(penalty.l1), kind(solver.clip or 0.0)
     for r in range(len(y)):
         for first in range(0, int(lengths[r]), AT_ONCE):
             if stop.is_set():
@@ -84,7 +87,7 @@ def walk_rows(
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
             _walk(
                 y[r], samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind),
-                inputs, targets, widths, slope, pull[r], anchor[r], l1, penalty.prox, BLOCK,
+                inputs, targets, widths, slopes, pull[r], anchor[r], l1, penalty.prox, clip, BLOCK,
             )  # fmt: skip
 
 
@@ -115,6 +118,27 @@ def _move(
 
 
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
+def _move_clipped(
+    y: np.ndarray, gradient: np.ndarray, lr: float, scale: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float,
+    clip: float,
+) -> None:  # fmt: skip
+    """gradient <- gradient + slope y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- scale y - lr gradient."""
+    for i in range(len(y)):
+        gradient[i] += slope * y[i]
+    if len(pull):
+        for i in range(len(y)):
+            gradient[i] -= pull[i]
+    if len(anchor):
+        for i in range(len(y)):
+            moved = y[i] - anchor[i]
+            gradient[i] += l1 if moved > 0 else (-l1 if moved < 0 else moved)
+    factor = clip / (np.sqrt(np.dot(gradient, gradient)) + y.dtype.type(EPSILON))
+    step = lr if factor > 1 else lr * factor  # a NaN stays one
+    for i in range(len(y)):
+        y[i] = scale * y[i] - step * gradient[i]
+
+
+@numba.njit(fastmath=_FAST, cache=True, nogil=True)
 def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
     """Outputs z (b, c) <- factor_k (softmax - one at the label), row by row."""
     for k in range(z.shape[0]):
@@ -135,11 +159,12 @@ def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, targets: np.ndarray,
-    widths: np.ndarray, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float, prox: bool, block: int,
+    widths: np.ndarray, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, prox: bool, clip: float, block: int,
 ) -> None:  # fmt: skip
     """y (d,), in place, by the steps of samples and weights (T, b) and lrs (T,); widths of all layers, the inputs' first.
 
     y holds weights (outputs, inputs) and bias of each layer, first layer first. pull and anchor (d,), or (0,) where there is none.
+    slopes (2,) are those of the penalty that are clipped and that are not; clip is 0 where nothing is.
     """
     steps, b = samples.shape
     last = len(widths) - 1
@@ -151,12 +176,13 @@ def _walk(
         rows = _rows(widths[n], widths[n + 1], b, block)
         largest = max(largest, rows * widths[n], widths[n + 1])
     piece = np.empty(largest, y.dtype)
+    gradients = np.empty(len(y) if clip else 0, y.dtype)  # a clipped gradient must be known whole before it moves anything
     labels = np.empty(b, np.int64)
     zero = y.dtype.type(0)
     toward = anchor[:0] if prox else anchor
     for j in range(steps):
         lr = lrs[j]
-        scale, t = y.dtype.type(1) - lr * slope, lr * l1
+        scale, t = y.dtype.type(1) - lr * slopes[1], lr * l1
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
         for k in range(b):
             x[k] = inputs[samples[j, k]]
@@ -178,7 +204,7 @@ def _walk(
                         z[k, first + c] = zero if v <= 0 and n + 1 < last else v  # a NaN stays one
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         outputs[:] = hidden[last, : b * widths[last]].reshape(b, widths[last])
-        _residuals(outputs, labels, lr * weights[j])
+        _residuals(outputs, labels, weights[j] if clip else lr * weights[j])
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]
             start -= i * o + o
@@ -198,15 +224,19 @@ def _walk(
             for first in range(0, o, rows):
                 end = min(first + rows, o)
                 a, z1 = start + first * i, start + end * i
-                change = piece[: z1 - a]
+                change = gradients[a:z1] if clip else piece[: z1 - a]
                 np.dot(columns[first:end], h, change.reshape(end - first, i))
-                _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
-            change = piece[:o]
+                if not clip:
+                    _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+            a, z1 = start + i * o, start + i * o + o
+            change = gradients[a:z1] if clip else piece[:o]
             for c in range(o):
                 change[c] = columns[c].sum()
-            a, z1 = start + i * o, start + i * o + o
-            _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+            if not clip:
+                _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
             g, before = before, g
+        if clip:
+            _move_clipped(y, gradients, lr, scale, slopes[0], pull, toward, l1, clip)
         if prox and len(anchor):
             shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
 

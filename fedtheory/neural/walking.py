@@ -96,7 +96,7 @@ def _steps(
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
     if fits(problem, solver, objective):
-        walk_rows(problem, penalty, y.numpy(), plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part], stop)
+        walk_rows(problem, solver, penalty, y.numpy(), plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part], stop)
         return
     device, engine = problem.device, problem.engine
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)

@@ -137,3 +137,26 @@ def test_sequences_through_linear_layers_are_what_the_module_makes_of_them():
     found = made[0].evaluate(made[0].initial()[None])
     np.testing.assert_allclose(found["test_loss"], float(expected.detach()), rtol=1e-12)
     np.testing.assert_allclose(found["test_accuracy"], float((outputs.argmax(-1).numpy() == t).mean()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("first, last", [(0, 18), (3, 9), (0, 1), (11, 20), (40, 50)])
+def test_output_gradients_of_unequal_clients(engine, first, last):
+    """Clients with all of these samples, some and none, two points each, a row or all at once: against autograd, one by one."""
+    p = problem(engine)
+    y = torch.randn(5, 2, p.dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wanted = torch.zeros_like(y)
+    for k, held in enumerate(p._clients):
+        x = p.inputs[torch.as_tensor(held[first:last])]
+        for b in range(2 if len(x) else 0):
+            module = network().double()
+            nn.utils.vector_to_parameters(y[k, b], module.parameters())
+            sum((module(one[None]) ** 2).sum() for one in x).div(len(x)).backward()
+            wanted[k, b] = torch.cat([v.grad.reshape(-1) for v in module.parameters()])
+    torch.testing.assert_close(p.client_output_gradient(y, first, last), wanted, rtol=1e-12, atol=1e-13)
+    p.rows_at_once = 1
+    torch.testing.assert_close(p.client_output_gradient(y, first, last), wanted, rtol=1e-12, atol=1e-13)
+    if first == 3:
+        assert (wanted[2] == 0).all() and all(abs(wanted[k]).max() > 0.1 for k in (0, 1, 3, 4))
+        padded = torch.stack([p.engine.output_gradient(y[1], p.inputs[:4].expand(2, 4, 2, 3), torch.tensor([n, n])) for n in (2, 4)])
+        assert abs(padded[0] - padded[1]).max() > 1e-3  # the mutant: padding counted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from fedtheory.neural.engines import Engine
+from fedtheory.neural.engines import Engine, shares
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 
@@ -85,11 +85,15 @@ class Dense(Engine):
         factor = float(targets.shape[1])
         if weights is not None:
             g, factor = g.mul_(weights[..., None]), 1.0
+        return self._back(layers, kept, g), factor
+
+    def _back(self, layers: list[_Layer], kept: list[Tensor], g: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """(d value/d output of the layer, input of the layer), first layer first; g is that of the last one."""
         out = [(g, kept[-1])]
         for n in range(len(layers) - 1, 0, -1):
             g = torch.ops.aten.threshold_backward(torch.bmm(g, layers[n].weights), kept[n], 0.0)
             out.append((g, kept[n - 1]))
-        return out[::-1], factor
+        return out[::-1]
 
     def _minus_one(self, like: Tensor) -> Tensor:
         if self._minus is None or self._minus.dtype != like.dtype:
@@ -97,12 +101,23 @@ class Dense(Engine):
         return self._minus
 
     def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        out = torch.empty_like(params)
         pieces, factor = self._backward(self.bind(params), inputs, targets, weights)
+        out = self._collect(pieces, params)
+        return out.div_(factor) if factor != 1.0 else out
+
+    def _collect(self, pieces: list[tuple[Tensor, Tensor]], params: Tensor) -> Tensor:
+        """Gradients (R, d) from what `_back` returns."""
+        out = torch.empty_like(params)
         for layer, (g, h) in zip(self.bind(out), pieces, strict=True):
             torch.bmm(g.mT, h, out=layer.weights)
             torch.sum(g, dim=1, keepdim=True, out=layer.bias)
-        return out.div_(factor) if factor != 1.0 else out
+        return out
+
+    def output_gradient(self, params: Tensor, inputs: Tensor, counts: Tensor) -> Tensor:
+        layers = self.bind(params)
+        *kept, outputs = self._forward(layers, inputs)
+        g = outputs.mul_(2 * shares(counts, inputs.shape[1], params)[..., None])
+        return self._collect(self._back(layers, kept, g), params)
 
     def step(
         self,

@@ -51,6 +51,16 @@ class Engine:
         """Gradients (R, d)."""
         raise NotImplementedError
 
+    def output_gradient(self, params: Tensor, inputs: Tensor, counts: Tensor) -> Tensor:
+        """Gradients (R, d) of the mean of ||module(input)||^2 over the first counts[r] >= 1 inputs of each row, in full precision."""
+        out = torch.empty_like(params)
+        for r, count in enumerate(counts.tolist()):
+            leaf = params[r].detach().requires_grad_()
+            with torch.enable_grad():
+                outputs = self.flat.call(leaf, inputs[r, :count])
+            (out[r],) = torch.autograd.grad((outputs * outputs).sum() / count, leaf)
+        return out
+
     def _mixed(self, device: torch.device) -> Any:
         """The context of a forward pass. The loss is taken outside it, in full precision.
 
@@ -91,6 +101,12 @@ class Engine:
             params.sub_(gradient, alpha=lr)
         else:
             params.addcmul_(gradient, lr, value=-1.0)
+
+
+def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
+    """1/counts[r] for the first counts[r] places of each row, 0 for the others: (R,) -> (R, width)."""
+    counts = counts.to(like.device)[:, None]
+    return (torch.arange(width, device=like.device) < counts).to(like.dtype) / counts
 
 
 class Loop(Engine):
@@ -163,7 +179,12 @@ class Vmap(Engine):
                 outputs = flat.call(p, x)
             return loss(_whole(outputs, p.dtype), t, w) * self._scale
 
+        def energy(p: Tensor, x: Tensor, w: Tensor) -> Tensor:
+            outputs = flat.call(p, x)
+            return (outputs.reshape(len(x), -1).square().sum(dim=1) * w).sum()
+
         self._gradient, self._value = torch.func.vmap(torch.func.grad(scaled)), torch.func.vmap(value)
+        self._output_gradient = torch.func.vmap(torch.func.grad(energy))
 
     def value(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         with torch.no_grad():
@@ -172,6 +193,9 @@ class Vmap(Engine):
     def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         out = self._run(self._gradient, params, inputs, targets, weights)
         return out if self._scale == 1.0 else out.div_(self._scale)
+
+    def output_gradient(self, params: Tensor, inputs: Tensor, counts: Tensor) -> Tensor:
+        return self._output_gradient(params, inputs, shares(counts, inputs.shape[1], params))
 
     def _run(self, what: Callable[..., Tensor], params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
         if weights is None:

@@ -211,14 +211,25 @@ class NeuralProblem(Problem):
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
+        held = [c[first:last] for c in self._clients]
+        counts = np.array([len(c) for c in held])
+        rows = np.flatnonzero(counts)
         out = torch.zeros_like(y)
-        for k, held in enumerate(self._clients):
-            x = self.inputs[torch.from_numpy(held[first:last]).to(self.device)]
-            for b in range(y.shape[1] if len(x) else 0):
-                leaf = y[k, b].detach().requires_grad_()
-                with torch.enable_grad():
-                    outputs = self.flat.call(leaf, x)
-                (out[k, b],) = torch.autograd.grad((outputs * outputs).sum() / len(x), leaf)
+        if not len(rows):
+            return out
+        index = np.zeros((len(rows), counts.max()), dtype=np.int64)  # padded with sample 0, which has no part in the mean
+        for r, k in enumerate(rows):
+            index[r, : counts[k]] = held[k]
+        points = y.shape[1]
+        where = torch.from_numpy(index).to(self.device).repeat_interleave(points, dim=0)
+        real = torch.from_numpy(counts[rows]).repeat_interleave(points)
+        flat = y[torch.from_numpy(rows).to(self.device)].reshape(-1, self.dim)
+
+        def piece(part: slice) -> Tensor:
+            return self.engine.output_gradient(flat[part], self.inputs[where[part]], real[part])
+
+        found = memory.in_chunks(len(flat), memory.rows_at_once(self, len(flat)), piece, self.device)
+        out[torch.from_numpy(rows).to(self.device)] = torch.cat(found).reshape(len(rows), points, self.dim)
         return out
 
     def layers(self, kind: str = "module") -> list[slice]:

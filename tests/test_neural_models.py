@@ -26,6 +26,7 @@ COUNTS = {
     ("cnn-394-192", 10): 76 * 64 + 1601 * 64 + 1601 * 394 + 395 * 192 + 193 * 10,
     ("cnn-384-192", 10): 76 * 64 + 1601 * 64 + 1601 * 384 + 385 * 192 + 193 * 10,
     ("cnn-384-192", 100): 76 * 64 + 1601 * 64 + 1601 * 384 + 385 * 192 + 193 * 100,
+    ("word-lstm", 2): 5000 * 100 + 2 * 400 * (100 + 100 + 2) + 101 * 2,
     ("char-lstm", 80): 80 * 8 + 400 * (8 + 100 + 2) + 400 * (100 + 100 + 2) + 101 * 80,
     # stem, three stages of six convolutions without bias, 19 norms with scale and shift, head
     ("resnet20", 10): 9 * (3 * 16 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2)
@@ -118,11 +119,11 @@ def test_outputs_gradients_and_seeds(name):
     assert torch.equal(flat[0], flat[1]) and not torch.equal(flat[0], flat[2])
     g = torch.Generator().manual_seed(0)
     x = (
-        torch.randint(80, (4, 80), generator=g)
-        if name == "char-lstm"
+        torch.randint(1, 80, (4, *model.input_shape), generator=g)
+        if model.reads_text
         else torch.randn(4, *model.input_shape, generator=g)
     )
-    y = torch.arange(4)
+    y = torch.arange(4) % model.num_classes
     outputs = module(x)
     assert outputs.shape == (4, model.num_classes)
     nn.functional.cross_entropy(outputs, y).backward()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "run_presets", "unrun_rows"]
 
-LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "shakespeare", "digits")
+LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _EVERY_ROUND = (
     "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits_up", "bits_down", "bits",
@@ -97,6 +97,9 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
         return data.load_cinic10(folder, verify=verify, progress=progress)
     if dataset == "emnist":
         return data.load_femnist(folder, verify, progress)
+    if dataset == "sent140":
+        below = Path(folder) / "sent140"
+        return data.load_sentiment140(below if below.is_dir() else folder, clients=100, samples=50, seed=seed, progress=progress)
     if dataset == "shakespeare":
         below = Path(folder) / "shakespeare"
         return data.load_shakespeare(below if below.is_dir() else folder, clients=100, samples=2000, seed=seed)

@@ -38,6 +38,11 @@ class Model:
     num_classes: int = 10
     citation: str = ""
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether it takes numbers of characters or words, (b, length), of any length."""
+        return "vocabulary" in self.options
+
     def build(
         self, input_shape: tuple[int, ...] | None = None, num_classes: int | None = None, seed: int = 0, **options: Any
     ) -> nn.Module:
@@ -64,7 +69,7 @@ class Model:
                 f"{self.name} has no option {sorted(unknown)[0]!r}; it has: {', '.join(self.options) or 'none'}"
             )
         make: Callable[..., nn.Module] = getattr(networks, self.builder)
-        lead = () if self.builder == "CharLstm" else (shape,)  # a text of any length
+        lead = () if self.reads_text else (shape,)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return make(*lead, num_classes=classes, **{**self.options, **options})
@@ -86,6 +91,14 @@ _MODELS = (
         (80,),
         80,
         f"Shakespeare: McMahan et al., AISTATS 2017 (256 units); {_FEDDYN} (100 units)",
+    ),
+    Model(
+        "word-lstm",
+        "WordLstm",
+        {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2},
+        (25,),
+        2,
+        "Sentiment140: Caldas et al. (LEAF), 2018, and its public code, whose two linear layers without a nonlinearity between are one",
     ),
     Model("resnet20", "ResNet20", {"groups": 2}, (3, 32, 32), citation="He et al., CVPR 2016; Elastic Aggregation's table"),
     Model("vgg11s", "vgg11s", {}, (3, 32, 32), 100, "VGG11* of Sattler et al. (STC), TNNLS 2020; EFL, section 5"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedtheory.cohorts import Sampling
     from fedtheory.local.steps import SGD
     from fedtheory.neural.data import Data
+    from fedtheory.neural.models import Model
     from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["Preset"]
@@ -123,7 +124,7 @@ class Preset:
         Raises
         ------
         InvalidInput
-            The release has fewer users than the setting has clients.
+            The release has fewer users than the setting has clients; a network for texts, and data that are none.
         """
         from fedtheory.neural import models
         from fedtheory.neural.data import federated
@@ -133,8 +134,7 @@ class Preset:
         deal_by_users = deal["partition"] == "users"
         part = federated(data, deal.pop("partition"), self.clients, seed, **deal)
         model = models.get(self.network)
-        shape = {} if model.builder == "CharLstm" else {"input_shape": data.input_shape}
-        module = model.build(num_classes=data.num_classes, seed=seed, **shape)
+        module = model.build(num_classes=data.num_classes, seed=seed, **self._made_for(model, data))
         clients, tested, own = part.indices, np.arange(data.num_test)[:most_tested], None
         if deal_by_users:
             clients, theirs = self._of_users(data, clients)
@@ -160,6 +160,14 @@ class Preset:
 
             problem = hold_out(problem, self.held_out, seed)
         return problem
+
+    def _made_for(self, model: Model, data: Data) -> dict[str, Any]:
+        """What the network takes from the data beside the number of classes."""
+        if not model.reads_text:
+            return {"input_shape": data.input_shape}
+        if not (vocabulary := getattr(data, "vocabulary", ())):
+            raise InvalidInput(f"{model.name} reads texts, and {data.name} has none: use another --network")
+        return {"vocabulary": len(vocabulary)}
 
     def _of_users(self, data: Data, dealt: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The clients' sample numbers, and those of their test samples."""

@@ -2,10 +2,11 @@
 
 from fedtheory.neural.data.cifar import load_cifar10, load_cifar100
 from fedtheory.neural.data.cinic import load_cinic10
-from fedtheory.neural.data.core import Corpus, Data, FeatureData, ImageData, digits, federated
+from fedtheory.neural.data.core import Corpus, Data, FeatureData, ImageData, Sentences, digits, federated
 from fedtheory.neural.data.femnist import load_femnist
 from fedtheory.neural.data.idx import load_emnist_letters, load_mnist, read_idx
 from fedtheory.neural.data.leaf import load_leaf
+from fedtheory.neural.data.sentiment import load_sentiment140
 from fedtheory.neural.data.shakespeare import load_shakespeare
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Data",
     "FeatureData",
     "ImageData",
+    "Sentences",
     "digits",
     "federated",
     "load_cifar10",
@@ -22,6 +24,7 @@ __all__ = [
     "load_femnist",
     "load_leaf",
     "load_mnist",
+    "load_sentiment140",
     "load_shakespeare",
     "read_idx",
 ]

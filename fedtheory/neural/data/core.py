@@ -10,7 +10,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.partitions import Partition, classes_per_client, dirichlet, iid
 
-__all__ = ["Corpus", "Data", "FeatureData", "ImageData", "digits", "federated", "pixel_moments"]
+__all__ = ["Corpus", "Data", "FeatureData", "ImageData", "Sentences", "digits", "federated", "pixel_moments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +175,29 @@ class Corpus(Data):
     def text(self, x: np.ndarray) -> str:
         """The characters of one window (length,)."""
         return "".join(self.vocabulary[int(i)] for i in np.atleast_1d(x))
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences(Corpus):
+    """Short texts: train_x, test_x (n, length) integers, the numbers of their words, then 0 up to the length.
+
+    Attributes
+    ----------
+    vocabulary : tuple of str
+        Word number i is vocabulary[i]; the first two stand for no word (padding) and for an unknown one.
+    unknown : int
+        How many words of the texts were read as unknown.
+    """
+
+    vocabulary: tuple[str, ...] = ()  # type: ignore[assignment]
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """As stored; networks take integers of any size."""
+        return x
+
+    def text(self, x: np.ndarray) -> str:
+        """The words of one text (length,)."""
+        return " ".join(self.vocabulary[int(i)] for i in np.atleast_1d(x) if i)
 
 
 def pixel_moments(images: np.ndarray, scale: float = 255.0) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import tarfile
 import zipfile
@@ -17,7 +18,7 @@ from typing import IO, Any
 
 from fedtheory.errors import DataFileError
 
-__all__ = ["LIMIT", "Release", "read_bytes", "verify_md5"]
+__all__ = ["LIMIT", "Lines", "Release", "read_bytes", "read_lines", "verify_md5"]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
@@ -228,3 +229,73 @@ def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
             if wanted(name):
                 with archive.open(name) as stream:
                     yield name, _decompressed(f"{path}:{name}", stream)
+
+
+@dataclass
+class Lines:
+    """A text file, line by line.
+
+    Attributes
+    ----------
+    where : str
+        The path, with the member's name after a colon in an archive.
+    lines : iterator of str
+    share : callable
+        How much of the file is read by now, 0 to 1.
+    """
+
+    where: str
+    lines: Iterator[str]
+    share: Callable[[], float]
+
+
+@contextmanager
+def read_lines(
+    path: Path, wanted: Callable[[str], bool], encoding: str, longest: int = 2**20
+) -> Iterator[Lines | None]:
+    """The lines of a file (plain, gzip, xz or bzip2), or of the first wanted member of a zip archive, read as they are asked for.
+
+    Yields None where an archive has no wanted member.
+
+    Raises
+    ------
+    DataFileError
+        Missing, unreadable, truncated or damaged; a NUL byte or a line of more than `longest` bytes, with its number; a member that
+        leaves the archive's folder.
+    """
+    where = str(path)
+    if path.suffix == ".zip":
+        with _readable(where, "zip"), zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                _check_member(path, name)
+            member = next((m for m in archive.infolist() if wanted(m.filename)), None)
+            if member is None:
+                yield None
+                return
+            where, size = f"{where}:{member.filename}", max(member.file_size, 1)
+            with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[arg-type]
+                yield Lines(where, _lines(where, stream, encoding, longest), lambda: unpacked.tell() / size)
+        return
+    with _readable(where), open(path, "rb") as file:
+        size = max(path.stat().st_size, 1)
+        start = file.read(6)
+        file.seek(0)
+        kind, opener = next(((k, o) for magic, k, o in _MAGIC if start.startswith(magic)), ("plain", None))
+        if opener is None:
+            yield Lines(where, _lines(where, file, encoding, longest), lambda: file.tell() / size)
+            return
+        with _readable(where, kind), opener(file, "rb") as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:
+            yield Lines(where, _lines(where, stream, encoding, longest), lambda: file.tell() / size)
+
+
+def _lines(where: str, stream: IO[bytes], encoding: str, longest: int) -> Iterator[str]:
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise DataFileError(
+                f"{where}, line {number}: more than {longest} bytes: not a text of lines; fetch it again"
+            )
+        if b"\0" in line:
+            raise DataFileError(f"{where}, line {number}: holds a NUL byte, as no text does: damaged; fetch it again")
+        yield line.decode(encoding)

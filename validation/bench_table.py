@@ -1,0 +1,108 @@
+"""The measured rows of docs/networks.md, from what `fedtheory bench` wrote.
+
+    python validation/bench_table.py collect FOLDER ...   # its tables into validation/bench_fedelasticnet.json, over what is there
+    python validation/bench_table.py show                 # the Markdown of the document
+
+A run that is not finished is left out. What is kept of a run: its settings, what it was made with, and its metrics to five digits.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedtheory.neural import papers
+from fedtheory.provenance import to_jsonable, write_atomic
+
+HERE = Path(__file__).parent / "bench_fedelasticnet.json"
+TABLES = ("table2", "table3", "table4")
+KEPT = (
+    "dataset", "split", "method", "rounds", "rounds_of_paper", "measured", "paper_text", "ratio", "test_accuracy", "best_accuracy",
+    "parameters", "seconds",
+)  # fmt: skip
+METRICS = ("test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy")
+NAMES = {"fedprox": "FedProx", "scaffold": "SCAFFOLD", "feddyn": "FedDyn", **{f"algorithm-{n}": f"Algorithm {n}" for n in (1, 2, 3)}}
+DATA = {"mnist": "MNIST", "emnist-l": "EMNIST-L", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "shakespeare": "Shakespeare"}
+SPLITS = {"dirichlet-0.3": ".3", "dirichlet-0.6": ".6", "iid": "iid", "non-iid": "non-iid"}
+ORDER = [*SPLITS, *DATA, *papers.FEDELASTICNET_METHODS]
+DENSE = {"algorithm-1": "fedprox", "algorithm-2": "scaffold", "algorithm-3": "feddyn"}  # what sends all of it
+
+app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+@app.command()
+def collect(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="What --out named.")]) -> None:
+    """Take the finished runs of these folders' tables over."""
+    kept: dict[str, Any] = json.loads(HERE.read_text())
+    for folder in folders:
+        for path in sorted(folder.glob("fedelasticnet-table*.json")):
+            name, content = path.stem.removeprefix("fedelasticnet-"), json.loads(path.read_text())
+            done = [row for row in content["rows"] if row["rounds"] == row["rounds_of_paper"] and not row["error"]]
+            rows = {_key(row): row for row in kept.get(name, [])}
+            rows |= {_key(row): {k: row[k] if k == "measured" else _rounded(row[k]) for k in KEPT} for row in done}
+            kept[name] = [rows[key] for key in sorted(rows, key=lambda key: [ORDER.index(part) for part in key])]
+            runs = {run["preset"]: run for run in kept["runs"]}
+            for run in content["runs"]:
+                if run["rounds"] == run["preset"]["rounds"] and not run["error"]:
+                    metrics = {m: _rounded(run["metrics"][m]) for m in METRICS}
+                    runs[run["preset"]["name"]] = {"preset": run["preset"]["name"], **run["provenance"], "metrics": metrics}
+            kept["runs"] = list(runs.values())
+    write_atomic(HERE, json.dumps(to_jsonable(kept), separators=(",", ":"), allow_nan=False))  # in lines it would be 28,000
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["split"], row["dataset"], row["method"]
+
+
+def _cell(value: Any) -> str:
+    return f"{value[0]:.4g} ({value[1]:.4g})" if isinstance(value, list) else f"{value:.4g}"
+
+
+def _entropy(row: dict[str, Any]) -> list[str]:
+    text, ratio = row["paper_text"], row["ratio"]
+    printed = f"{text[0]} ({text[1]})" if isinstance(text, list) else text
+    return [_cell(row["measured"]), printed, f"{ratio[0]:.2f}" + (f" ({ratio[1]:.2f})" if len(ratio) > 1 else "")]
+
+
+def rows_of_tables_2_and_3(kept: dict[str, Any]) -> list[str]:
+    """A line of Markdown a run: nonzeros and entropy, 10 % participation."""
+    counts, entropies = {_key(r): r for r in kept["table2"]}, {_key(r): r for r in kept["table3"]}
+    paper, out = papers.table("fedelasticnet-table2"), []
+    for (split, dataset, method), row in counts.items():
+        dense = DENSE.get(method, method)
+        ours = row["measured"] / counts[split, dataset, dense]["measured"]
+        theirs = paper.value(split, dataset, method) / paper.value(split, dataset, dense)
+        shares = ["1", "1"] if dense == method else [f"{v:.2f}".lstrip("0") for v in (ours, theirs)]
+        entropy = _entropy(entropies[split, dataset, method])
+        numbers = [_cell(row["measured"] / paper.unit), row["paper_text"], *shares, *entropy, f"{100 * row['test_accuracy']:.2f}"]
+        out.append("| " + " | ".join([f"{DATA[dataset]}, {SPLITS[split]}", NAMES[method], *numbers]) + " |")
+    return out
+
+
+def rows_of_table_4(kept: dict[str, Any]) -> list[str]:
+    """A line of Markdown a run: entropy, 100 % participation."""
+    out = []
+    for (split, dataset, method), row in ((_key(r), r) for r in kept.get("table4", [])):
+        cells = [f"{DATA[dataset]}, {SPLITS[split]}", NAMES[method], *_entropy(row), f"{100 * row['test_accuracy']:.2f}"]
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
+@app.command()
+def show() -> None:
+    """Print the rows of docs/networks.md."""
+    kept = json.loads(HERE.read_text())
+    print("\n".join([*rows_of_tables_2_and_3(kept), "", *rows_of_table_4(kept)]))
+
+
+if __name__ == "__main__":
+    app()

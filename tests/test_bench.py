@@ -359,6 +359,14 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         list(bench.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
 
 
+def test_cifars_rows_say_that_nothing_is_augmented():
+    from fedtheory.cli import benching
+
+    for dataset, said in (("cifar10", True), ("cifar100", True), ("mnist", False)):
+        notes = benching._as_feddyns_code([presets.get(f"fedelasticnet/{dataset}/iid/10%/feddyn")])
+        assert any("mirrors and crops" in note for note in notes) == said
+
+
 def test_clipping_and_feddyns_cohorts(tmp_path):
     """They change the numbers, are told and recorded; a checkpoint made without them is refused."""
     args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox,feddyn")

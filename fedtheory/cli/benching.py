@@ -97,6 +97,8 @@ def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
     elif clips:
         norms = " and ".join(f"at norm {c:g}" if c else "not at all" for c in clips)
         notes.append(f"Gradients of loss and penalty are clipped {norms}, before weight decay; FedDyn's public code does so at 10.")
+    if any(p.dataset.startswith("cifar") for p in presets):
+        notes.append("FedDyn's public code mirrors and crops CIFAR's training images at random; here they are used as they are.")
     drawn = {p.feddyn_cohorts for p in presets if p.probability < 1}
     if drawn == {True}:
         notes.append("Who takes part is FedDyn's public code's draw, the round its seed: dense counts are the paper's.")

@@ -13,7 +13,7 @@ help:
 	@echo "make verify       run every statement on the whole battery; results/report.html"
 	@echo "make test         the test suite on two processes"
 	@echo "make lint         ruff"
-	@echo "make figures      the figures of the README, from results/campaign.json"
+	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make clean        remove what these commands made"
 
@@ -44,8 +44,9 @@ lint: $(VENV)/.linted
 	$(BIN)/ruff check .
 
 figures: $(VENV)/.installed
-	$(BIN)/python paper_figures/fedelasticnet.py $(ARGS)
-	$(BIN)/python paper_figures/efl.py $(ARGS)
+	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)
+	$(BIN)/python paper_figures/efl.py results/paper $(ARGS)
+	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/performance.py $(ARGS)

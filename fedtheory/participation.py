@@ -325,7 +325,13 @@ def complete(num_clients: int, max_steps: int) -> Irregular:
 
 
 def incomplete(num_clients: int, max_steps: int, law: Any) -> Irregular:
-    """Any law of s on 0..E: one row (E + 1,) for all clients, or (N, E + 1)."""
+    """Any law of s on 0..E: one row (E + 1,) for all clients, or (N, E + 1).
+
+    Raises
+    ------
+    InvalidInput
+        Another shape; entries that are no probabilities, or rows that do not sum to 1.
+    """
     check_clients(num_clients)
     check_max_steps(max_steps)
     rows = numbers(law, "the law")
@@ -384,6 +390,11 @@ def windows(base: Irregular, stay: Mapping[int, tuple[int | None, int | None]]) 
     ----------
     stay : {client: (arrival, departure)}
         First round in which it is there, first round in which it is gone, None for "from the start" and "never".
+
+    Raises
+    ------
+    InvalidInput
+        A client that the law has not; a departure that does not come after the arrival; a round in which nobody is there.
     """
     if callable(base.laws):
         clients = clients_of(base._raw(1))

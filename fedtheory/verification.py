@@ -199,6 +199,11 @@ def verify(
     Checks
         One check a form. A form outside its assumptions is 'not applicable'; a problem whose optimum cannot be certified
         makes all of them 'inconclusive'.
+
+    Raises
+    ------
+    InvalidInput
+        Another mode; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
     """
     if mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")

@@ -17,7 +17,6 @@ from fedtheory.report.style import house_style, save
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="folder for the figures")
-    parser.add_argument("campaign", type=Path, nargs="?", help="not used: `make figures` gives all scripts the same arguments")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the effort of make verify")
     parser.add_argument("--docs", action="store_true", help="only efl_bound_vs_empirical.png and efl_bits.png, as in docs/")

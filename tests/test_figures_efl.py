@@ -170,7 +170,7 @@ def test_the_headline_follows_the_data():
     both = {**nothing, "scaled sign, feedback": 1.0, "FedElasticNet, λ₁ = 0.03": 4.0}
     assert _verdict(both, 0.01).startswith("To 0.01, FedAvg + scaled sign") and "4 times" in _verdict(both, 0.01)
     other = {**both, "FedElasticNet, λ₁ = 0.03": 0.5}
-    assert _verdict(other, 0.01).startswith("To 0.01, FedAvg + ℓ₁ + ℓ₂ with λ₁ = 0.03 needs 2.0 times")
+    assert _verdict(other, 0.01).startswith("To 0.01, FedElasticNet (best λ₁: 0.03) needs 2.0 times")
 
 
 def test_bits_of_every_method():

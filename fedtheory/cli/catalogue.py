@@ -160,7 +160,7 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
         out_console().print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
 
 
-_SHORT_RULES = {"true-gradient": "true-gr.", "deterministic": "exact", "stochastic": "noisy"}
+_SHORT_RULES = {"true-gradient": "true-gr.", "deterministic": "exact", "stochastic": "noisy", "C-corrected": "C corr."}
 
 
 def _record(form: dict[str, Any] | None) -> Text:
@@ -195,7 +195,7 @@ def _statement_list(found: list[dict[str, Any]]) -> Table:
             more = len([n for n in forms if n not in ("printed", "repaired")])
             records = (_record(forms.get("printed")), _record(forms.get("repaired")))
             if s["kind"] == "claim":
-                records = (Text("claim, not\nprovable here", "dim"), Text(NO_FORM, "dim"))
+                records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
             table.add_row(s["id"].split("/")[-1], s["title"], *records, str(more or ""))
     table.title = "Statements, and what is on record for each"
     table.title_justify, table.title_style = "left", "dim"

@@ -177,6 +177,11 @@ def crossover(a: RoundsToEpsilon, b: RoundsToEpsilon, which: Literal["at", "from
     -------
     list of float
         Empty where one of them is ahead throughout. Epsilons that either did not reach are skipped.
+
+    Raises
+    ------
+    InvalidInput
+        The two were measured at different epsilons.
     """
     if not np.array_equal(a.epsilons, b.epsilons):
         raise InvalidInput("the two runs were measured at different epsilons: use the same list for both")

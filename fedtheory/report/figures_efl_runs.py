@@ -249,10 +249,10 @@ def _verdict(needed: dict[str, float | None], target: float) -> str:
         return "Neither was shown to need fewer bits: " + ("no λ₁" if fed else "no compressor") + f" reaches {target:g}"
     best, value = min(fed, key=lambda k: fed[k]), min(nets, key=lambda k: nets[k])
     ratio = nets[value] / fed[best]
-    ours, theirs = f"FedAvg + {best} + error feedback", "FedAvg + ℓ₁ + ℓ₂"
+    ours, theirs = f"FedAvg + {best} + error feedback", f"FedElasticNet (best λ₁: {value:g})"
     if ratio >= 1:
         return f"To {target:g}, {ours} needs {ratio:.0f} times fewer bits than {theirs}"
-    return f"To {target:g}, {theirs} with λ₁ = {value:g} needs {1 / ratio:.1f} times fewer bits than {ours}"
+    return f"To {target:g}, {theirs} needs {1 / ratio:.1f} times fewer bits than {ours}"
 
 
 def draw_bits(data: dict[str, Any]) -> Figure:

@@ -100,7 +100,7 @@ def draw(data: dict[str, Any]) -> Figure:
             for name, colour in COLOUR.items():
                 label = f"{'Elastic Aggregation' if name == 'elastic' else name}, E = {E}"
                 axis.plot(x, [b[name].mean() for b in data[key][E]], color=colour, linestyle=style, label=label)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(bottom=-0.02 * axis.get_ylim()[1])  # a line at 0 is seen
     title = f"N = {CLIENTS} clients, log curvatures ±1"
     by_size.set(xlabel="cohort size P", ylabel=r"$\|\theta_\infty-\theta_*\|$, mean", title=title)
     by_spread.set(xlabel="spread of the clients' log curvatures", title=f"P = {COHORT}")

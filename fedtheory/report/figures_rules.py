@@ -170,7 +170,7 @@ def draw(data: dict[str, Any]) -> Figure:
         a.minorticks_off()
     headline(
         figure,
-        "The sign rule ends anywhere in its stalled set; the true-gradient rule ends at the optimum",
+        "The sign rule ends in and around the set where it stalls; the true-gradient rule ends at the optimum",
         rf"three quadratics in the plane, full participation, $\lambda_1$ = {data['lambda1']:g}, "
         rf"$\lambda_2/\beta$ = {data['ratio']:g}; blue lines: four of the runs",
     )

@@ -68,7 +68,7 @@ def draw(data: dict[str, Any]) -> Figure:
     entries, bits, cost = axes[0]
     for name, curve in data["curves"].items():
         _, _, colour, style = METHODS[name]
-        look = {"color": colour, "linestyle": style, "linewidth": 1.8, "label": name}
+        look = {"color": colour, "linestyle": style, "linewidth": 1.8, "label": name, "zorder": 3 if style == ":" else 2}
         rounds = np.arange(1, data["rounds"] + 1)
         entries.plot(rounds, curve["nonzeros"][1:], **look)
         bits.plot(rounds, curve["entropy"][1:], **look)
@@ -76,6 +76,9 @@ def draw(data: dict[str, Any]) -> Figure:
         cost.plot(curve["cumulated"][-1], curve["suboptimality"][-1], "o", color=colour, markersize=5)
     entries.set(xlabel="rounds", ylabel="nonzeros a client and round", title=f"nonzeros sent (d = {data['dim']})")
     entries.set_ylim(bottom=0)
+    dense = [name.rpartition(", ")[2] for name, curve in data["curves"].items() if (curve["nonzeros"][1:] == data["dim"]).all()]
+    if len(dense) > 1:  # their lines lie on one another
+        entries.text(data["rounds"], data["dim"] + 1, f"dense: {', '.join(dense)}", ha="right", va="bottom", fontsize=7.5)
     bits.set(xlabel="rounds", ylabel="entropy [bits an entry]", title="entropy of what is sent (bins of 0.01)")
     bits.set_ylim(bottom=0)
     cost.set(xscale="log", yscale="log", xlabel="nonzeros sent so far, all clients", ylabel=r"$F(\theta_t)-F_*$")

@@ -30,7 +30,8 @@ def draw_accuracy(results: Sequence[Any], stem: Path, title: str) -> list[Path]:
     sets = list(dict.fromkeys(r.preset.dataset for r in runs))
     columns = min(2, len(sets))
     with house_style():
-        figure, axes = new_figure(4.6 * columns + 0.4, 3.3 * -(-len(sets) // columns) + 0.7, -(-len(sets) // columns), columns)
+        height = -(-len(sets) // columns)
+        figure, axes = new_figure(max(8.6, 4.6 * columns + 0.4), 3.3 * height + 1.0, height, columns)  # the headline needs 8.6
         panels = list(axes.flat)
         for panel, dataset in zip(panels, sets, strict=False):
             lows: list[float] = []
@@ -47,9 +48,10 @@ def draw_accuracy(results: Sequence[Any], stem: Path, title: str) -> list[Path]:
             if lows:  # what differs is the end: the first fifth of the rounds may leave the picture
                 panel.set_ylim(bottom=min(lows) - 1)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-            panel.legend(loc="lower right")
         for panel in panels[len(sets) :]:
             panel.set_visible(False)
+        named = {label: line for panel in panels[: len(sets)] for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=6)
         name, _, detail = title.partition(": ")
         gap = _largest_gap(runs)
         finding = name if gap is None else f"{name}: elastic nets end at most {gap:.1f} points from their baselines"

@@ -100,7 +100,7 @@ def html_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[P
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _summary(record))
     papers = by_paper(list(_grouped(rows).items()), lambda item: item[0])
     statements = "".join(
-        f"<h3>{escape(paper.name)}</h3><p class=\"note\">Every form under {escape(paper.rules)}.</p>"
+        f"<h3>{escape(paper.name)}</h3><p class=\"note\">Every form{escape(_under(paper))}.</p>"
         + "".join(_statement(name, group) for name, group in groups)
         for paper, groups in papers
     )
@@ -123,7 +123,13 @@ A violation is decided by an instance; “holds” means that no instance of thi
 
 
 def _subjects(rows: Sequence[Row]) -> str:
-    return "The " + " and the ".join(paper.about for paper, _ in by_paper(rows, lambda r: r.statement)) + "."
+    about = [paper.about for paper, _ in by_paper(rows, lambda r: r.statement)]
+    text = ", ".join(about[:-1]) + (", and " if about[1:] else "") + about[-1] if about else "no statement"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _under(paper: Paper) -> str:
+    return f" under {paper.rules}" if paper.rules else ""
 
 
 def _anchor(statement: str) -> str:
@@ -140,7 +146,7 @@ def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
     )
     return (
         f"<h3>{escape(paper.name)}</h3>"
-        f'<p class="note">“As printed” is judged {escape(paper.printed)}; the verdicts under {escape(paper.rules)} are below.</p>'
+        f'<p class="note">“As printed” is judged {escape(paper.printed)}; every form{escape(_under(paper))} is below.</p>'
         '<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th>'
         f"<th>instances</th><th>tightness</th><th>witness</th></tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -48,7 +48,7 @@ class Paper:
     name : as the headings say it
     about : one line on the paper
     printed : on what, or with what, "as printed" is judged
-    rules : what the rules of a form are there
+    rules : what the rules of a form are there; '' where there is one only
     """
 
     name: str
@@ -60,19 +60,19 @@ class Paper:
 PAPERS = {
     "fedelasticnet": Paper(
         "FedElasticNet",
-        "convergence theory of FedElasticNet (Appendix B)",
+        "the convergence theory of FedElasticNet (Appendix B)",
         "on the printed algorithm (sign rule)",
         "the sign rule and the true-gradient rule",
     ),
     "fedmls": Paper(
         "FedMLS",
-        "convergence theory of FedMLS (Theorems 1 and 2)",
+        "the convergence theory of FedMLS (Theorems 1 and 2)",
         "with exact subgradients (deterministic)",
         "exact (deterministic) and noisy (stochastic) subgradients",
     ),
     "efl": Paper(
         "EFL",
-        "convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
+        "the convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
         "with the coefficients of scheme C, where a statement tells the schemes apart",
         "the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
     ),
@@ -80,7 +80,7 @@ PAPERS = {
         "Elastic Aggregation",
         "what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no theorem)",
         "as the paper's text claims or Algorithm 1 is printed",
-        "none",
+        "",
     ),
 }
 
@@ -181,11 +181,12 @@ def verdict_text(rows: Sequence[Row]) -> str:
     return "; ".join(f"{MARKS[r.verdict]} {r.verdict} ({r.rule})" for r in rows) + alarm
 
 
-def _cell(rows: Sequence[Row]) -> Text:
+def _cell(rows: Sequence[Row], brief: bool) -> Text:
     style = "dim"
     if rows:
         style = STYLES[rows[0].verdict] if all(r.ok for r in rows) else "bold white on red"
-    return Text(verdict_text(rows), style)
+    text = verdict_text(rows)
+    return Text(text.replace("not applicable", "n/a") if brief else text, style)
 
 
 def instance_text(name: str) -> str:
@@ -221,8 +222,8 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
                 cells.append(line.title)
             shown = line.shown
             cells += [
-                _cell([line.printed] if line.printed else []),
-                _cell(line.repaired),
+                _cell([line.printed] if line.printed else [], width < 110),
+                _cell(line.repaired, width < 110),
                 str(shown.instances if shown else 0),
                 tightness_text(shown),
                 "file" if line.witness else "",

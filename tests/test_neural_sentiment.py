@@ -404,23 +404,12 @@ def test_it_is_learnt_and_a_run_goes_on(folder, tmp_path):
 
 
 def test_the_command(folder, tmp_path):
-    args = [
-        "bench",
-        "efl-table2",
-        "--quick",
-        "--dataset",
-        "sent140",
-        "--method",
-        "fedavg,fedgate",
-        "--data",
-        folder,
-        "--out",
-        tmp_path,
-    ]
+    chosen = ["--dataset", "sent140", "--method", "fedgate"]
+    args = ["bench", "efl-table2", "--quick", *chosen, "--data", folder, "--out", tmp_path]
     result = CliRunner().invoke(app, [*map(str, args), "--json"])
     assert result.exit_code == 0, result.output + str(result.exception)
     found = json.loads(result.stdout)
-    assert [(r["network"], r["rounds"], r["error"]) for r in found["rows"]] == [("word-lstm", 3, None)] * 2
+    assert [(r["network"], r["rounds"], r["error"]) for r in found["rows"]] == [("word-lstm", 3, None)]
     assert all(0 < r["measured"] <= 1 for r in found["rows"])
     assert any("no GloVe" in note for note in found["notes"])
     (folder / "empty").mkdir(exist_ok=True)

@@ -350,6 +350,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("unknown model 'mlp'", ("fedelasticnet-table2", "--quick", "--network", "mlp")),
         ("clip = 0.0: use a finite norm > 0", ("fedelasticnet-table2", "--quick", "--clip", 0)),
         ("--cohorts feddyn: they are those of FedElasticNet's tables", ("efl-table2", "--quick", "--cohorts", "feddyn")),
+        ("--augment: none of these rows is CIFAR's", ("fedelasticnet-table2", "--quick", "--augment")),
         ("device = 'tpu'", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
@@ -364,7 +365,10 @@ def test_cifars_rows_say_that_nothing_is_augmented():
 
     for dataset, said in (("cifar10", True), ("cifar100", True), ("mnist", False)):
         notes = benching._as_feddyns_code([presets.get(f"fedelasticnet/{dataset}/iid/10%/feddyn")])
-        assert any("mirrors and crops" in note for note in notes) == said
+        assert any("mirrors and crops" in note and "as they are" in note for note in notes) == said
+    augmented = replace(presets.get("fedelasticnet/cifar10/iid/10%/feddyn"), augment="flip-crop")
+    assert any("are mirrored and cropped" in note for note in benching._as_feddyns_code([augmented]))
+    assert any("some runs take them" in note for note in benching._as_feddyns_code([augmented, replace(augmented, augment=None)]))
 
 
 def test_clipping_and_feddyns_cohorts(tmp_path):
@@ -431,8 +435,8 @@ def test_networks_of_the_text(tmp_path):
 
     def networks(network, quick=False):
         o = benching.Options(
-            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", True, quick, network, "cpu",
-            "float32", None, None, True, None, False, 0, True, tmp_path,
+            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", False, True, quick, network,
+            "cpu", "float32", None, None, True, None, False, 0, True, tmp_path,
         )  # fmt: skip
         chosen = benching._chosen("fedelasticnet-table2", o)
         assert all(p.epochs == 7 for p in chosen)

@@ -354,6 +354,9 @@ def bench(
         Literal["drawn", "feddyn"],
         typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table 2's)."),
     ] = "drawn",
+    augment: Annotated[
+        bool, typer.Option("--augment", help="Mirror and crop CIFAR's training images at random, as FedDyn's public code does.")
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Hold data files against the release's checksums, or read them as they are.")
     ] = True,
@@ -392,8 +395,8 @@ def bench(
     from fedtheory.cli import benching
 
     options = benching.Options(
-        data, dataset, split, method, rounds, epochs, clip, cohorts, verify, quick, network, device, dtype, threads, evaluate_every,
-        resume, tensorboard, report, seed, json, out or Path("results/bench"),
+        data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
+        evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"),
     )  # fmt: skip
     benching.bench(table, options)
 

@@ -40,6 +40,7 @@ class Options:
     epochs: int | None
     clip: float | None
     cohorts: str
+    augment: bool
     verify: bool
     quick: bool
     network: str | None
@@ -75,10 +76,14 @@ def _chosen(table: str, o: Options) -> list[Any]:
         if o.epochs is not None:
             preset = replace(preset, epochs=o.epochs)
         preset = replace(preset, clip=o.clip, feddyn_cohorts=o.cohorts == "feddyn" and preset.probability < 1)
+        if o.augment and preset.dataset.startswith("cifar"):
+            preset = replace(preset, augment="flip-crop")
         preset.make_solver(), preset.make_sampling()  # what they refuse is told at once
         if o.quick and o.data is None and any(p.name == preset.name for p in out):
             continue  # the digits stand for every data set: once is enough
         out.append(preset)
+    if o.augment and not any(p.augment for p in out):
+        raise InvalidInput("--augment: none of these rows is CIFAR's, which alone FedDyn's public code augments; leave it out")
     return out
 
 
@@ -97,8 +102,12 @@ def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
     elif clips:
         norms = " and ".join(f"at norm {c:g}" if c else "not at all" for c in clips)
         notes.append(f"Gradients of loss and penalty are clipped {norms}, before weight decay; FedDyn's public code does so at 10.")
-    if any(p.dataset.startswith("cifar") for p in presets):
-        notes.append("FedDyn's public code mirrors and crops CIFAR's training images at random; here they are used as they are.")
+    how = {p.augment for p in presets if p.dataset.startswith("cifar")}
+    if None in how:
+        some = "some runs" if len(how) > 1 else "here"
+        notes.append(f"FedDyn's public code mirrors and crops CIFAR's training images at random; {some} take them as they are.")
+    elif how:
+        notes.append("CIFAR's training images are mirrored and cropped at random, as in FedDyn's public code.")
     drawn = {p.feddyn_cohorts for p in presets if p.probability < 1}
     if drawn == {True}:
         notes.append("Who takes part is FedDyn's public code's draw, the round its seed: dense counts are the paper's.")

@@ -186,7 +186,7 @@ def result_json(result: Result) -> dict[str, Any]:
 def read_result(preset: Preset, folder: Path) -> Result | None:
     """What a run has measured by now, from its checkpoint, or up to where it diverged; None where there is nothing.
 
-    The result's preset has the network, epochs, clipping and cohorts that the run was made with, whatever is asked for now.
+    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was made with, not those asked for now.
     """
     from fedtheory.neural import checkpoints
 
@@ -210,6 +210,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
         network=problem["name"].rpartition(", ")[2],
         epochs=solver["epochs"],
         clip=solver.get("clip"),
+        augment=problem.get("augment"),
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
     )
     result = Result(preset, parameters=int(problem["parameters"]), error=error)

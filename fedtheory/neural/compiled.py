@@ -40,6 +40,7 @@ def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool
         problem.device.type == "cpu"
         and problem.engine.name == "dense"
         and problem.engine.autocast is None
+        and problem.augment is None
         and solver.batch_size <= LARGEST_BATCH
         and isinstance(objective.curvature, float | int)
     )

@@ -45,6 +45,8 @@ class Preset:
         Those that take part with a probability are FedDyn's public code's own, round by round (`fedtheory.cohorts.FedDynBernoulli`).
     clip : float or None
         Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
+    augment : str or None
+        What `NeuralProblem` does to training images.
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
     assumed : tuple of str
@@ -73,6 +75,7 @@ class Preset:
     other_network: str | None = None
     feddyn_cohorts: bool = False
     clip: float | None = None
+    augment: str | None = None
     assumed: tuple[str, ...] = ()
 
     @property
@@ -152,6 +155,7 @@ class Preset:
             ridge=self.weight_decay,
             test=test,
             test_clients=own,
+            augment=self.augment,
             name=f"{data.name}, {self.split}, {self.network}",
             **options,
         )

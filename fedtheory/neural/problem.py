@@ -14,6 +14,7 @@ from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.neural import fisher, memory
+from fedtheory.neural.augment import check_augment
 from fedtheory.neural.choose import engine_for
 from fedtheory.neural.device import as_device, as_dtype
 from fedtheory.neural.flat import FlatModule, as_module_takes
@@ -60,6 +61,9 @@ class NeuralProblem(Problem):
     autocast : None, 'bfloat16' or 'float16'
         Mixed precision of the training's forward and backward passes, for dtype='float32'; losses, parameters and updates stay in
         single precision, and what is measured is computed in it. float16 scales the loss by 1024.
+    augment : None or 'flip-crop'
+        Images (n, channels, height, width) are mirrored and cropped at random, anew each time that `fedtheory.local.SGD` takes them, as
+        in FedDyn's public code (`fedtheory.neural.augment`); what is measured is measured on the images as they are.
     rows_at_once : int or None
         Models that are trained side by side (default: as many as fit the memory).
 
@@ -68,7 +72,7 @@ class NeuralProblem(Problem):
     InvalidInput
         No clients or empty ones, sample numbers out of range, test_clients for another number of clients, CUDA asked for where there
         is none; a module that fails on the first samples, a loss that is not a scalar or has no gradient; autocast of another name, or
-        with dtype='float64'.
+        with dtype='float64'; augment of what are no images.
     MissingCapability
         BatchNorm, dropout; an engine that cannot do this module or loss.
     """
@@ -90,6 +94,7 @@ class NeuralProblem(Problem):
         dtype: str = "float32",
         engine: str = "auto",
         autocast: str | None = None,
+        augment: str | None = None,
         rows_at_once: int | None = None,
         name: str = "neural network",
     ) -> None:
@@ -107,6 +112,8 @@ class NeuralProblem(Problem):
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
         self.inputs, self.targets = self._tensor(inputs, small=True), self._tensor(targets)
+        check_augment(augment, self.inputs)
+        self.augment = augment
         self.test = None if test is None else (self._tensor(test[0], small=True), self._tensor(test[1]))
         self.tested = None if test_clients is None else self._own_tests(test_clients)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
@@ -190,6 +197,8 @@ class NeuralProblem(Problem):
 
     # --- kernels ------------------------------------------------------------------------------------------------------
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
+        if self.augment is not None:
+            raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)

@@ -114,6 +114,7 @@ def configuration(
             "held_out": _digest(*kept_back),
             "data": _digest(problem.inputs, problem.targets),
             "test": None if problem.test is None else _digest(*problem.test),
+            "augment": problem.augment,
             "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
             "start": _digest(x0),
             **({"constants": _digest(*constants)} if constants else {}),

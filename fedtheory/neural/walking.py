@@ -11,6 +11,7 @@ import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.steps import SGD, sample_order
+from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.cores import side_by_side
 from fedtheory.neural.penalty import Penalty
@@ -42,12 +43,16 @@ class _Plan:
         self.samples = np.zeros(shape, dtype=np.int64)
         self.weights = np.zeros(shape)
         self.lr = np.zeros(shape[:2])
+        self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
         tables = {n: _table(schedule, int(problem.sample_counts[n]), widest) for n, schedule in schedules.items()}
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
             place, weight, lr, epochs = tables[n]
             held = problem._clients[n]
             shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
             self.samples[r, : len(lr)] = shuffled[place]
+            if self.how is not None:
+                drawn = np.concatenate([draws(rows, int(n), int(b), len(held), e) for e in range(epochs)])
+                self.how[r, : len(lr)] = drawn[place]
             self.weights[r, : len(lr)] = weight
             self.lr[r, : len(lr)] = lr
         self.full = np.array([bool((self.weights[:a, j] > 0).all()) for j, a in enumerate(self.active)])
@@ -112,7 +117,10 @@ def _steps(
             if r < len(rows):
                 rows = y[:r]
                 bound = engine.bind(rows)
-            x = problem.inputs.index_select(0, samples[j, :r].reshape(-1)).view(r, -1, *shape)
+            x = problem.inputs.index_select(0, samples[j, :r].reshape(-1))
+            if plan.how is not None:
+                x = augmented(x, torch.from_numpy(plan.how[part][:r, j].reshape(-1, 3)).to(device))
+            x = x.reshape(r, -1, *shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes

@@ -1,0 +1,55 @@
+"""Training images mirrored and cropped at random, as FedDyn's public code does it on CIFAR (utils_dataset.py, class Dataset)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fedtheory.errors import InvalidInput
+from fedtheory.randomness import BLOCK
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedtheory.local.objective import Rows
+
+__all__ = ["PAD", "augmented", "check_augment", "draws"]
+
+PAD = 4  # zeros on every side, of the normalised image
+
+
+def check_augment(augment: Any, inputs: Tensor) -> None:
+    """Raise `InvalidInput` unless it is None, or 'flip-crop' on images (n, channels, height, width) of floats."""
+    if augment not in (None, "flip-crop"):
+        raise InvalidInput(f"augment = {augment!r}: use 'flip-crop', or None for the images as they are")
+    if augment is not None and (inputs.ndim != 4 or not inputs.is_floating_point()):
+        shape = tuple(inputs.shape)
+        raise InvalidInput(f"augment = {augment!r} with inputs {shape} of {inputs.dtype}: images are (n, channels, height, width)")
+
+
+def draws(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:
+    """What is done to the samples of one row, in the epoch's order: (samples, 3) of mirrored (0 or 1), rows and columns cut off (0..8).
+
+    Half of the images are mirrored; half (drawn apart) are padded by `PAD` and cut back at a random place, the others in the middle.
+    A function of (seed, round, epoch, scenario, client) alone.
+    """
+    scenario = int(rows.scenarios[n, b])
+    block = scenario // BLOCK
+    generator = rows.stream.generator("augment", rows.round_index, epoch, (int(rows.clients[n]) << 32) | block)
+    u = generator.random((scenario - block * BLOCK + 1, samples, 4))[-1]  # the first rows of the whole block's draw
+    places = (u[:, 2:] * (2 * PAD + 1)).astype(np.int64)
+    return np.concatenate([u[:, :1] > 0.5, np.where(u[:, 1:2] > 0.5, places, PAD)], axis=1).astype(np.int64)
+
+
+def augmented(x: Tensor, how: Tensor) -> Tensor:
+    """Images (n, c, h, w) as `how` (n, 3) says, from `draws`."""
+    mirrored, down, right = how.unbind(dim=1)
+    height, width = x.shape[-2:]
+    x = torch.where(mirrored[:, None, None, None] > 0, x.flip(-1), x)
+    padded = torch.nn.functional.pad(x, (PAD, PAD, PAD, PAD)).permute(0, 2, 3, 1)
+    image = torch.arange(len(x), device=x.device)[:, None, None]
+    i = down[:, None, None] + torch.arange(height, device=x.device)[:, None]
+    j = right[:, None, None] + torch.arange(width, device=x.device)
+    return padded[image, i, j].permute(0, 3, 1, 2)

@@ -44,7 +44,8 @@ class View:
         self.problem = problem
 
     def __getattr__(self, name: str) -> Any:
-        if name == "problem" or name.startswith("__"):  # not yet there: while it is being copied
+        # 'problem' is not yet there while a view is being copied; a problem's own walk would walk on the problem, not on the view
+        if name in ("problem", "walk") or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.problem, name)
 

@@ -31,7 +31,7 @@ __all__ = ["LARGEST_BATCH", "fits", "one_blas_thread", "walk_rows"]
 LARGEST_BATCH = 64  # measured: validation/performance_neural.py; on larger ones batched products are as fast
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
-_FAST = {"contract", "nsz"}  # NaN and infinities stay what they are
+_FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.kernels`
 
 
 def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool:
@@ -94,38 +94,41 @@ def walk_rows(
 
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
 def _move(
-    part: np.ndarray, gradient: np.ndarray, lr: float, scale: float, pull: np.ndarray, anchor: np.ndarray, t: float
+    part: np.ndarray, gradient: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
 ) -> None:
-    """part <- scale part + lr pull - t sign(part - anchor) - gradient, sign(0) = 0; pull and anchor may be empty: there is none."""
+    """part <- part - lr (slope part - pull + l1 sign(part - anchor)) - gradient, sign(0) = 0.
+
+    pull and anchor may be empty: there is none.
+    """
     count = len(part)
     if len(pull) and len(anchor):
         for i in range(count):
             v = part[i]
             moved = v - anchor[i]
-            sign = t if moved > 0 else (-t if moved < 0 else moved)
-            part[i] = scale * v + lr * pull[i] - sign - gradient[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v - pull[i] + sign) - gradient[i]
     elif len(pull):
         for i in range(count):
-            part[i] = scale * part[i] + lr * pull[i] - gradient[i]
+            part[i] = part[i] - lr * (slope * part[i] - pull[i]) - gradient[i]
     elif len(anchor):
         for i in range(count):
             v = part[i]
             moved = v - anchor[i]
-            sign = t if moved > 0 else (-t if moved < 0 else moved)
-            part[i] = scale * v - sign - gradient[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v + sign) - gradient[i]
     else:
+        scale = part.dtype.type(1) - lr * slope
         for i in range(count):
             part[i] = scale * part[i] - gradient[i]
 
 
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
 def _move_clipped(
-    y: np.ndarray, gradient: np.ndarray, lr: float, scale: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float,
-    clip: float,
-) -> None:  # fmt: skip
-    """gradient <- gradient + slope y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- scale y - lr gradient."""
+    y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, clip: float
+) -> None:
+    """gradient <- gradient + slopes[0] y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- y - lr (slopes[1] y + gradient)."""
     for i in range(len(y)):
-        gradient[i] += slope * y[i]
+        gradient[i] += slopes[0] * y[i]
     if len(pull):
         for i in range(len(y)):
             gradient[i] -= pull[i]
@@ -135,6 +138,7 @@ def _move_clipped(
             gradient[i] += l1 if moved > 0 else (-l1 if moved < 0 else moved)
     factor = clip / (np.sqrt(np.dot(gradient, gradient)) + y.dtype.type(EPSILON))
     step = lr if factor > 1 else lr * factor  # a NaN stays one
+    scale = y.dtype.type(1) - lr * slopes[1]
     for i in range(len(y)):
         y[i] = scale * y[i] - step * gradient[i]
 
@@ -183,7 +187,6 @@ def _walk(
     toward = anchor[:0] if prox else anchor
     for j in range(steps):
         lr = lrs[j]
-        scale, t = y.dtype.type(1) - lr * slopes[1], lr * l1
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
         for k in range(b):
             x[k] = inputs[samples[j, k]]
@@ -228,16 +231,16 @@ def _walk(
                 change = gradients[a:z1] if clip else piece[: z1 - a]
                 np.dot(columns[first:end], h, change.reshape(end - first, i))
                 if not clip:
-                    _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+                    _move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
             a, z1 = start + i * o, start + i * o + o
             change = gradients[a:z1] if clip else piece[:o]
             for c in range(o):
                 change[c] = columns[c].sum()
             if not clip:
-                _move(y[a:z1], change, lr, scale, pull[a:z1], toward[a:z1], t)
+                _move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
             g, before = before, g
         if clip:
-            _move_clipped(y, gradients, lr, scale, slopes[0], pull, toward, l1, clip)
+            _move_clipped(y, gradients, lr, slopes, pull, toward, l1, clip)
         if prox and len(anchor):
             shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
 

@@ -53,12 +53,12 @@ class Penalty:
             rows = y.numpy()
             penalise(rows, _each(lr, rows), rows.dtype.type(self.slope), pull, anchor if subgradient else anchor[:, :0], self._l1)
             return 1.0
-        sign = torch.sub(y, self.anchor[:r]).sign_() if subgradient else None
-        y.mul_(1.0 - lr * (self.slope[:r] if isinstance(self.slope, torch.Tensor) else self.slope))
+        moved = y * (self.slope[:r] if isinstance(self.slope, torch.Tensor) else self.slope)
         if self.pull is not None:
-            y.add_(self.pull[:r], alpha=lr) if isinstance(lr, float) else y.addcmul_(self.pull[:r], lr)
-        if sign is not None:
-            y.sub_(sign, alpha=lr * self.l1) if isinstance(lr, float) else y.addcmul_(sign, lr, value=-self.l1)
+            moved.sub_(self.pull[:r])  # before anything is scaled: on the center it is 0, and no rounding error passes for a move
+        if subgradient:
+            moved.add_(torch.sub(y, self.anchor[:r]).sign_(), alpha=self.l1)
+        y.sub_(moved, alpha=lr) if isinstance(lr, float) else y.addcmul_(moved, lr, value=-1.0)
         return 1.0
 
     def clipped_step(self, y: Tensor, gradient: Tensor, lr: Any, limit: float, spares: str | None) -> None:

@@ -181,9 +181,9 @@ def test_tokens_by_hand():
 
 
 def test_vocabulary_is_the_most_frequent_words_ties_by_name():
-    found = sentiment.build_vocabulary(["b b c", "a d d d", "c late"], 5, 3)
+    found = sentiment.build_vocabulary(["c b b", "a d d d", "c late"], 5, 3)
     assert found == ("<padding>", "<unknown>", "b", "c", "d")  # each twice within three words
-    assert sentiment.build_vocabulary(["b b c", "a d d d", "c late"], 5, 4)[2:] == ("d", "b", "c")
+    assert sentiment.build_vocabulary(["c b b", "a d d d", "c late"], 5, 4)[2:] == ("d", "b", "c")
     assert sentiment.build_vocabulary(["x y"], 99, 1) == ("<padding>", "<unknown>", "x")
     codes, unknown = sentiment.encode(["d e b b", " :) ", "C"], found, 3)
     assert (codes.tolist(), unknown, codes.dtype) == ([[4, 1, 2], [1, 0, 0], [3, 0, 0]], 1, np.int16)

@@ -40,8 +40,8 @@ def engine_for(
         raise suggest(name, [*ENGINES, "auto"], "engine")
     if name == "dense" and not Dense.fits(flat, loss, inputs, targets):
         raise MissingCapability(
-            "engine='dense' does nn.Sequential of Flatten, Linear and ReLU, all trained, with the cross entropy of one label a sample "
-            "only: use engine='auto'"
+            "engine='dense' does nn.Sequential of Flatten, Linear and ReLU, all trained, without hooks, each layer with parameters of "
+            "its own, with the cross entropy of one label a sample only: use engine='auto'"
         )
     if name == "dense" and autocast is not None:
         raise MissingCapability("engine='dense' works in one precision: leave autocast out, or use engine='auto'")

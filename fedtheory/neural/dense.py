@@ -34,7 +34,10 @@ class Dense(Engine):
 
     @staticmethod
     def fits(flat: FlatModule, loss: Loss, inputs: Tensor, targets: Tensor) -> bool:
-        """Whether the module and the loss are of this kind, and the samples flat, of one label each, once they are in."""
+        """Whether the module and the loss are of this kind, and the samples flat, of one label each, once they are in.
+
+        Only the modules' forward passes as torch has them, and each layer's own weights and bias: not what is shared between layers.
+        """
         module = flat.module
         if any(not p.requires_grad for p in module.parameters()) or targets.ndim != 1 or targets.is_floating_point():
             return False
@@ -42,17 +45,23 @@ class Dense(Engine):
             return False
         if loss.name != "cross_entropy" or not loss.weighted or not isinstance(module, nn.Sequential):
             return False
+        if getattr(module.forward, "__func__", None) is not nn.Sequential.forward:
+            return False
+        if any(m._forward_hooks or m._forward_pre_hooks for m in module.modules()):  # old-style spectral_norm is one
+            return False
         parts = [p for p in module if not isinstance(p, nn.Flatten)]
+        own = [f"{n}.{kind}" for n, m in module._modules.items() if isinstance(m, nn.Linear) for kind in ("weight", "bias")]
         kinds = [nn.Linear if n % 2 == 0 else nn.ReLU for n in range(len(parts))]
         return (
             len(parts) % 2 == 1
             and all(type(p) is k for p, k in zip(parts, kinds, strict=True))
-            and all(p.bias is not None for p in parts[::2])
+            and flat.names == own
             and all(n == 0 and (m.start_dim, m.end_dim) == (1, -1) for n, m in enumerate(module) if isinstance(m, nn.Flatten))
             and (inputs.ndim == 2 or isinstance(module[0], nn.Flatten))
         )
 
     def bind(self, params: Tensor) -> list[_Layer]:
+        self.flat.check_width(params)
         out = []
         for a, b, c, outputs, inputs in self._layers:
             w = params[:, a:b].view(-1, outputs, inputs)

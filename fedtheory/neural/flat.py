@@ -15,7 +15,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["FlatModule", "as_module_takes"]
+__all__ = ["FlatModule", "as_module_takes", "own_copy"]
 
 _THREAD = threading.local()
 
@@ -23,6 +23,44 @@ _THREAD = threading.local()
 def as_module_takes(inputs: Tensor) -> Tensor:
     """Inputs with integers, which are kept as small as they came, as int64."""
     return inputs if inputs.is_floating_point() else inputs.to(torch.int64)
+
+
+def check_parameters(module: Any) -> None:
+    """Raise `InvalidInput` or `MissingCapability` unless it is a module whose tensors have sizes and are real."""
+    if not isinstance(module, torch.nn.Module):
+        what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
+        raise InvalidInput(f"module is {what}: give a torch.nn.Module, made, as in nn.Linear(3, 2)")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise MissingCapability(f"{type(module).__name__} is compiled by torch.jit and takes no other parameters: give the module")
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
+        if torch.nn.parameter.is_lazy(value):
+            raise InvalidInput(
+                f"{name} has no size yet (a lazy layer?): give the layer its sizes, or run one forward pass first, module(inputs[:2])"
+            )
+        if value.is_complex():
+            raise MissingCapability(
+                f"{name} is {value.dtype}: a point is a vector of real numbers; keep real and imaginary part as parameters of their own"
+            )
+
+
+def own_copy(module: Any) -> nn.Module:
+    """A copy of a user's module.
+
+    Raises
+    ------
+    InvalidInput
+        No torch module; one that cannot be copied, or whose parameters have no sizes yet.
+    MissingCapability
+        Complex parameters or buffers; a module that torch.jit compiled.
+    """
+    check_parameters(module)
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # whatever a user's module holds
+        raise InvalidInput(
+            f"{type(module).__name__} cannot be copied, which every thread needs ({type(error).__name__}: {error}): keep nothing in it "
+            "but parameters, buffers and modules"
+        ) from error
 
 
 class FlatModule:
@@ -42,12 +80,13 @@ class FlatModule:
     ------
     MissingCapability
         The module has buffers that a forward pass changes (running statistics of BatchNorm or InstanceNorm): they do not average, nor
-        batch.
+        batch. Complex parameters or buffers.
     InvalidInput
-        The module has no parameters that require a gradient.
+        No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """
 
     def __init__(self, module: nn.Module) -> None:
+        check_parameters(module)
         for name, part in module.named_modules():
             if isinstance(part, torch.nn.modules.batchnorm._BatchNorm | torch.nn.SyncBatchNorm):
                 raise MissingCapability(
@@ -78,8 +117,14 @@ class FlatModule:
         """What the module computes with and does not train: parameters without a gradient, and buffers."""
         return [p.detach() for p in self.module.parameters() if not p.requires_grad] + list(self.module.buffers())
 
+    def check_width(self, flat: Tensor) -> None:
+        """Raise `InvalidInput` unless it is (..., d)."""
+        if flat.shape[-1] != self.dim:
+            raise InvalidInput(f"parameters of shape {tuple(flat.shape)}: {type(self.module).__name__} has d = {self.dim}")
+
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Pieces of (..., d) as (..., *shape), without a copy."""
+        self.check_width(flat)
         lead = flat.shape[:-1]
         return {
             name: flat[..., a:b].view(*lead, *shape)

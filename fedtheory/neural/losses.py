@@ -42,9 +42,13 @@ class Loss:
     ------
     UnknownName
         No loss of that name.
+    InvalidInput
+        Neither a name nor callable.
     """
 
     def __init__(self, loss: str | Callable[[Any, Any], Tensor]) -> None:
+        if not isinstance(loss, str) and not callable(loss):
+            raise InvalidInput(f"loss is {loss!r}: use {' or '.join(map(repr, LOSSES))}, or a callable(outputs, targets) -> scalar")
         if isinstance(loss, str) and loss not in LOSSES:
             raise suggest(loss, LOSSES, "loss")
         self.name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)

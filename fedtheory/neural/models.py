@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.errors import InvalidInput, MissingCapability, suggest
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, suggest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -148,9 +148,10 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     ------
     MissingCapability
         A layer with running statistics (BatchNorm), for which GroupNorm is to be used, or with another buffer that changes; a forward
-        pass that draws at random (dropout).
+        pass that draws at random (dropout); complex parameters.
     InvalidInput
-        No parameters; a module that cannot take the inputs; a loss that is not a scalar, or not differentiable.
+        No torch module; no parameters, or some without a size yet (lazy layers); a module that cannot take the inputs, or a loss that
+        fails on its outputs, is not a scalar, or not differentiable.
     UnknownName
         No loss of that name.
     """
@@ -174,12 +175,12 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         try:
             outputs = module(inputs)
             value = measure(outputs, targets)
-        except (RuntimeError, IndexError, ValueError) as error:
-            if isinstance(error, InvalidInput):
-                raise
+        except FedTheoryError:
+            raise
+        except Exception as error:  # whatever a user's module or loss raises
             shapes = f"inputs {tuple(inputs.shape)} {inputs.dtype} and targets {tuple(targets.shape)} {targets.dtype}"
             raise InvalidInput(
-                f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {error}"
+                f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
             ) from error
         if not torch.equal(before, drawn()):
             raise MissingCapability(

@@ -17,9 +17,10 @@ from fedtheory.neural import fisher, memory
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.choose import engine_for
 from fedtheory.neural.device import as_device, as_dtype
-from fedtheory.neural.flat import FlatModule, as_module_takes
+from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.models import check_model
+from fedtheory.neural.samples import as_samples, sample_numbers
 from fedtheory.neural.walking import walk
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["NeuralProblem"]
 
 AUTOCAST = ("bfloat16", "float16")
-SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
 class NeuralProblem(Problem):
@@ -70,11 +70,11 @@ class NeuralProblem(Problem):
     Raises
     ------
     InvalidInput
-        No clients or empty ones, sample numbers out of range, test_clients for another number of clients, CUDA asked for where there
-        is none; a module that fails on the first samples, a loss that is not a scalar or has no gradient; autocast of another name, or
-        with dtype='float64'; augment of what are no images.
+        Samples that are no real numbers; no clients or empty ones, sample numbers out of range, test_clients for another number of
+        clients, CUDA asked for where there is none; no module, one without sizes (lazy layers) or that fails on the first samples, a
+        loss that is not a scalar or has no gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
     MissingCapability
-        BatchNorm, dropout; an engine that cannot do this module or loss.
+        BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
     """
 
     convex = False
@@ -99,22 +99,22 @@ class NeuralProblem(Problem):
         name: str = "neural network",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
-        self.flat = FlatModule(copy.deepcopy(module).to(self.device, self.dtype))
+        self.flat = FlatModule(own_copy(module).to(self.device, self.dtype))
         self.loss = Loss(loss)
         if not (isinstance(ridge, int | float) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
-        self._clients = [np.asarray(c, dtype=np.int64).ravel() for c in clients]
+        self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
-        self._check(len(inputs), len(targets))
+        self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
+        self._check(len(self.inputs), len(self.targets))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
-        self.inputs, self.targets = self._tensor(inputs, small=True), self._tensor(targets)
         check_augment(augment, self.inputs)
         self.augment = augment
-        self.test = None if test is None else (self._tensor(test[0], small=True), self._tensor(test[1]))
+        self.test = None if test is None else self._of_test(test)
         self.tested = None if test_clients is None else self._own_tests(test_clients)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
@@ -138,7 +138,7 @@ class NeuralProblem(Problem):
                 raise InvalidInput(f"client {k} names sample {wrong} of {inputs}: samples count from 0")
 
     def _own_tests(self, test_clients: Sequence[Any]) -> list[np.ndarray]:
-        own, samples = [np.asarray(c, dtype=np.int64).ravel() for c in test_clients], 0 if self.test is None else len(self.test[1])
+        own, samples = sample_numbers("test_clients", test_clients), 0 if self.test is None else len(self.test[1])
         if len(own) != self.num_clients or not any(map(len, own)):
             given = f"{len(own)} entries, {sum(map(len, own))} samples in all"
             raise InvalidInput(f"test_clients has {given}: give {self.num_clients}, not all of them empty")
@@ -155,12 +155,16 @@ class NeuralProblem(Problem):
                 wrong = least if least < 0 else most
                 raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
 
-    def _tensor(self, values: Any, small: bool = False) -> Tensor:
-        """Floats in the problem's dtype; whole numbers as int64, or, as texts are large, as small as they are."""
-        values = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-        if values.is_floating_point():
-            return values.to(self.device, self.dtype)
-        return values.to(self.device, values.dtype if small and values.dtype in SMALL else torch.int64)
+    def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
+        return as_samples(what, values, self.device, self.dtype, small)
+
+    def _of_test(self, test: Any) -> tuple[Tensor, Tensor]:
+        if not isinstance(test, tuple | list) or len(test) != 2:
+            raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
+        inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
+        if len(inputs) != len(targets):
+            raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
+        return inputs, targets
 
     # --- the point ----------------------------------------------------------------------------------------------------
     def initial(self) -> Tensor:

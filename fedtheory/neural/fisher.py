@@ -46,13 +46,18 @@ def _one(problem: NeuralProblem, held: Any, point: Tensor, kind: str) -> Tensor:
     def loss(flat: Tensor, x: Tensor, t: Tensor) -> Tensor:
         return problem.loss(problem.flat.call(flat, x[None]), t[None])
 
-    each = torch.func.grad(loss)
     if any(isinstance(m, nn.RNNBase) for m in problem.flat.module.modules()):  # they have no batching rule
+        leaf = point.detach().clone().requires_grad_()
 
         def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
-            return sum(w * each(point, a, b) ** 2 for w, a, b in zip(weights, x, t, strict=True))
+            out = torch.zeros_like(point)
+            for w, a, b in zip(weights, x, t, strict=True):
+                with torch.enable_grad():  # torch.func.grad takes 3.5 times as long
+                    value = loss(leaf, a, b)
+                out += w * torch.autograd.grad(value, leaf)[0] ** 2
+            return out
     else:
-        gradients = torch.func.vmap(each, in_dims=(None, 0, 0))
+        gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
 
         def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
             return weights @ gradients(point, x, t) ** 2

@@ -121,13 +121,14 @@ def _efl() -> Iterator[Preset]:
             "widths of its LSTM (LEAF's)",
         ),
     }
-    unknown = ("rounds", "batch", "lr", "epochs", "classes a client", "who takes part", "every method's hyperparameters")
+    unknown = ("rounds", "batch", "lr", "epochs", "who takes part", "every method's hyperparameters")
     for dataset, (network, rounds, batch, lr, deal) in sets.items():
         for method, (name, hyper) in methods.items():
+            dealt = ("classes a client",) if deal["partition"] == "classes" else ()
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
                 "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
-                cohort=0 if full else 10, partition=deal, assumed=(*unknown, *more.get(dataset, ())),
+                cohort=0 if full else 10, partition=deal, assumed=(*unknown, *dealt, *more.get(dataset, ())),
             )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "namespace",
     "on_host",
     "put_slots",
+    "rows_of",
     "soft_threshold",
     "take_slots",
     "to_numpy",
@@ -104,6 +105,17 @@ def put_slots(memory: Array, members: Array, values: Array, in_place: bool = Fal
     slot[np.arange(scenarios)[:, None], host] = np.arange(host.shape[1])
     picked = take_slots(values, xp.asarray(np.where(slot < 0, 0, slot)))
     return xp.where(xp.asarray(slot >= 0)[:, :, None], picked, memory)
+
+
+def rows_of(values: Array, who: np.ndarray | None) -> Array:
+    """The rows (..., d) -> (R, d) where who (...) is True, all where it is None: NumPy's, or on the device where they lie."""
+    if on_host(values):
+        values = to_numpy(values)
+        return values.reshape(-1, values.shape[-1]) if who is None else values[who]
+    flat = values.reshape(-1, values.shape[-1])
+    if who is None:
+        return flat
+    return namespace(values).take(flat, astype_like(np.flatnonzero(who), values), axis=0)
 
 
 def _kth_largest(values: Array, k: int) -> Array:

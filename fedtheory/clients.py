@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, take_slots, to_numpy
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, rows_of, take_slots, to_numpy
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
@@ -304,14 +304,14 @@ class Clients:
             drawn = drawn[np.arange(self.cohort.scenarios)[:, None], self.cohort.members]
         return as_uniforms(drawn, like)  # in double precision: rounded to single, some would be 1, and ties among them common
 
+    def sent_rows(self) -> list[Array]:
+        """Messages of the round's participants that sent them, each (senders over all scenarios, d), where they lie."""
+        masks = (self.cohort.mask if senders is None else senders for senders in self._senders)
+        return [rows_of(message, who) for message, who in zip(self.sent, masks, strict=True)]
+
     def sent_numpy(self) -> list[np.ndarray]:
-        """Messages of the round's participants that sent them, each (senders over all scenarios, d)."""
-        out = []
-        for message, senders in zip(self.sent, self._senders, strict=True):
-            who = self.cohort.mask if senders is None else senders
-            host = to_numpy(message)
-            out.append(host.reshape(-1, host.shape[-1]) if who is None else host[who])
-        return out
+        """`sent_rows` in main memory."""
+        return [to_numpy(rows) for rows in self.sent_rows()]
 
     # --- slots <-> rows -----------------------------------------------------------------------------------------------
     @cached_property

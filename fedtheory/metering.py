@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedtheory.arrays import Array, namespace, to_numpy
+from fedtheory.arrays import Array, namespace, on_host, rows_of, to_numpy
 from fedtheory.errors import MissingCapability
 from fedtheory.messages.measures import bin_counts, entropy_of_counts
 
@@ -78,7 +79,10 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
     cohort, total = clients.cohort, 0.0
     size = np.maximum(cohort.size(), 1)
     for message in clients.sent:
-        count = np.count_nonzero(to_numpy(message), axis=-1)
+        if on_host(message):
+            count = np.count_nonzero(to_numpy(message), axis=-1)
+        else:
+            count = to_numpy(namespace(message).count_nonzero(message, axis=-1))
         total = total + (count if cohort.mask is None else count * cohort.mask).sum(axis=1) / size
     return total
 
@@ -87,24 +91,30 @@ def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> dict[st
     """The round's histograms, one for each entropy that is recorded; x (S, d) is the model that the round began with."""
     found: dict[str, Bins | None] = {}
     if "entropy" in record:
-        found["entropy"] = _bins(clients.sent_numpy())
+        found["entropy"] = _bins(clients.sent_rows())
     if "update_entropy" in record:
-        moved, mask = to_numpy(_updates(clients, x, "update_entropy")), clients.cohort.mask
-        found["update_entropy"] = _bins([moved if mask is None else moved[mask]])
+        found["update_entropy"] = _bins([rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask)])
     return found
 
 
-def _bins(messages: list[np.ndarray]) -> Bins | None:
-    return bin_counts(np.concatenate([m.ravel() for m in messages])) if any(m.size for m in messages) else None
+def _bins(messages: list[Array]) -> Bins | None:
+    """The histogram of all entries together, counted where they lie; None where there are none."""
+    filled = [m for m in messages if math.prod(m.shape)]
+    return merged([bin_counts(m) for m in filled]) if filled else None
+
+
+def merged(parts: list[Bins]) -> Bins:
+    """Several histograms as one."""
+    if len(parts) == 1:
+        return parts[0]
+    where, inverse = np.unique(np.concatenate([p[0] for p in parts]), return_inverse=True)
+    return where, np.bincount(inverse, np.concatenate([p[1] for p in parts]), len(where)).astype(np.int64)
 
 
 def joint_entropy(parts: list[Bins | None]) -> float:
     """Entropy of several histograms together; 0 where nothing was counted."""
     filled = [p for p in parts if p is not None]
-    if not filled:
-        return 0.0
-    where, inverse = np.unique(np.concatenate([p[0] for p in filled]), return_inverse=True)
-    return entropy_of_counts(np.bincount(inverse, np.concatenate([p[1] for p in filled]), len(where)))
+    return entropy_of_counts(merged(filled)[1]) if filled else 0.0
 
 
 def measure(

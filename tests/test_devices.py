@@ -13,6 +13,7 @@ from fedtheory import Full, Uniform, algorithms, devices, messages, problems, si
 from fedtheory.cli import app
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName
 from fedtheory.local import SGD, GradientSteps, LocalSGD
+from fedtheory.messages import measures
 
 torch = pytest.importorskip("torch")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -109,6 +110,19 @@ def test_suboptimality_in_single_precision_is_that_of_the_point():
     coarse = float(p.objective(torch.tensor(run.x[0]))) - optimum.value  # F itself in float32
     assert abs(coarse) > 1e4 * abs(measured)
     assert run.metrics["gradient_norm"][-1, 0] <= 4 * eps * summed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bins_counted_on_a_device_are_the_hosts(dtype, monkeypatch):
+    """What is counted where a message lies, here with the CPU as that device: the very same bins, edges and all."""
+    monkeypatch.setattr(measures, "PIECE", 1000)
+    halves = (np.arange(-300, 300) + 0.5) * 0.01  # on, or a rounding off, the edge of two bins
+    edges = np.concatenate([halves, np.nextafter(halves, 9), np.nextafter(halves, -9)])
+    odd = (np.array([1.0, 1e9]), np.array([np.nan, np.inf, 0.0]), edges[:0])
+    for message in (edges, np.random.default_rng(0).normal(size=(3, 2500)), *odd):
+        message = message.astype(dtype)
+        for found, wanted in zip(measures._on_device(torch.from_numpy(message), 0.01), measures.bin_counts(message), strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 # --- on a GPU -------------------------------------------------------------------------------------------------------------

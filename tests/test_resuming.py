@@ -8,7 +8,7 @@ import pytest
 from fedtheory import Bernoulli, algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalSGD
-from fedtheory.messages import TopK
+from fedtheory.messages import TopK, measures
 from fedtheory.messages.measures import bin_counts, entropy_bits
 from fedtheory.participation import incomplete
 from fedtheory.simulation import Resume
@@ -143,7 +143,23 @@ def test_metrics_that_cannot_be_had(problem):
 
 def test_counting_bins_is_sorting_them():
     rng = np.random.default_rng(0)
-    for message in (rng.normal(size=1000), rng.normal(size=1000) * 1e6, np.array([-0.0, 0.0, 0.01]), np.zeros(0)):
-        expected = np.unique(np.round(message / 0.01), return_counts=True)
+    many = rng.normal(scale=0.03, size=measures.COMPILED + 3)
+    halves = np.tile((np.arange(-300, 300) + 0.5) * 0.01, 200)  # on, or a rounding off, the edge of two bins
+    for message in (
+        rng.normal(size=1000),
+        rng.normal(size=1000) * 1e6,
+        np.array([-0.0, 0.0, 0.01]),
+        np.zeros(0),
+        np.array([1.0, np.nan, np.inf, np.nan, -np.inf]),
+        many,
+        many[:-3].astype(np.float32).reshape(16, -1),
+        np.concatenate([halves, np.nextafter(halves, 9), np.nextafter(halves, -9)]),
+        halves.astype(np.float32),
+        np.append(many, [np.nan, np.inf]),
+        np.append(many, measures.FEW),  # too many bins for compiled counting
+        np.append(many, 1e300),  # and for any
+        np.full(measures.COMPILED, -0.0),
+    ):
+        expected = np.unique(np.round(message.astype(float) / 0.01), return_counts=True)
         for found, wanted in zip(bin_counts(message), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedtheory.arrays import Array, on_host, to_numpy
+
 __all__ = ["bin_counts", "entropy_bits", "entropy_of_counts", "nonzeros"]
 
 COUNTED = 2**20  # bins that are counted without sorting
+COMPILED, FEW = 2**16, 2**14  # entries from which, and bins up to which, compiled counting is worth its import and its tables
+PIECE = 2**24  # entries that a device holds in double precision at once
 
 
 def nonzeros(message: np.ndarray) -> np.ndarray:
@@ -14,17 +18,56 @@ def nonzeros(message: np.ndarray) -> np.ndarray:
     return np.count_nonzero(message, axis=-1)
 
 
-def bin_counts(message: np.ndarray, bin_width: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
-    """The bins, centred on multiples of bin_width, that entries fall into (in increasing order), and how many do."""
-    number = np.round(np.asarray(message, dtype=float).ravel() / bin_width)
-    low, high = (float(number.min()), float(number.max())) if number.size else (0.0, np.inf)
-    if not high - low < COUNTED:  # NaN included
-        return np.unique(number, return_counts=True)
-    counts = np.bincount(
-        (number - low).astype(np.int64)
-    )  # without sorting: models have millions of entries, and few bins
-    hit = np.flatnonzero(counts)
-    return hit + low, counts[hit]
+def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
+    """The bins, centred on multiples of bin_width, that entries fall into (in increasing order), and how many do.
+
+    An entry's bin is its quotient by bin_width in double precision, rounded half to even. What lies on a device is counted there.
+    """
+    if not on_host(message):
+        return _on_device(message, bin_width)
+    entries = np.asarray(to_numpy(message)).ravel()
+    if entries.dtype not in (np.float32, np.float64):
+        entries = entries.astype(float)
+    # dividing and rounding keep the order: the ends of the range are those of the entries; NaN included
+    low, bins = _range(entries.min(), entries.max(), bin_width) if entries.size else (0.0, 0)
+    if bins == 0:
+        return np.unique(np.round(entries.astype(float) / bin_width), return_counts=True)
+    if entries.size >= COMPILED and bins <= FEW:
+        from fedtheory.messages.counting import count_bins
+
+        table = np.zeros((4, bins), dtype=np.int64)
+        count_bins(entries, bin_width, low, table)
+        return _hit(table.sum(axis=0), low)
+    number = np.round(entries.astype(float) / bin_width)
+    return _hit(np.bincount((number - low).astype(np.int64)), low)
+
+
+def _range(least: float, most: float, bin_width: float) -> tuple[float, int]:
+    """The first bin and how many there are up to the last; none where they are too many to count, or not finite."""
+    low, high = (float(np.round(float(v) / bin_width)) for v in (least, most))
+    return low, int(high - low) + 1 if high - low < COUNTED else 0
+
+
+def _hit(counts: np.ndarray, low: float) -> tuple[np.ndarray, np.ndarray]:
+    where = np.flatnonzero(counts)
+    return where + low, counts[where]
+
+
+def _on_device(message: Array, bin_width: float) -> tuple[np.ndarray, np.ndarray]:
+    """`bin_counts` of a torch tensor, where it lies: the same counts, for division and rounding are IEEE's there as well."""
+    import torch
+
+    flat = message.reshape(-1)
+    low, bins = _range(*map(float, flat.aminmax()), bin_width) if len(flat) else (0.0, 0)
+    if bins == 0:
+        return bin_counts(to_numpy(message), bin_width)
+    # a tensor on the device: by a number, CUDA would multiply with its rounded reciprocal
+    width = torch.full((), bin_width, dtype=torch.float64, device=flat.device)
+    counts = torch.zeros(bins, dtype=torch.int64, device=flat.device)
+    for piece in flat.split(PIECE):
+        number = (piece.to(torch.float64) / width).round_().sub_(low)
+        counts += torch.bincount(number.to(torch.int64), minlength=bins)
+    return _hit(to_numpy(counts), low)
 
 
 def entropy_of_counts(counts: np.ndarray) -> float:
@@ -33,7 +76,7 @@ def entropy_of_counts(counts: np.ndarray) -> float:
     return float(max(0.0, -(p * np.log2(p)).sum()))
 
 
-def entropy_bits(message: np.ndarray, bin_width: float = 0.01) -> float:
+def entropy_bits(message: Array, bin_width: float = 0.01) -> float:
     """Shannon entropy, in bits an entry, of the entries discretised to bins centred on multiples of bin_width.
 
     The messages of all clients in the array form one empirical distribution.

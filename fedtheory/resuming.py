@@ -9,7 +9,7 @@ import numpy as np
 from fedtheory.arrays import namespace
 from fedtheory.errors import InvalidInput
 
-__all__ = ["Resume", "check_past", "cut"]
+__all__ = ["Resume", "check_past", "cut", "misfit"]
 
 
 class Resume(NamedTuple):
@@ -40,6 +40,15 @@ def cut(state: Any, scenarios: range, own: bool) -> Any:
     return type(state)(*fields)
 
 
+def misfit(state: Any, fresh: Any) -> str | None:
+    """What in a state is of another kind, dtype or shape than in one that a run begins with; None where all fits."""
+    for name, value, expected in zip(fresh._fields, state, fresh, strict=True):
+        found, wanted = ((getattr(v, "shape", None), str(getattr(v, "dtype", type(v).__name__))) for v in (value, expected))
+        if found != wanted:
+            return f"{name} is {found[1]} {found[0]}, this run's {wanted[1]} {wanted[0]}"
+    return None
+
+
 def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool) -> Resume:
     """What to go on from, checked against a state that the run would begin with."""
     past = Resume(resume.rounds, resume.final, resume.metrics) if hasattr(resume, "final") else Resume(*resume)
@@ -49,10 +58,8 @@ def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, cl
         raise InvalidInput("client_bits counts a whole run, which a resumed one is not: leave it out")
     if type(past.state) is not type(fresh):
         raise InvalidInput(f"resume holds a {type(past.state).__name__}, this method's state is a {type(fresh).__name__}: use its own")
-    for name, value, expected in zip(fresh._fields, past.state, fresh, strict=True):
-        found, wanted = ((getattr(v, "shape", None), str(getattr(v, "dtype", type(v).__name__))) for v in (value, expected))
-        if found != wanted:
-            raise InvalidInput(f"resume's {name} is {found[1]} {found[0]}, this run's {wanted[1]} {wanted[0]}: it is of another run")
+    if (what := misfit(past.state, fresh)) is not None:
+        raise InvalidInput(f"resume's {what}: it is of another run")
     shape = (past.round_index + 1, fresh.x.shape[0])
     for name in record if past.metrics is not None else ():
         if name not in past.metrics or np.shape(past.metrics[name])[1:] != shape[1:] or len(past.metrics[name]) < shape[0]:

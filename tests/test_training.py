@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, algorithms, simulate
-from fedtheory.errors import DataFileError, Diverged, InvalidInput, MissingCapability
+from fedtheory.errors import CheckpointError, DataFileError, Diverged, InvalidInput, MissingCapability
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
@@ -214,6 +214,25 @@ def test_damage_is_found(written, tmp_path):
         checkpoints.load(tmp_path / "other.ckpt")
 
 
+def test_every_byte_of_a_checkpoint_may_be_damaged(tmp_path):
+    """Also those of the archive's own headers, for which zipfile has errors of its own; what is read is what was written."""
+    path, x, metric = tmp_path / "run.ckpt", np.arange(6.0).reshape(1, 6), np.array([[1.0], [0.5]])
+    written = checkpoints.Checkpoint(1, {"seed": 1}, {"objective": metric}, {"x": x, "t": None}, {"parts": [], "seconds": [0.1]})
+    content, refused = checkpoints.save(path, written).read_bytes(), 0
+    for place in range(len(content)):
+        for flip in (65, 255):
+            path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
+            try:
+                found = checkpoints.load(path)
+            except DataFileError:
+                refused += 1
+            else:
+                assert found.configuration == written.configuration and set(found.fields) == {"x", "t"}
+                np.testing.assert_array_equal(found.fields["x"], x)
+                np.testing.assert_array_equal(found.metrics["objective"], metric)
+    assert refused > len(content)
+
+
 def load_bytes(content, folder):
     path = folder / "whole.ckpt"
     path.write_bytes(content)
@@ -239,6 +258,35 @@ def test_other_versions_and_formats_are_refused(written, tmp_path):
         checkpoints.load(rewritten(written, tmp_path, format="something else"))
     with pytest.raises(DataFileError, match="rounds and metrics disagree"):
         checkpoints.load(rewritten(written, tmp_path, round=7))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"about": {}}, "it has no 'parts'"),
+        ({"about": {"parts": [], "seconds": 3}}, "does not say how it was made"),
+        ({"arrays": ["state.x", "metric.other"]}, r"it has lost metric\.other"),
+        ({"configuration": []}, "does not say how it was made"),
+    ],
+)
+def test_a_description_that_lacks_something_is_refused(written, tmp_path, changes, words):
+    path = rewritten(written, tmp_path, **changes)
+    for with_state in (True, False):
+        with pytest.raises(DataFileError, match=rf"run\.ckpt: not a whole checkpoint \(.*{words}.*start again"):
+            checkpoints.load(path, with_state)
+
+
+@pytest.mark.parametrize("rounds", [2, 4])
+def test_a_state_of_another_shape_is_refused_even_where_the_run_is_finished(problem, written, tmp_path, rounds):
+    path = tmp_path / "run.ckpt"
+    path.write_bytes(written)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays["state.x"] = arrays["state.x"][:, :5]
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+    with pytest.raises(CheckpointError, match=r"the checkpoint's x is torch\.float32 .*\[1, 5\].*start again"):
+        go(problem, rounds, checkpoint=path)
 
 
 class Bomb:

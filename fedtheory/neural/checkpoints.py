@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +22,14 @@ import numpy as np
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
 from fedtheory.provenance import to_jsonable, write_atomic
+from fedtheory.resuming import misfit
 
 __all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 
 FORMAT, VERSION = "fedtheory checkpoint", 1
+_DAMAGE = (  # what zipfile and NumPy raise: a RuntimeError for a version or an encryption that they do not know
+    ValueError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 _AGAIN = "start again (resume=False, --no-resume), or name another file"
 
 
@@ -40,7 +46,7 @@ class Checkpoint:
     fields : dict
         The state by field: NumPy arrays, numbers or None.
     about : dict of JSON values
-        Versions, devices and times of all parts of the run, seconds a round.
+        'parts': versions, devices and times of all parts of the run; 'seconds': a list of seconds a round. `load` asks for both.
     """
 
     round_index: int
@@ -50,12 +56,21 @@ class Checkpoint:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def state(self, like: Any, fresh: Any) -> Any:
-        """The state as the run holds it: in the namespace and on the device of `like`, of the type of `fresh`."""
+        """The state as the run holds it: in the namespace and on the device of `like`, of the type of `fresh`.
+
+        Raises
+        ------
+        CheckpointError
+            Other fields than `fresh` has, or of other shapes.
+        """
         if set(self.fields) != set(fresh._fields):
             held, wanted = sorted(self.fields), sorted(fresh._fields)
             raise CheckpointError(f"the checkpoint holds {held}, a {type(fresh).__name__} has {wanted}: {_AGAIN}")
         values = {k: astype_like(v, like) if isinstance(v, np.ndarray) else v for k, v in self.fields.items()}
-        return type(fresh)(**values)
+        state = type(fresh)(**values)
+        if (what := misfit(state, fresh)) is not None:
+            raise CheckpointError(f"the checkpoint's {what}: {_AGAIN}")
+        return state
 
 
 def save(path: Path | str, checkpoint: Checkpoint) -> Path:
@@ -83,6 +98,7 @@ def save(path: Path | str, checkpoint: Checkpoint) -> Path:
         "round": int(checkpoint.round_index),
         "configuration": checkpoint.configuration,
         "plain": plain,
+        "arrays": list(arrays),
         "about": checkpoint.about,
     }
     arrays["meta"] = np.frombuffer(json.dumps(to_jsonable(meta)).encode(), dtype=np.uint8)
@@ -138,15 +154,21 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
             for key in archive.files if with_state else ():
                 if key.startswith("state."):
                     fields[key.removeprefix("state.")] = archive[key]
-            done = meta["round"]
+            done, configuration, about = meta["round"], meta["configuration"], meta["about"]
             if any(len(v) != done + 1 for v in metrics.values()):
                 raise ValueError("rounds and metrics disagree")
-            return Checkpoint(done, meta["configuration"], metrics, fields, meta["about"])
+            if lost := set(meta.get("arrays", ())) - set(archive.files):
+                raise ValueError(f"it has lost {', '.join(sorted(lost))}")
+            if not (isinstance(configuration, dict) and isinstance(about["parts"], list) and isinstance(about["seconds"], list)):
+                raise ValueError("it does not say how it was made")
+            return Checkpoint(done, configuration, metrics, fields, about)
     except DataFileError:
         raise
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such checkpoint: check the path") from None
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except KeyError as error:
+        raise DataFileError(f"{path}: not a whole checkpoint (it has no {error}): {_AGAIN}") from error
+    except _DAMAGE as error:
         raise DataFileError(f"{path}: not a whole checkpoint ({error}): {_AGAIN}") from error
     except OSError as error:
         why = error.strerror or str(error)

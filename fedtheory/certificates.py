@@ -131,6 +131,7 @@ class Structure:
     ridge: float = 0.0
     non_negative: bool = False  # F >= 0, and its minimum is attained if it is bounded below
     radius_law: str = "global"
+    declared: str = ""  # what the bounds take from the user on trust
 
     def evaluate(self, x: np.ndarray) -> tuple[Ball, Ball]:
         """Enclosures of F(x), scalar, and grad F(x), (d,)."""
@@ -224,7 +225,8 @@ def lower_bounds(
         found.append(LowerBound(0.0, "non-negativity"))
     if structure.ridge > 0:
         loss = _square(norm_up(gradient.mag)) / (2 * structure.ridge) * UP
-        found.append(LowerBound(float((value - loss).lower), f"strong convexity, mu = ridge = {structure.ridge:.6g}"))
+        name = f"strong convexity, mu = ridge = {structure.ridge:.6g}{structure.declared}"
+        found.append(LowerBound(float((value - loss).lower), name))
     if found and float((value - max(b.value for b in found)).upper) <= enough:
         return sorted(found, key=lambda b: -b.value)
     coordinates, proven = structure.coordinates

@@ -154,7 +154,10 @@ def _conic_start(problem: Problem) -> tuple[np.ndarray, str, float | None]:
     import cvxpy as cp
 
     variable = cp.Variable(problem.dim)
-    conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
+    try:
+        conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
+    except NotImplementedError:
+        return zero, "skipped, the loss gives no conic form (cvxpy_loss)", None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solution is a fine start

@@ -11,7 +11,7 @@ import scipy.linalg
 from fedtheory.certificates import LowerBound, Metric, Structure, exact_columns, newton_metric
 from fedtheory.enclosures import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Ball, dot, gamma, norm_up, stack_sum
 from fedtheory.errors import NotCertified
-from fedtheory.problems import Huber, LeastSquares, Logistic, Problem, Quadratic, Softmax
+from fedtheory.problems import Huber, LeastSquares, LinearModel, Logistic, Problem, Quadratic, Softmax
 
 __all__ = ["structure_of"]
 
@@ -353,12 +353,12 @@ def _separate(margins: np.ndarray | None) -> str | None:
 
 
 def structure_of(problem: Problem) -> Structure:
-    """The structure that certifies a built-in problem.
+    """The structure that certifies a built-in problem, or a linear model whose loss declares its `rounding`.
 
     Raises
     ------
     NotCertified
-        For a problem that is not convex, or whose loss is none of the built-in ones.
+        For a problem that is not convex; whose loss is none of the built-in ones and declares nothing, or has no ridge.
     """
     kernels = {
         Quadratic: lambda: QuadraticForm(problem),
@@ -378,5 +378,12 @@ def structure_of(problem: Problem) -> Structure:
             return structure
     if not problem.convex:
         raise NotCertified(f"{problem!r} is not convex: no global lower bound on F* can be proven; compare with a convex problem")
+    if isinstance(problem, LinearModel) and problem.rounding is not None:
+        from fedtheory.own_losses import declared_rows
+
+        return declared_rows(problem)
     known = ", ".join(k.__name__ for k in kernels)
-    raise NotCertified(f"{problem!r}: rounding-proof bounds exist for {known} only; write the problem as one of these")
+    raise NotCertified(
+        f"{problem!r}: rounding-proof bounds exist for {known}, and for a subclass of LinearModel with ridge > 0 that sets `rounding`, "
+        "the largest error of its phi and dphi in units of roundoff; write the problem as one of these"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from fedtheory.errors import CheckpointError, DataFileError, InvalidInput, Unkno
 from fedtheory.neural import papers, presets
 
 torch = pytest.importorskip("torch")
-from fedtheory.cli import app  # noqa: E402
+from fedtheory.cli import app, benching  # noqa: E402
 from fedtheory.neural import NeuralProblem, bench, data, models  # noqa: E402
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
@@ -98,6 +99,24 @@ def test_a_presets_problem():
     assert sum(len(c) for c in problem.held_out._clients) > 0
     sizes = [len(c) for c in preset.make_problem(data.digits(), seed=1)._clients]
     assert max(sizes) > 1.3 * min(sizes)  # lognormal
+
+
+def test_cifar100s_iid_clients_are_balanced_as_in_feddyns_code():
+    for name in presets.names():
+        preset = presets.get(name)
+        balanced = name.startswith("fedelasticnet/cifar100/iid/")
+        said = "5 samples of each class" in " ".join(preset.assumed)
+        assert (preset.partition["partition"] == "iid-balanced") == balanced == said
+    preset = replace(presets.get("fedelasticnet/cifar100/iid/10%/fedprox"), network="logistic")
+    problem = preset.make_problem(hundred(), seed=1)
+    assert len(problem._clients) == preset.clients == 100
+    assert all((np.bincount(problem.targets[c], minlength=100) == 5).all() for c in problem._clients)
+
+
+def hundred():
+    labels = np.tile(np.arange(100), 500)
+    images = np.zeros((50000, 1, 2, 2), np.uint8)
+    return data.ImageData("hundred", images, labels, images[:100], labels[:100], 100, mean=(0.0,), std=(1.0,))
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -337,6 +356,15 @@ def test_every_table_runs_at_once(table, tmp_path):
     if table == "fedelasticnet-figure1":
         ours, accuracy = (bench.texts(table, found["rows"][0])[i] for i in (4, 7))
         assert float(ours) == pytest.approx(float(accuracy), rel=1e-3)  # both in percent
+
+
+def test_a_quick_table_says_which_settings_the_digits_stand_for(tmp_path):
+    args = ("elastic-table", "--quick", "--dataset", "mnist,cinic10-200", "--method", "naive", "--out", tmp_path, "--json")
+    found = json.loads(call(*args).stdout)
+    assert len(found["rows"]) == 1 and "lr 0.1," in " ".join(found["notes"])
+    assert sum("first of them is run, with its values. Run here: mnist (not cinic10-200)." in note for note in found["notes"]) == 1
+    whole = benching._digits_rows("elastic-table", SimpleNamespace(dataset=None, split=None, method=None))
+    assert whole.endswith("Run here: mnist (not cinic10-200); cifar100; emnist; cifar10 (not cinic10).")
 
 
 def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):

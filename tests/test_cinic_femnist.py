@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
-from fedtheory.neural import bench, data, papers, presets
+from fedtheory.neural import bench, data, models, papers, presets
 from fedtheory.neural.data import cinic, femnist
 from fedtheory.neural.data.core import pixel_moments
 
@@ -463,6 +463,8 @@ def test_the_posters_rows_are_all_there():
     for p in found:
         said = " ".join(p.assumed)
         assert ("without valid" in said) == p.dataset.startswith("cinic10")
+        normalised = models.get(p.network).options == {"groups": 2}
+        assert ("ResNet-20 (GroupNorm, 2 groups)" in said) == (p.network == "resnet20") == normalised
         assert (
             ("by writer" in said)
             == (p.dataset == "emnist")

@@ -209,6 +209,7 @@ def test_digits_and_their_partitions():
     sizes = {}
     for kind, options in (
         ("iid", {}),
+        ("iid-balanced", {}),
         ("dirichlet", {"alpha": 0.3}),
         ("dirichlet", {"alpha": 0.6, "sigma": 0.5}),
         ("classes", {"classes": 2}),
@@ -218,6 +219,7 @@ def test_digits_and_their_partitions():
         assert part.sha256 == data.federated(found, kind, 20, seed=1, **options).sha256
         sizes[kind, options.get("sigma")] = part.heterogeneity(found.train_y)
     assert sizes["iid", None].size_max - sizes["iid", None].size_min == 1
+    assert np.ptp(sizes["iid-balanced", None].counts, axis=0).max() == 1
     assert sizes["dirichlet", 0.5].imbalance > 2
     assert (np.count_nonzero(sizes["classes", None].counts, axis=1) == 2).all()
     assert sizes["iid", None].total_variation < sizes["dirichlet", None].total_variation < 0.9
@@ -229,6 +231,7 @@ def test_federated_refuses_what_does_not_fit():
         ("dirichlet", {}, "needs alpha"),
         ("classes", {}, "needs classes"),
         ("iid", {"alpha": 0.3}, "alpha is given"),
+        ("iid-balanced", {"sigma": 0.3}, "sigma is given"),
         ("classes", {"classes": 2, "sigma": 0.1}, "sigma is given"),
         ("users", {}, "not federated by its release"),
         ("random", {}, "partition is 'random'"),

@@ -10,7 +10,7 @@ from scipy import stats
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.problems import Huber, LeastSquares, Logistic, Partition, Softmax, datasets, federate, partitions
-from fedtheory.problems.partitions import classes_per_client, dirichlet, iid, lognormal_sizes
+from fedtheory.problems.partitions import balanced_iid, classes_per_client, dirichlet, iid, lognormal_sizes
 
 SEEDS = st.integers(0, 2**32)
 QUICK = settings(max_examples=60, deadline=None)
@@ -39,6 +39,29 @@ def test_iid_deals_every_sample_once(labelled, sigma, seed):
     assert partition.sha256 == iid(len(labels), clients, sigma, seed).sha256
     if sigma == 0:
         assert np.ptp(partition.sizes) <= 1
+
+
+@QUICK
+@given(_labelled(), SEEDS)
+def test_balanced_iid_gives_everyone_as_many_of_each_class(labelled, seed):
+    labels, clients = labelled
+    partition = balanced_iid(labels, clients, seed)
+    _check(partition, len(labels), clients)
+    assert partition.sha256 == balanced_iid(labels, clients, seed).sha256
+    assert np.ptp(partition.sizes) <= 1
+    assert np.ptp(partition.heterogeneity(labels).counts, axis=0).max() <= 1
+
+
+def test_balanced_iid_on_the_shape_of_cifar100():
+    """FedDyn's public code: 5 samples of each of 100 classes at each of 100 clients; a permutation cut into pieces has others."""
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(100), 500))
+    assert (balanced_iid(labels, 100).heterogeneity(labels).counts == 5).all()
+    assert np.ptp(iid(len(labels), 100).heterogeneity(labels).counts) > 5
+    whose = np.zeros(len(labels), dtype=int)
+    for k, held in enumerate(balanced_iid(labels, 100).indices):
+        whose[held] = k
+    first = whose[np.flatnonzero(labels == 3)]
+    assert abs(np.corrcoef(first, np.arange(500))[0, 1]) < 4 / np.sqrt(500)  # within a class, the order of the file says nothing
 
 
 @QUICK
@@ -84,6 +107,7 @@ def test_lognormal_sizes_sum_and_leave_nobody_empty(num_samples, data, sigma, se
     "make",
     [
         lambda labels, seed: iid(len(labels), 10, 0.0, seed),
+        lambda labels, seed: balanced_iid(labels, 10, seed),
         lambda labels, seed: dirichlet(labels, 10, 0.5, 0.0, seed),
         lambda labels, seed: classes_per_client(labels, 10, 2, seed),
     ],
@@ -282,6 +306,8 @@ LABELS = np.array([0, 0, 1, 1, 2, 2])
         (lambda: iid(3, 0), "num_clients is 0"),
         (lambda: iid(3, 2, sigma=-1.0), "sigma is -1.0"),
         (lambda: iid(3, 2, seed=-1), "seed is -1"),
+        (lambda: balanced_iid(LABELS, 7), "num_clients is 7 with 6 samples"),
+        (lambda: balanced_iid(LABELS[:, None], 2), r"shape \(6, 1\)"),
         (lambda: dirichlet(LABELS, 7, 1.0), "num_clients is 7 with 6 samples"),
         (lambda: dirichlet(LABELS, 2, 0.0), "alpha is 0.0.*> 0"),
         (lambda: dirichlet(LABELS, 2, -1.0), "alpha is -1.0"),

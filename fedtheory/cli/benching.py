@@ -118,6 +118,23 @@ def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
     return notes
 
 
+def _digits_rows(table: str, o: Options) -> str:
+    """Which data sets' settings the digits are run with, and which have the same names there."""
+    from fedtheory.neural.presets import of_table
+
+    runs: dict[str, list[str]] = {}
+    for preset in of_table(table, o.dataset, o.split, o.method):
+        runs.setdefault(preset.quick(digits=True).name, []).append(preset.dataset)
+    shown: dict[str, list[str]] = {}
+    for first, *others in runs.values():
+        shown[first] = list(dict.fromkeys([*shown.get(first, ()), *others]))
+    said = (first + (f" (not {', '.join(others)})" if others else "") for first, others in shown.items())
+    return (
+        "On the digits, settings that are alike in split, participation and method have one name: the first of them is run, with its "
+        f"values. Run here: {'; '.join(said)}."
+    )
+
+
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
     """What is to be said of a table: which networks, what is assumed, what is odd in print, what is not run."""
     from fedtheory.neural import papers
@@ -131,6 +148,8 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     if o.quick:
         on = "scikit-learn's digits" if o.data is None else "200 samples a client"
         notes.append(f"Quick: ten clients, three rounds of one epoch, {on}. It shows that it runs; figures are not comparable.")
+    if o.quick and o.data is None:
+        notes.append(_digits_rows(table, o))
     if not (o.verify or o.only_report or (o.quick and o.data is None)):
         notes.append("Data files were read as they are, not held against the releases' checksums (--no-verify).")
     networks = {p.dataset: (p.network, p.other_network) for p in presets}
@@ -145,7 +164,8 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     assumed = list(dict.fromkeys(a for p in presets for a in p.assumed))
     if assumed:
         settings = sorted({f"{p.dataset}: lr {p.lr:g}, epochs {p.epochs}, weight decay {p.weight_decay:g}" for p in presets})
-        notes.append(f"Not printed in the paper, and assumed: {', '.join(assumed)}. Here {'; '.join(settings)}.")
+        where = " in the settings that the digits stand for" if o.quick and o.data is None else ""
+        notes.append(f"Not printed in the paper, and assumed{where}: {', '.join(assumed)}. Here {'; '.join(settings)}.")
     if table.startswith("fedelasticnet"):
         notes.append(
             "Algorithms 1 to 3 as printed, with subgradient steps on the l1 penalty; but Algorithm 1 averages over the cohort by "

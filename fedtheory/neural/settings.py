@@ -62,6 +62,7 @@ _FEDELASTICNET = {  # dataset: network, the text's, rounds (Table 2), batch size
     "shakespeare": ("char-lstm", None, 100, 20),
 }
 EQUAL_SIZES = "clients of equal size (the text says lognormal, without a variance)"
+EQUAL_CLASSES = "on CIFAR-100, iid: everyone has 5 samples of each class (as FedDyn's public code deals them)"
 _SPLITS = {
     "dirichlet-0.3": {"partition": "dirichlet", "alpha": 0.3},
     "iid": {"partition": "iid"},
@@ -91,10 +92,12 @@ def _fedelasticnet() -> Iterator[Preset]:
             for participation, probability in (("10%", 0.1), ("100%", 1.0)):
                 for method in ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3"):
                     name, hyper = _algorithm(dataset, method)
+                    even = (dataset, split) == ("cifar100", "iid")
                     yield Preset(
                         "fedelasticnet", dataset, split, participation, method, network, rounds, batch, 5, 1.0 if text else 0.1,
-                        name, hyper, weight_decay=1e-4 if text else 1e-3, probability=probability, partition=_SPLITS[split],
-                        other_network=other, assumed=("lr", "decay", "epochs", "weight_decay", EQUAL_SIZES),
+                        name, hyper, weight_decay=1e-4 if text else 1e-3, probability=probability,
+                        partition={"partition": "iid-balanced"} if even else _SPLITS[split], other_network=other,
+                        assumed=("lr", "decay", "epochs", "weight_decay", EQUAL_SIZES, *([EQUAL_CLASSES] if even else [])),
                     )  # fmt: skip
 
 
@@ -158,6 +161,7 @@ def _elastic() -> Iterator[Preset]:
             assumed = ["epochs (1: as printed in sum)"]
             if dataset != "emnist":
                 assumed += ["partition (Dirichlet 0.3)", *(["sizes (lognormal 0.3)"] if split == "unbalanced" else [])]
+            assumed += ["normalisation of ResNet-20 (GroupNorm, 2 groups)"] if network == "resnet20" else []
             assumed += more.get(dataset, ())
             assumed += ["tau", "mu", "share held out"] if method == "elastic" else []
             yield Preset(

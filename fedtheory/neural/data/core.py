@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.problems.partitions import Partition, classes_per_client, dirichlet, iid
+from fedtheory.problems.partitions import Partition, balanced_iid, classes_per_client, dirichlet, iid
 
 __all__ = ["Corpus", "Data", "FeatureData", "ImageData", "Sentences", "digits", "federated", "pixel_moments"]
 
@@ -254,9 +254,9 @@ def federated(
 
     Parameters
     ----------
-    partition : 'iid', 'dirichlet', 'classes' or 'users'
-        'dirichlet' needs `alpha` (the papers: 0.3 and 0.6); 'classes' needs `classes`, how many each client holds; 'users'
-        is the release's own, with all its users (num_clients is not looked at).
+    partition : 'iid', 'iid-balanced', 'dirichlet', 'classes' or 'users'
+        'iid-balanced' gives everyone as many samples of each class; 'dirichlet' needs `alpha` (the papers: 0.3 and 0.6); 'classes'
+        needs `classes`, how many each client holds; 'users' is the release's own, with all its users (num_clients is not looked at).
     sigma : float
         Sizes: 0 equal, else lognormal ('iid' and 'dirichlet').
 
@@ -265,9 +265,9 @@ def federated(
     InvalidInput
         An unknown partition; a parameter that it needs and lacks, or does not take; whatever the partition refuses.
     """
-    takes = {"iid": {"sigma"}, "dirichlet": {"alpha", "sigma"}, "classes": {"classes"}, "users": set()}
+    takes = {"iid": {"sigma"}, "iid-balanced": set(), "dirichlet": {"alpha", "sigma"}, "classes": {"classes"}, "users": set()}
     if partition not in takes:
-        raise InvalidInput(f"partition is {partition!r}: use 'iid', 'dirichlet', 'classes' or 'users'")
+        raise InvalidInput(f"partition is {partition!r}: use 'iid', 'iid-balanced', 'dirichlet', 'classes' or 'users'")
     given = {"alpha": alpha is not None, "classes": classes is not None, "sigma": sigma != 0}
     for name, present in given.items():
         if present and name not in takes[partition]:
@@ -278,6 +278,8 @@ def federated(
         return data.by_user()
     if partition == "iid":
         return iid(data.num_train, num_clients, sigma, seed)
+    if partition == "iid-balanced":
+        return balanced_iid(data.train_y, num_clients, seed)
     if alpha is not None:
         return dirichlet(data.train_y, num_clients, alpha, sigma, seed)
     return classes_per_client(data.train_y, num_clients, int(classes or 0), seed)

@@ -21,7 +21,7 @@ from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, 
 from fedtheory.theorems.efl_rational import BUILDERS, EFLWitness, exact_sides, worst
 from fedtheory.witness_search import SearchResult
 
-__all__ = ["SHARE", "Tape", "kinds", "search", "search_kind"]
+__all__ = ["SHARE", "Tape", "Target", "changed", "kinds", "search", "search_kind"]
 
 LEAST = 120  # instances of those kinds, when they serve all forms and rules at once
 SHARE = {"run": 0.05, "step": 0.1}  # of the budget: instances of these kinds take longer than all others
@@ -79,7 +79,7 @@ class Tape:
 
 
 @dataclass
-class _Target:
+class Target:
     """One form under one rule, and the nearest to a violation so far."""
 
     statement: Statement
@@ -95,9 +95,11 @@ class _Target:
     evaluations: int = 0
 
     def see(self, instance: Any, view: Any, tape: np.ndarray) -> bool:
-        """Judge one instance; whether it came nearer than any before."""
-        if view.rule != self.rule or view.applies(self.form) is not None:
-            return False
+        """Judge one instance, where the form applies to it; whether it came nearer than any before."""
+        return view.rule == self.rule and view.applies(self.form) is None and self.judge(instance, view, tape)
+
+    def judge(self, instance: Any, view: Any, tape: np.ndarray) -> bool:
+        """Whether the instance came nearer than any before."""
         with np.errstate(all="ignore"):
             sides = self.sides(view)
             margin, ratio = _scores(sides)
@@ -135,9 +137,9 @@ def kinds() -> list[str]:
     return [k for k in (*efl_run_battery.KINDS, *efl_other_battery.KINDS, *elastic_battery.KINDS) if k in known]
 
 
-def _targets(kind: str, violated: bool) -> list[_Target]:
+def _targets(kind: str, violated: bool) -> list[Target]:
     return [
-        _Target(s, f, rule, f.sides)
+        Target(s, f, rule, f.sides)
         for s in _statements()
         for f in s.forms
         if f.sides is not None and kind_of(f) == kind
@@ -146,7 +148,7 @@ def _targets(kind: str, violated: bool) -> list[_Target]:
     ]
 
 
-def _draw(kind: str, tape: Tape, targets: Sequence[_Target]) -> bool:
+def _draw(kind: str, tape: Tape, targets: Sequence[Target]) -> bool:
     """One instance, seen by all targets; whether one of them came nearer."""
     try:
         instance = efl_battery.random_instance(kind, tape)  # type: ignore[arg-type]
@@ -157,7 +159,7 @@ def _draw(kind: str, tape: Tape, targets: Sequence[_Target]) -> bool:
     return any([t.see(instance, view, used) for t in targets])
 
 
-def _changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A few uniforms drawn anew, or moved a little."""
     out = tape.copy()
     where = rng.integers(len(out), size=int(rng.integers(1, 4)))
@@ -168,7 +170,7 @@ def _changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
-def _run(kind: str, targets: list[_Target], budget: int, seed: int) -> list[SearchResult]:
+def _run(kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
     """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""
     least = LEAST if kind in SHARE and len(targets) > 1 else 24
     budget = max(least, round(budget * SHARE.get(kind, 1.0)))
@@ -180,11 +182,11 @@ def _run(kind: str, targets: list[_Target], budget: int, seed: int) -> list[Sear
             start = target.ratio_tape if target.ratio_tape is not None else target.margin_tape
             if start is None:
                 break
-            _draw(kind, Tape(_changed(start, rng), seed), [target])
+            _draw(kind, Tape(changed(start, rng), seed), [target])
     return [_result(t, budget, seed) for t in targets]
 
 
-def _result(t: _Target, budget: int, seed: int) -> SearchResult:
+def _result(t: Target, budget: int, seed: int) -> SearchResult:
     witness, best = None, max(t.margin, -1.0)  # -1: nothing it applies to was met
     if t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides:
         witness = _witness(t)
@@ -198,7 +200,7 @@ def _described(instance: Any) -> dict[str, Any]:
     return {} if instance is None else instance.to_json()
 
 
-def _witness(t: _Target) -> EFLWitness | None:
+def _witness(t: Target) -> EFLWitness | None:
     """The violation as a witness, where its numbers are fractions."""
     data = getattr(t.margin_at, "data", None)
     if data is None or t.margin_at.kind not in BUILDERS:
@@ -256,7 +258,7 @@ def search(
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
     _check(budget)
     kind = kind_of(form)
-    return _run(kind, [_Target(statement, form, rule, sides or form.sides)], budget, seed)[0]  # type: ignore[arg-type]
+    return _run(kind, [Target(statement, form, rule, sides or form.sides)], budget, seed)[0]  # type: ignore[arg-type]
 
 
 def _check(budget: int) -> None:

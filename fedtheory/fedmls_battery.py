@@ -12,6 +12,7 @@ import numpy as np
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
 from fedtheory.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.optimum import Optimum
 from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
@@ -131,8 +132,9 @@ def view_of_run(
     seed: int = 0,
     points: int = 4,
     radius: float = RADIUS,
+    optimum: Optimum | None = None,
 ) -> MLSView:
-    """Run FedMLS and collect what its proof speaks of.
+    """Run FedMLS and collect what its proof speaks of; ``optimum`` where it is known already.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def view_of_run(
     """
     if algorithm.skip_last:
         raise InvalidInput("skip_last = True leaves out round K's iterates: make FedMLS with skip_last=False")
-    optimum = problem.optimum_on_ball(radius)
+    optimum = problem.optimum_on_ball(radius) if optimum is None else optimum
     averages: list[np.ndarray] = []
 
     def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:

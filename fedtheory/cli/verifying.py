@@ -145,7 +145,7 @@ def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
 
     from fedtheory import efl_search
 
-    jobs: list[tuple[str, ...]] = [(kind,) for kind in efl_search.kinds()]  # all forms of a kind at once
+    jobs: list[tuple[str, ...]] = [("fedmls",), *((kind,) for kind in efl_search.kinds())]  # all forms of a kind at once
     jobs += [
         (s.id, f.name, rule)
         for s in _statements()
@@ -164,9 +164,11 @@ def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
 
 
 def _search_one(job: tuple[str, ...], budget: int, seed: int) -> list[dict[str, Any]]:
-    from fedtheory import efl_search, witness_search
+    from fedtheory import efl_search, fedmls_search, witness_search
 
-    if len(job) == 1:
+    if job == ("fedmls",):
+        found = fedmls_search.search_all(max(1, budget // 4), seed)
+    elif len(job) == 1:
         found = efl_search.search_kind(job[0], max(1, budget // 4), seed)
     else:
         found = [witness_search.search(*job, budget=budget, seed=seed)]

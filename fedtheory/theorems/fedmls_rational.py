@@ -15,7 +15,7 @@ from typing import Any
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.theorems.core import Check
 
-__all__ = ["VARIANTS", "MLSWitness", "evaluate", "exact_run", "parse", "replay"]
+__all__ = ["VARIANTS", "MLSWitness", "evaluate", "exact_run", "minimum", "parse", "replay"]
 
 # Readings of the poster's Theorem 1: what is printed, or left open, put back one at a time.
 VARIANTS = {
@@ -87,14 +87,18 @@ def _mean(values: list[Any]) -> Any:
     return sum(values[1:], values[0]) / len(values)
 
 
-def _minimum(clients: list[list[tuple[Any, Any]]], radius: Any) -> tuple[Any, Any]:
-    """(F*, x*) of F over the interval: at an end or where two pieces of one client cross."""
+def minimum(clients: list[list[tuple[Any, Any]]], radius: Any, near: Any = None) -> tuple[Any, Any]:
+    """(F*, x*) of F over the interval: at an end or where two pieces of one client cross; the minimiser nearest to `near`, if given."""
     points = [-radius, radius]
     for lines in clients:
         for i, (p, q) in enumerate(lines):
             points += [(s - q) / (p - r) for r, s in lines[:i] if r != p]
     best = [(_mean([_value(c, x) for c in clients]), x) for x in points if -radius <= x <= radius]
-    return min(best)
+    least, x = min(best)
+    if near is None:
+        return least, x
+    flat = [y for value, y in best if value == least]  # the minimisers are the interval between the ends of these
+    return least, min(max(near, min(flat)), max(flat))
 
 
 def _on_ball(lines: list[tuple[Any, Any]], radius: Any) -> Any:
@@ -168,7 +172,7 @@ def evaluate(
     """F(x_K) - F* and the bound (10 ||x_0 - x*||^2 + 8 D)/(lam K(K+1)) + G^2 lam/2 in the variant's reading."""
     g_sq = constants(clients, radius, variant)
     path, _ = exact_run(clients, lam, d, radius, x0, rounds, g_sq, variant)
-    best, star = _minimum(clients, radius)
+    best, star = minimum(clients, radius)
     lhs = _mean([_value(lines, path[-1]) for lines in clients]) - best
     return lhs, (10 * (x0 - star) ** 2 + 8 * d) / (lam * rounds * (rounds + 1)) + g_sq * lam / 2
 

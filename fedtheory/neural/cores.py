@@ -37,12 +37,16 @@ def side_by_side(
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
         size = min(size, fitting, share) if problem.rows_at_once is None else size
     if threads == 1:
-        in_chunks(rows, size, lambda part: work(part, stop), problem.device)
+        in_chunks(rows, size, lambda part: work(part, stop), problem.device, problem.fitting, "steps")
         return
 
     def piece(first: int) -> None:
         count = min(size, rows - first)
-        in_chunks(count, count, lambda part: work(slice(first + part.start, first + part.stop), stop), problem.device)
+
+        def shifted(part: slice) -> None:
+            work(slice(first + part.start, first + part.stop), stop)
+
+        in_chunks(count, count, shifted, problem.device, problem.fitting, "steps")
 
     torch.set_num_threads(1)
     try:

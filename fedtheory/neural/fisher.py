@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fedtheory.errors import MissingCapability
+from fedtheory.neural import memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,15 +63,14 @@ def _one(problem: NeuralProblem, held: Any, point: Tensor, kind: str) -> Tensor:
         def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
             return weights @ gradients(point, x, t) ** 2
 
-    total, piece = torch.zeros_like(point), max(1, ENTRIES // len(point))
-    for a in range(0, len(held), piece):
-        part = torch.from_numpy(held[a : a + piece]).to(problem.device)
+    def some(places: slice) -> Tensor:
+        part = torch.from_numpy(held[places]).to(problem.device)
         x, t = problem.inputs[part], problem.targets[part]
         if kind == "empirical":
-            total += squares(x, t, torch.ones(len(part)).to(point))
-            continue
+            return squares(x, t, torch.ones(len(part)).to(point))
         with torch.no_grad():
             chance = torch.softmax(problem.flat.call(point, x), dim=-1)
-        for c in range(chance.shape[-1]):
-            total += squares(x, torch.full_like(t, c), chance[:, c])
-    return total / len(held)
+        return sum(squares(x, torch.full_like(t, c), chance[:, c]) for c in range(chance.shape[-1]))
+
+    piece = max(1, ENTRIES // len(point))
+    return sum(memory.in_chunks(len(held), piece, some, problem.device, problem.fitting, "fisher")) / len(held)

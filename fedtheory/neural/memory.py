@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fedtheory.errors import FedTheoryError
+from fedtheory.neural.device import exact_kernels
 
 if TYPE_CHECKING:
+    from fedtheory.algorithms.base import Algorithm
     from fedtheory.neural.problem import NeuralProblem
 
-__all__ = ["OutOfMemory", "evaluation_piece", "in_chunks", "rows_at_once"]
+__all__ = ["OutOfMemory", "computed_there", "evaluation_piece", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
 
 
 class OutOfMemory(FedTheoryError, MemoryError):
-    """Not even one model fits the memory."""
+    """What a run needs at once does not fit the memory: one model's step, or what is kept of all clients."""
 
 
 def evaluation_piece(device: torch.device) -> int:
@@ -36,19 +41,30 @@ def rows_at_once(problem: NeuralProblem, rows: int) -> int:
     return max(1, min(rows, free // bytes_each))
 
 
-def _is_memory_error(error: Exception) -> bool:
+def _is_memory_error(error: BaseException) -> bool:
     words = ("can't allocate memory", "not enough memory", "ALLOC_FAILED")  # the CPU's allocator, and cuBLAS and cuDNN
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(w in str(error) for w in words)
+    return isinstance(error, torch.cuda.OutOfMemoryError | MemoryError) or any(w in str(error) for w in words)
 
 
-def in_chunks(total: int, size: int, work: Callable[[slice], Any], device: torch.device) -> list[Any]:
+def in_chunks(
+    total: int,
+    size: int,
+    work: Callable[[slice], Any],
+    device: torch.device,
+    known: dict[str, int] | None = None,
+    kind: str = "",
+) -> list[Any]:
     """work(slice) over range(total) in pieces of `size`; a piece that does not fit the memory is halved.
+
+    known : the sizes by kind of work that had to be tried, which later calls begin with
 
     Raises
     ------
     OutOfMemory
         When a piece of one does not fit.
     """
+    known = {} if known is None else known
+    size = min(size, known.get(kind, size))
     out, a = [], 0
     while a < total:
         try:
@@ -63,6 +79,66 @@ def in_chunks(total: int, size: int, work: Callable[[slice], Any], device: torch
                     f"one model does not fit the memory of {device}: use a smaller batch or network, dtype='float32', or another device"
                 ) from error
         size = -(-min(size, total - a) // 2)
+        known[kind] = size
         if device.type == "cuda":  # after the error is gone, whose traceback holds what filled the memory
             torch.cuda.empty_cache()
     return out
+
+
+def gigabytes(count: float) -> str:
+    """Bytes as they are told: 32.2 GB."""
+    return f"{count / 1e9:.3g} GB"
+
+
+@contextmanager
+def explained(needed: Callable[[], str], device: torch.device) -> Iterator[None]:
+    """Raise `OutOfMemory`, with what was `needed`, where an allocator fails."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, FedTheoryError) or not _is_memory_error(error):
+            raise
+        raise OutOfMemory(f"out of memory on {device}: {needed()}") from error
+
+
+def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
+    """What samples take, for `explained`."""
+    shape = tuple(getattr(values, "shape", (len(values),)))
+    width = torch.finfo(dtype).bits // 8
+    return (
+        f"{what} {shape} take up to {gigabytes(math.prod(shape) * width)} as {str(dtype).removeprefix('torch.')}: "
+        "use fewer samples, dtype='float32', or a device with more memory"
+    )
+
+
+def of_state(algorithm: Algorithm, problem: NeuralProblem) -> str:
+    """What a method keeps of all clients, for `explained`."""
+    point = torch.empty(1, problem.dim, dtype=problem.dtype, device="meta")  # shapes without memory
+    fields = [f for f in algorithm.init(point, problem.num_clients) if hasattr(f, "ndim")]
+    kept, width = sum(f.ndim == 3 and f.shape[2] == problem.dim for f in fields), torch.finfo(problem.dtype).bits // 8
+    told = f"{kept} x {problem.num_clients:,} clients x {problem.dim:,} parameters x {width} bytes" if kept else "nothing of a client"
+    whole = gigabytes(sum(f.numel() for f in fields) * width)
+    return (
+        f"{algorithm.name} keeps {told}, its whole state takes {whole}, and a round's models come on top: use fewer "
+        "clients, in all and a round, a smaller network, a method that keeps nothing of a client (FedAvg, FedProx), or another device"
+    )
+
+
+def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took."""
+
+    @wraps(method)
+    def inside(problem: NeuralProblem, *args: Any, **options: Any) -> Any:
+        def needed() -> str:
+            models = max((a.numel() // problem.dim for a in args if isinstance(a, torch.Tensor)), default=1)
+            width = torch.finfo(problem.dtype).bits // 8
+            return (
+                f"each copy of {models:,} models x {problem.dim:,} parameters x {width} bytes takes "
+                f"{gigabytes(models * problem.dim * width)}: use fewer clients a round, a smaller network, dtype='float32', or "
+                "another device"
+            )
+
+        with exact_kernels(problem.device), explained(needed, problem.device):
+            return method(problem, *args, **options)
+
+    return inside

@@ -106,6 +106,7 @@ class NeuralProblem(Problem):
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
+        self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
@@ -156,7 +157,8 @@ class NeuralProblem(Problem):
                 raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
-        return as_samples(what, values, self.device, self.dtype, small)
+        with memory.explained(lambda: memory.of_samples(what, values, self.dtype), self.device):
+            return as_samples(what, values, self.device, self.dtype, small)
 
     def _of_test(self, test: Any) -> tuple[Tensor, Tensor]:
         if not isinstance(test, tuple | list) or len(test) != 2:
@@ -200,6 +202,7 @@ class NeuralProblem(Problem):
         return other
 
     # --- kernels ------------------------------------------------------------------------------------------------------
+    @memory.computed_there
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
@@ -212,17 +215,20 @@ class NeuralProblem(Problem):
         def piece(part: slice) -> Tensor:
             return self.engine.gradient(flat[part], self.inputs[where[part]], self.targets[where[part]])
 
-        out = torch.cat(memory.in_chunks(n * b, memory.rows_at_once(self, n * b), piece, self.device))
+        out = torch.cat(self._in_chunks(n * b, piece, "batches"))
         return (out + self.ridge * flat).reshape(n, b, d)
 
+    @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
         full = [self._full(self._clients[k], y[k], gradient=True) for k in range(len(y))]
         return torch.stack(full) + self.ridge * y
 
+    @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
         values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
+    @memory.computed_there
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
         held = [c[first:last] for c in self._clients]
         counts = np.array([len(c) for c in held])
@@ -241,7 +247,7 @@ class NeuralProblem(Problem):
         def piece(part: slice) -> Tensor:
             return self.engine.output_gradient(flat[part], self.inputs[where[part]], real[part])
 
-        found = memory.in_chunks(len(flat), memory.rows_at_once(self, len(flat)), piece, self.device)
+        found = self._in_chunks(len(flat), piece, "outputs")
         out[torch.from_numpy(rows).to(self.device)] = torch.cat(found).reshape(len(rows), points, self.dim)
         return out
 
@@ -263,6 +269,9 @@ class NeuralProblem(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
+    def _in_chunks(self, models: int, work: Callable[[slice], Tensor], kind: str) -> list[Tensor]:
+        return memory.in_chunks(models, memory.rows_at_once(self, models), work, self.device, self.fitting, kind)
+
     def _full(self, samples: np.ndarray, y: Tensor, gradient: bool, piece: int = 500) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
@@ -275,10 +284,11 @@ class NeuralProblem(Problem):
                 z = y[points]
                 return compute(z, x.expand(len(z), *x.shape), t.expand(len(z), *t.shape))
 
-            found = memory.in_chunks(len(y), memory.rows_at_once(self, len(y)), some, self.device)
+            found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
             total = total + len(part) / len(samples) * torch.cat(found)
         return total
 
+    @memory.computed_there
     def objective(self, x: Tensor) -> Tensor:
         """F at (..., d), from one pass over all samples."""
         self.like(x)
@@ -308,11 +318,13 @@ class NeuralProblem(Problem):
             right = (outputs.argmax(dim=-1) == t).to(torch.float64)
             return to_numpy(right.reshape(len(index), -1).mean(dim=1)), loss
 
+        size = memory.evaluation_piece(self.device)
         with torch.no_grad():
-            done = memory.in_chunks(len(samples), memory.evaluation_piece(self.device), piece, self.device)
+            done = memory.in_chunks(len(samples), size, piece, self.device, self.fitting, "evaluation")
         hits, losses = zip(*done, strict=True)
         return np.concatenate(hits), np.concatenate(losses)
 
+    @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
         """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy': (S,), 'test_loss': (S,)}.
 
@@ -330,6 +342,7 @@ class NeuralProblem(Problem):
             "test_loss": np.array([losses.mean() for _, losses in rows]),
         }
 
+    @memory.computed_there
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
         """Accuracy on each client's own test samples, mean over the clients that have some: server models (S, d) -> (S,).
 
@@ -370,6 +383,7 @@ class NeuralProblem(Problem):
             return np.array([(share @ by_label(point)).mean() for point in x])
         return np.array([np.mean([share[k] @ by_label(point) for k, point in enumerate(models)]) for models in personal])
 
+    @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:
         """What `fedtheory.fisher.client_fisher` asks for: (N, B, d) -> (N, B, d)."""
         return fisher.fisher_diagonal(self, y, kind)
@@ -378,6 +392,7 @@ class NeuralProblem(Problem):
         fisher.check_fisher(self, kind)
 
     # --- local training -----------------------------------------------------------------------------------------------
+    @memory.computed_there
     def walk(self, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
         """Mini-batch SGD of all rows side by side: what `fedtheory.local.SGD` asks of problems that bring their own loop."""
         return walk(self, solver, objective, start, rows)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,8 @@ def train(
     """Train a network with a federated method.
 
     A run that is killed and called again ends with the numbers of one that was not, bit for bit on the same machine with the same
-    number of threads. Ctrl-C lets the round end, writes the checkpoint and raises KeyboardInterrupt; a second one does not wait.
+    number of threads; on a GPU as far as `fedtheory.neural.device.exact_kernels` says. Ctrl-C lets the round end, writes the
+    checkpoint and raises KeyboardInterrupt; a second one does not wait.
 
     Parameters
     ----------
@@ -233,12 +235,15 @@ def train(
         A checkpoint that is damaged, of another version, or cannot be written, which is told before any work.
     MissingCapability
         TensorBoard asked for and not installed.
+    OutOfMemory
+        What the method keeps of all clients does not fit the memory, or not even one model's step; says how much it takes.
     Diverged
         At the first non-finite number, with round and client; the last checkpoint stays, and `measured` are the rounds before.
     """
     import torch
 
     from fedtheory.local import SGD
+    from fedtheory.neural import memory
 
     _check(problem, every, checkpoint)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
@@ -250,8 +255,9 @@ def train(
     if checkpoint is not None and Path(checkpoint).exists():
         found = checkpoints.load(checkpoint)
         checkpoints.compare(checkpoint, found.configuration, config)
-        fresh = algorithm.init(problem.like_array().new_zeros(1, problem.dim), problem.num_clients)
-        past = Resume(found.round_index, found.state(problem.like_array(), fresh), dict(found.metrics))
+        with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
+            shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
+            past = Resume(found.round_index, found.state(problem.like_array(), shapes), dict(found.metrics))
         parts, seconds = list(found.about["parts"]), list(found.about["seconds"])
         if past.round_index > rounds:
             raise CheckpointError(
@@ -302,20 +308,21 @@ def train(
             clock["round"] = time.perf_counter()
 
         try:
-            run = simulate(
-                problem,
-                algorithm,
-                rounds,
-                start,
-                sampling,
-                seed=seed,
-                local_solver=solver,
-                record=tuple(record),
-                like=problem.like_array(),
-                resume=past,
-                checkpoint=after,
-                evaluate_every=evaluate_every,
-            )
+            with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
+                run = simulate(
+                    problem,
+                    algorithm,
+                    rounds,
+                    start,
+                    sampling,
+                    seed=seed,
+                    local_solver=solver,
+                    record=tuple(record),
+                    like=problem.like_array(),
+                    resume=past,
+                    checkpoint=after,
+                    evaluate_every=evaluate_every,
+                )
         except Diverged as error:
             parts[-1]["last_round"] = done + len(seconds) - before
             about = {"seed": seed, "parts": parts, "configuration": config}

@@ -379,6 +379,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("clip = 0.0: use a finite norm > 0", ("fedelasticnet-table2", "--quick", "--clip", 0)),
         ("--cohorts feddyn: they are those of FedElasticNet's tables", ("efl-table2", "--quick", "--cohorts", "feddyn")),
         ("--augment: none of these rows is CIFAR's", ("fedelasticnet-table2", "--quick", "--augment")),
+        ("--autocast bfloat16 with --dtype float64", ("efl-table2", "--quick", "--autocast", "bfloat16", "--dtype", "float64")),
         ("device = 'tpu'", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
@@ -425,6 +426,25 @@ def test_clipping_and_feddyns_cohorts(tmp_path):
         bench.run_preset(replace(quick("feddyn"), clip=0.3), data.digits(), folder, progress=False)
     with pytest.raises(InvalidInput, match=r"sampling\. is Bernoulli there and FedDynBernoulli here"):
         bench.run_preset(replace(quick("feddyn"), feddyn_cohorts=True), data.digits(), folder, progress=False)
+
+
+def test_mixed_precision_is_told_and_recorded(tmp_path):
+    args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox", "--json")
+    plain = json.loads(call(*args, "--out", tmp_path / "plain").stdout)
+    mixed = json.loads(call(*args, "--out", tmp_path / "mixed", "--autocast", "bfloat16").stdout)
+    said = ["Trained in mixed precision (bfloat16)" in " ".join(found["notes"]) for found in (plain, mixed)]
+    assert said == [False, True]
+    runs = [json.loads((tmp_path / k / "quick/fedelasticnet-table2.json").read_text())["runs"][0] for k in ("plain", "mixed")]
+    assert [r["provenance"]["configuration"]["problem"]["autocast"] for r in runs] == [None, "bfloat16"]
+    assert runs[0]["metrics"]["test_loss"][0] == runs[1]["metrics"]["test_loss"][0]  # measured in single precision
+    assert runs[0]["metrics"]["test_loss"][-1] != runs[1]["metrics"]["test_loss"][-1]
+    assert runs[0]["metrics"]["test_loss"][-1] == pytest.approx(runs[1]["metrics"]["test_loss"][-1], rel=0.1)
+    again = json.loads(call(*args, "--out", tmp_path / "mixed", "--report").stdout)
+    assert "(bfloat16)" in " ".join(again["notes"])
+    preset = quick("fedprox")
+    bench.run_preset(preset, data.digits(), tmp_path, progress=False)
+    with pytest.raises(InvalidInput, match=r"problem\.autocast is None there and bfloat16 here"):
+        bench.run_preset(preset, data.digits(), tmp_path, progress=False, autocast="bfloat16")
 
 
 def test_files_that_are_not_the_releases_are_read_when_told_to(tmp_path):

@@ -370,6 +370,10 @@ def bench(
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:0.")] = "cpu",
     dtype: Annotated[Literal["float32", "float64"], typer.Option("--dtype", help="Of models and inputs.")] = "float32",
+    autocast: Annotated[
+        Literal["bfloat16", "float16"] | None,
+        typer.Option("--autocast", help="Mixed precision of training's forward and backward passes (default: none)."),
+    ] = None,
     threads: Annotated[int | None, typer.Option("--threads", help="Threads of torch on the CPU (default: the cores).")] = None,
     evaluate_every: Annotated[
         int | None, typer.Option("--evaluate-every", help="Rounds between two tests of the model (default 1; 10 for efl-table2).")
@@ -396,7 +400,7 @@ def bench(
 
     options = benching.Options(
         data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
-        evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"),
+        evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
     )  # fmt: skip
     benching.bench(table, options)
 

@@ -54,6 +54,7 @@ class Options:
     seed: int
     json: bool
     out: Path
+    autocast: str | None = None
 
 
 def _chosen(table: str, o: Options) -> list[Any]:
@@ -161,6 +162,9 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
             "code (MNIST 784-200-200-10, EMNIST-L 784-100-100-10, CIFAR 384 and 192 units), and not of those in the text (200-100; "
             "394); --network text runs the text's."
         )
+    mixed = sorted({r.autocast for r in results if r.autocast})
+    if mixed:
+        notes.append(f"Trained in mixed precision ({', '.join(mixed)}); what is measured is computed in single precision.")
     assumed = list(dict.fromkeys(a for p in presets for a in p.assumed))
     if assumed:
         settings = sorted({f"{p.dataset}: lr {p.lr:g}, epochs {p.epochs}, weight decay {p.weight_decay:g}" for p in presets})
@@ -229,6 +233,8 @@ def bench(table: str, o: Options) -> None:
     from fedtheory.neural.bench import cells, read_result, run_presets
     from fedtheory.neural.device import as_device, as_dtype
 
+    if o.autocast is not None and o.dtype != "float32":
+        raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
     as_device(o.device), as_dtype(o.dtype)  # CUDA that is not there is told before data are read
     if o.tensorboard is not None:
         from fedtheory.neural.training import summary_writer
@@ -243,6 +249,7 @@ def bench(table: str, o: Options) -> None:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
         options = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume, "tensorboard": o.tensorboard}
+        options |= {} if o.autocast is None else {"autocast": o.autocast}
         options |= {"evaluate_every": o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1), "progress": not o.json}
         if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
             options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}

@@ -57,6 +57,11 @@ class Result:
         found = self.provenance.get("configuration")
         return None if found is None else found["problem"].get("tested") is not None
 
+    @property
+    def autocast(self) -> str | None:
+        """The mixed precision of training, None where there was none."""
+        return self.provenance.get("configuration", {}).get("problem", {}).get("autocast")
+
     def series(self, name: str) -> np.ndarray:
         """A metric in every round from the first one (rounds,)."""
         return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]

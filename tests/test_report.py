@@ -229,10 +229,38 @@ def test_curves_of_a_run_that_reaches_zero(tmp_path):
 
 
 def test_the_readmes_python_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    code, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in capsys.readouterr().out
+
+
+def test_the_readmes_own_network_learns(capsys):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    _, code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 17
+    exec(compile(code, "README.md", "exec"), {})
+    start, end, size = map(float, re.fullmatch(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", capsys.readouterr().out.strip()).groups())
+    assert end < start / 3 and size == 4 * 32 + 33
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_networks_document_runs_in_python(capsys):
+    """What docs/networks.md says of a user's own network, block after block."""
+    torch = pytest.importorskip("torch")
+    section = (ROOT / "docs/networks.md").read_text().split("## Your own network")[1].split("\n## ")[0]
+    torch.manual_seed(0)
+    blocks, names = re.findall(r"```python\n(.*?)```", section, re.S), {}
+    for code in blocks:
+        exec(compile(code, "docs/networks.md", "exec"), names)
+    assert len(blocks) == 2 and names["problem"].engine.name == "loop"
+    np.testing.assert_array_equal(torch.nn.utils.parameters_to_vector(names["net"].parameters()).detach(), names["run"].x[0])
+    outputs = names["net"](torch.tensor(names["inputs"], dtype=torch.float32))
+    loss = names["loss"](outputs, torch.tensor(names["targets"], dtype=torch.float32))
+    start, end = names["run"].metrics["objective"][[0, -1], 0]
+    decay = 0.5e-4 * float(names["run"].x[0] @ names["run"].x[0])
+    assert float(loss.detach()) == pytest.approx(end - decay, abs=1e-5) and end < start - 0.5
 
 
 def test_the_readme_names_what_exists():
@@ -243,9 +271,17 @@ def test_the_readme_names_what_exists():
         loaded = importlib.import_module(module)
         for name in named[module]:
             assert hasattr(loaded, name), f"{module}.{name}"
-    for module in (m for m in named if ".neural" not in m):
+    for module in (m for m in named if ".neural" not in m or m == "fedtheory.neural.data"):
         public = set(importlib.import_module(module).__all__) - {"__version__"}
         assert public == named[module], f"{module}: the README and __all__ differ"
+
+
+def test_the_floors_are_those_of_files_that_exist():
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## The floors")[1].split("\n\n`")[0]
+    named = re.findall(r"`([\w/.*]+)`", table)
+    bases = (ROOT, ROOT / "fedtheory", ROOT / "validation")
+    found = {n for n in named for base in bases if [*base.glob(n.rstrip("/")), *base.glob(f"{n}.py")]}
+    assert set(named) - found == set() and {"neural/preset", "neural/settings", "neural/compiled", "bench_table.py"} <= found
 
 
 def test_the_readmes_commands_exist():

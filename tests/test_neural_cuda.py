@@ -1,0 +1,149 @@
+"""Networks on a GPU: the CPU's numbers to rounding, single precision that is single, the same numbers again, memory that is short."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedtheory import Uniform, algorithms, messages, simulate
+from fedtheory.local import SGD
+from fedtheory.messages.measures import bin_counts
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from fedtheory.neural import NeuralProblem, memory, train  # noqa: E402
+from fedtheory.neural.networks import CharLstm, cnn, mlp  # noqa: E402
+
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
+
+RNG = np.random.default_rng(0)
+CLIENTS = np.split(RNG.permutation(60), [7, 20, 41])  # 7, 13, 21 and 19 samples: batches are cut short
+IMAGES, LABELS = RNG.normal(size=(60, 1, 16, 16)), RNG.integers(0, 3, 60)
+TEXTS, LETTERS = RNG.integers(0, 9, (60, 5)), RNG.integers(0, 9, 60)
+SOLVER = SGD(5, 0.1, epochs=1)
+RECORD = ("test_loss", "drift", "nonzeros", "entropy", "update_entropy", "bits")
+
+
+def network(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    if kind == "lstm":
+        return CharLstm(9, 9, embedding=4, hidden=6)
+    if kind == "grouped":
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(784, 3))
+    return cnn((1, 16, 16), 3, 4, (8, 6)) if kind == "cnn" else mlp((1, 16, 16), 3, (12, 9))
+
+
+def problem(kind: str, device: str, **options) -> NeuralProblem:
+    data = (TEXTS, LETTERS) if kind == "lstm" else (IMAGES, LABELS)
+    return NeuralProblem(network(kind), *data, CLIENTS, test=data, device=device, **{"ridge": 1e-3, **options})
+
+
+def run(p: NeuralProblem, rounds: int = 2, record=RECORD):
+    method = algorithms.FedDyn(0.1)  # smooth: no rounding error decides a sign
+    return simulate(p, method, rounds, p.initial(), Uniform(3), 1, 5, SOLVER, record, like=p.like_array())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [("cnn", "vmap"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "dense"), ("mlp", "vmap"), ("mlp", "loop")],
+)
+def test_a_gpu_gives_the_cpus_numbers(kind, engine, dtype):
+    """Single precision as well: the ten binary digits of TF32 would be off by 1e-3."""
+    here, there = (run(problem(kind, device, dtype=dtype, engine=engine)) for device in ("cpu", "cuda"))
+    assert all(v.device.type == "cuda" for v in there.final if isinstance(v, torch.Tensor))
+    tolerance = 1e-9 if dtype == "float64" else 2e-5
+    np.testing.assert_allclose(there.x, here.x, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(there.metrics["test_loss"], here.metrics["test_loss"], rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(there.metrics["bits"], here.metrics["bits"])
+
+
+@pytest.mark.parametrize("kind", ["cnn", "grouped"])
+def test_gradients_are_those_of_single_precision(kind):
+    """Beside double precision: eps = 6e-8 times what is summed; TF32 has eps = 5e-4."""
+    points = {}
+    for dtype in ("float64", "float32"):
+        p = problem(kind, "cuda", dtype=dtype)
+        y = p.initial().expand(4, 1, -1)
+        points[dtype] = p.client_gradient(y).double(), p.client_value(y).double(), p.fisher_diagonal(y, "empirical").double()
+    for found, right in zip(points["float32"], points["float64"], strict=True):
+        assert float((found - right).abs().max() / right.abs().max()) < 2e-5
+
+
+def test_bfloat16_is_used_on_the_way():
+    for engine in ("vmap", "loop"):
+        plain, mixed = (problem("cnn", "cuda", autocast=a, engine=engine) for a in (None, "bfloat16"))
+        y = plain.initial().expand(4, 1, -1)
+        g, coarse = plain.client_gradient(y), mixed.client_gradient(y)
+        assert coarse.dtype == torch.float32
+        assert 2**-14 < float((g - coarse).abs().max() / g.abs().max()) < 8 * 2**-8  # bfloat16 has 8 binary digits
+        assert float(plain.objective(y[0])) == float(mixed.objective(y[0]))  # measured in single precision
+        losses = [run(p, 3, record=("objective",)).metrics["objective"][-1, 0] for p in (plain, mixed)]
+        assert losses[0] != losses[1] and losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
+class Cut(Exception):
+    pass
+
+
+ELASTIC = algorithms.FedElasticNetDyn(1e-4, 0.1, epsilon=1e-3)
+SPARSE = algorithms.EFL(0.1, fisher="empirical", compressor=messages.ST(0.1))
+
+
+@pytest.mark.parametrize("method", [ELASTIC, SPARSE], ids=["elastic net", "sparse"])
+@pytest.mark.parametrize("kind", ["cnn", "lstm", "mlp"])
+def test_a_run_that_is_cut_ends_with_the_same_bits(kind, method, tmp_path):
+    def go(**options):
+        return train(problem(kind, "cuda"), method, 6, Uniform(3), SOLVER, seed=2, record=RECORD, progress=False, **options)
+
+    def stop(at):
+        if at.round_index == 3:
+            raise Cut
+
+    whole, path = go(), tmp_path / "run.ckpt"
+    with pytest.raises(Cut):
+        go(checkpoint=path, every=2, on_round=stop)
+    again = go(checkpoint=path)
+    assert again.final.x.device.type == "cuda" and [p["first_round"] for p in again.provenance["parts"]] == [1, 3]
+    np.testing.assert_array_equal(again.x, whole.x)
+    for name, values in whole.metrics.items():
+        np.testing.assert_array_equal(again.metrics[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["cnn", "mlp"])
+def test_what_does_not_fit_is_tried_in_smaller_chunks(kind, monkeypatch):
+    expected = run(problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8))
+    p = problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8)
+    tried, real = [], p.engine.step
+
+    def limited(params, *rest):
+        tried.append(len(params))
+        if len(params) > 1:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+        real(params, *rest)
+
+    monkeypatch.setattr(p.engine, "step", limited)
+    np.testing.assert_allclose(run(p).x, expected.x, rtol=0, atol=1e-12)
+    assert tried[0] > 1 and set(tried[2:]) == {1}  # the second round knows
+
+
+def test_more_than_the_gpu_has_is_told():
+    total = torch.cuda.mem_get_info()[1]
+    inputs, targets = np.zeros((1, 1000), dtype=np.float32), np.zeros(1, dtype=np.int64)
+    clients = [[0]] * (2 * total // (4 * 1001 * 1000))
+    p = NeuralProblem(nn.Linear(1000, 1000), inputs, targets, clients, device="cuda", name="wide")
+    with pytest.raises(memory.OutOfMemory, match=rf"on cuda: feddyn keeps 1 x {len(clients):,} clients x 1,001,000 parameters"):
+        train(p, algorithms.FedDyn(0.1), 1, Uniform(2), SOLVER, record=(), progress=False)
+    train(p, algorithms.FedAvg(), 1, Uniform(2), SOLVER, record=(), progress=False)  # the memory is free again
+
+
+def test_what_is_sent_is_counted_on_the_gpu_to_the_same_bins():
+    halves = (np.arange(-300, 300) + 0.5) * 0.01  # on, or a rounding off, the edge of two bins
+    edges = np.concatenate([halves, np.nextafter(halves, 9), np.nextafter(halves, -9)])
+    many = np.random.default_rng(1).normal(scale=0.03, size=(7, 30000))
+    for message in (edges, many, np.array([1.0, 1e9]), np.array([np.nan, np.inf, 0.0])):
+        for dtype in (np.float32, np.float64):
+            here = message.astype(dtype)
+            for found, right in zip(bin_counts(torch.from_numpy(here).to("cuda")), bin_counts(here), strict=True):
+                np.testing.assert_array_equal(found, right)

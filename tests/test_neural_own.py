@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.problems import partitions
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -142,10 +143,19 @@ def test_complex_modules_are_refused(trained):
 def test_modules_that_cannot_be_copied_or_compute_with_other_parameters_are_refused():
     with pytest.raises(MissingCapability, match=r"compiled by torch\.jit"):
         problem(torch.jit.script(network()))
+    with pytest.raises(MissingCapability, match=r"0 is a DataParallel.*\.module"):
+        problem(nn.Sequential(nn.DataParallel(network())))
+    with pytest.raises(InvalidInput, match=r"0\.weight is on the device 'meta'.*on the CPU"):
+        problem(network().to("meta"))
     module = network()
     module.generator = (i for i in range(3))
     with pytest.raises(InvalidInput, match=r"Sequential cannot be copied.*generator"):
         problem(module)
+
+
+def test_an_engine_is_named():
+    with pytest.raises(InvalidInput, match=r"engine = None: use 'auto', 'dense', 'vmap', 'loop'"):
+        problem(engine=None)
 
 
 # --- losses -------------------------------------------------------------------------------------------------------------
@@ -181,6 +191,7 @@ def test_losses_that_cannot_be_called_so_are_refused(loss, words):
         ({"test": X}, r"test is a ndarray: give the pair \(inputs, targets\)"),
         ({"test": (X, Y[:3])}, "test has 40 inputs and 3 targets"),
         ({"test": (X, ["cat"] * 40)}, "test targets are of dtype <U3"),
+        ({"clients": "ab"}, "clients: client 0's are of dtype <U1"),
         ({"clients": 2}, "clients cannot be read.*a sequence of sample numbers for each client"),
         ({"clients": [["a"], [1]]}, "clients: client 0's are of dtype <U1"),
         ({"clients": [[0, 1], [2.5, 3.0]]}, "clients: client 1's are of dtype float64"),
@@ -192,6 +203,14 @@ def test_losses_that_cannot_be_called_so_are_refused(loss, words):
 def test_samples_that_are_none_are_refused(options, words):
     with pytest.raises(InvalidInput, match=words):
         problem(**options)
+
+
+def test_a_partition_names_its_clients():
+    part = partitions.iid(40, 4, seed=1)
+    found = problem(clients=part, test=(X, Y), test_clients=part)
+    for held in (found._clients, found.tested):
+        for mine, dealt in zip(held, part.indices, strict=True):
+            np.testing.assert_array_equal(mine, dealt)
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,8 @@ def test_bad_input_is_refused_before_work(problem, tmp_path):
         (InvalidInput, "every = 0", {"every": 0}),
         (InvalidInput, "is a folder", {"checkpoint": tmp_path}),
         (InvalidInput, "rounds = 0", {"rounds": 0}),
+        (InvalidInput, "rounds = '3': it must be an integer", {"rounds": "3"}),
+        (InvalidInput, "checkpoint = 5: use a path", {"checkpoint": 5}),
         (MissingCapability, "without test samples for 'test_accuracy'", {"problem": make(test=False)}),
         (InvalidInput, "is no NeuralProblem", {"problem": object()}),
     ):

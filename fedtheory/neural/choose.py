@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from fedtheory.errors import MissingCapability, suggest
+from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.dense import Dense
 from fedtheory.neural.engines import Engine, Loop, Vmap
 
@@ -31,9 +31,13 @@ def engine_for(
     ------
     UnknownName
         No engine of that name.
+    InvalidInput
+        No name.
     MissingCapability
         'dense' for a module or loss it was not written for, or with autocast.
     """
+    if not isinstance(name, str):
+        raise InvalidInput(f"engine = {name!r}: use 'auto', {', '.join(map(repr, ENGINES))}")
     if name == "auto":
         name = _best(flat, loss, inputs, targets, autocast is not None)
     if name not in ENGINES:

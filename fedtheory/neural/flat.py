@@ -26,17 +26,23 @@ def as_module_takes(inputs: Tensor) -> Tensor:
 
 
 def check_parameters(module: Any) -> None:
-    """Raise `InvalidInput` or `MissingCapability` unless it is a module whose tensors have sizes and are real."""
+    """Raise `InvalidInput` or `MissingCapability` unless it is a module whose tensors have sizes and values and are real."""
     if not isinstance(module, torch.nn.Module):
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
         raise InvalidInput(f"module is {what}: give a torch.nn.Module, made, as in nn.Linear(3, 2)")
     if isinstance(module, torch.jit.ScriptModule):
         raise MissingCapability(f"{type(module).__name__} is compiled by torch.jit and takes no other parameters: give the module")
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+            what = f"{name or 'the module'} is a {type(part).__name__}"
+            raise MissingCapability(f"{what}: models are trained side by side here; give what is in it, .module")
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         if torch.nn.parameter.is_lazy(value):
             raise InvalidInput(
                 f"{name} has no size yet (a lazy layer?): give the layer its sizes, or run one forward pass first, module(inputs[:2])"
             )
+        if value.is_meta:
+            raise InvalidInput(f"{name} is on the device 'meta' and has no values: make the module on the CPU")
         if value.is_complex():
             raise MissingCapability(
                 f"{name} is {value.dtype}: a point is a vector of real numbers; keep real and imaginary part as parameters of their own"

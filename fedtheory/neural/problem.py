@@ -44,8 +44,7 @@ class NeuralProblem(Problem):
         dropout, unless it is in eval mode.
     inputs, targets : arrays or tensors (n, ...)
         All clients' samples.
-    clients : N sequences of sample numbers
-        For example a `fedtheory.problems.partitions.Partition`'s ``indices``.
+    clients : N sequences of sample numbers, or a `fedtheory.problems.Partition`
     loss : 'cross_entropy', 'squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
     ridge : float >= 0
         The weight decay of the papers' experiments.

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from fedtheory.errors import InvalidInput
+from fedtheory.problems.partitions import Partition
 
 __all__ = ["as_samples", "sample_numbers"]
 
@@ -42,8 +43,8 @@ def as_samples(what: str, values: Any, device: torch.device, dtype: torch.dtype,
     return values.to(device, values.dtype if small and values.dtype in SMALL else torch.int64)
 
 
-def sample_numbers(what: str, clients: Iterable[Any]) -> list[np.ndarray]:
-    """One int64 array (n_k,) a client.
+def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
+    """One int64 array (n_k,) a client; of a `fedtheory.problems.Partition`, its own.
 
     Raises
     ------
@@ -51,6 +52,7 @@ def sample_numbers(what: str, clients: Iterable[Any]) -> list[np.ndarray]:
         No sequence of sequences; numbers that are not whole, or a mask.
     """
     try:
+        clients = clients.indices if isinstance(clients, Partition) else clients
         held = [np.asarray(c).ravel() for c in clients]
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} cannot be read ({error}): give a sequence of sample numbers for each client") from error

@@ -167,11 +167,15 @@ def _patient() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _check(problem: Any, every: Any, checkpoint: Any) -> None:
+def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
     from fedtheory.neural.problem import NeuralProblem
 
     if not isinstance(problem, NeuralProblem):
         raise InvalidInput(f"{type(problem).__name__} is no NeuralProblem: use fedtheory.simulate, whose runs can be resumed as well")
+    if not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise InvalidInput(f"rounds = {rounds!r}: it must be an integer >= 1")
+    if checkpoint is not None and not isinstance(checkpoint, str | Path):
+        raise InvalidInput(f"checkpoint = {checkpoint!r}: use a path, as text or a Path, or None")
     if every is not None and (not isinstance(every, int | np.integer) or every < 1):
         raise InvalidInput(f"every = {every!r}: rounds between two checkpoints, an integer >= 1, or None for one a minute")
     if checkpoint is not None and Path(checkpoint).is_dir():
@@ -245,7 +249,7 @@ def train(
     from fedtheory.local import SGD
     from fedtheory.neural import memory
 
-    _check(problem, every, checkpoint)
+    _check(problem, rounds, every, checkpoint)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
     start = problem.initial() if x0 is None else x0
     config = configuration(problem, algorithm, sampling, solver, seed, record, evaluate_every, start)

@@ -148,6 +148,11 @@ class Uniform(Sampling):
 
     size: int  # P
 
+    def __post_init__(self) -> None:
+        """Raise `InvalidInput` unless P is an integer >= 1; that it is at most m, `check` sees to."""
+        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool) or self.size < 1:
+            raise InvalidInput(f"cohort size P = {self.size!r}: it must be an integer >= 1; Bernoulli(p) takes probabilities")
+
     def check(self, num_clients: int) -> None:
         if not 1 <= self.size <= num_clients:
             raise InvalidInput(
@@ -183,15 +188,28 @@ class Bernoulli(Sampling):
     Parameters
     ----------
     probability : float or tuple of N floats, each in (0, 1].
+
+    Raises
+    ------
+    InvalidInput
+        Values out of range.
     """
 
     probability: float | tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        try:
+            p = np.asarray(self.probability, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"participation probability {self.probability!r}: give a number in (0, 1], or one a client") from error
+        if p.ndim > 1 or not p.size or not ((p > 0) & (p <= 1)).all():
+            raise InvalidInput(
+                f"participation probability {self.probability!r}: it must lie in (0, 1], one number or one a client; "
+                "P clients a round are Uniform(P)"
+            )
+
     def _p(self, num_clients: int) -> np.ndarray:
-        p = np.broadcast_to(np.asarray(self.probability, dtype=float), (num_clients,))
-        if not ((p > 0) & (p <= 1)).all():
-            raise InvalidInput(f"participation probabilities {self.probability!r}: each must lie in (0, 1]")
-        return p
+        return np.broadcast_to(np.asarray(self.probability, dtype=float), (num_clients,))
 
     def check(self, num_clients: int) -> None:
         if np.ndim(self.probability) == 1 and len(self.probability) != num_clients:

@@ -19,6 +19,8 @@ __all__ = [
     "suggest",
 ]
 
+MANY = 40  # names that an error does not list
+
 
 class FedTheoryError(Exception):
     """Base class of every error this package raises on purpose."""
@@ -93,11 +95,20 @@ class NotCertified(FedTheoryError, ArithmeticError):
     """No optimum could be certified to the asked relative gap (non-convex or unbounded problems included)."""
 
 
-def suggest(name: str, known: Iterable[str], kind: str) -> UnknownName:
-    """An `UnknownName` that offers the nearest known names."""
+def suggest(name: str, known: Iterable[str], kind: str, listing: str = "") -> UnknownName:
+    """An `UnknownName` that offers the nearest known names; all of them where none is near and they are few.
+
+    ``listing`` says where all names are to be found.
+    """
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     if not near:  # a short name may be a part of a long one
         near = [k for k in known if name.lower() in k.lower()][:3]
-    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {', '.join(known)}"
-    return UnknownName(f"unknown {kind} {name!r}: {hint}")
+    if near:
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?"
+    elif len(known) <= MANY:
+        hint = f"known: {', '.join(known)}"
+    else:
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
+        hint = f"none of the {len(known)} names is near, the nearest are {', '.join(map(repr, nearest))}"
+    return UnknownName(f"unknown {kind} {name!r}: {hint}" + (f"; {listing}" if listing else ""))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, on_host, to_numpy
 from fedtheory.clients import Clients
 from fedtheory.cohorts import Cohort, Full, Sampling
@@ -154,12 +155,14 @@ def simulate(
     Raises
     ------
     InvalidInput
-        Before any work: P > m, rounds < 1, shapes that disagree, unknown metrics (`UnknownName`), a state of another run.
+        Before any work: an algorithm, sampling or local solver of another kind, P > m, rounds < 1,
+        shapes that disagree, unknown metrics (`UnknownName`), a state of another run.
     MissingCapability
         A metric that the problem or the method cannot give.
     Diverged
         At the first non-finite number, with round and client; the earliest round over all chunks.
     """
+    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
     if not isinstance(rounds, int | np.integer) or rounds < 1:
         raise InvalidInput(f"rounds = {rounds!r}: it must be an integer >= 1")
     if not isinstance(scenarios, int | np.integer) or scenarios < 1:

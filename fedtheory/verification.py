@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
@@ -125,7 +126,18 @@ def check_view(
         check = judge(result, mode="rational" if rational else "exact", **fields)
     if isinstance(view, RunView):
         check.where["T"] = int(view.horizons[check.where["index"][0]])
+    if isinstance(view, RoundView) and "index" in check.where:
+        _name_axes(check.where, view)
     return check
+
+
+def _name_axes(where: dict[str, Any], view: RoundView) -> None:
+    """Entries of one axis are states; of a cohort its clients are told."""
+    index, axes = where["index"], where.get("axes", [])
+    if len(index) == 1:
+        where["axes"] = ["state"]
+    elif "cohort" in axes:
+        where["cohort"] = [int(k) for k in np.flatnonzero(view.members[index[axes.index("cohort")]])]
 
 
 def reachable_states(
@@ -190,7 +202,7 @@ def verify(
         Horizon T of statements about runs. Default: 50 by Monte Carlo, or as deep as the tree of cohorts allows (at most 30).
     mode : 'exact' enumerates all cohorts; 'monte-carlo' needs `scenarios` runs; 'auto' takes exact where it is affordable.
     states : int
-        Statements about one round are checked at that many random states and at the states of a real run.
+        Statements about one round are checked at that many random states and at the states of a real run, in this order.
     forms : names of forms, default all
     local_solver : the local work of a statement about EFL: a `LocalSGD`
 
@@ -203,10 +215,12 @@ def verify(
     Raises
     ------
     InvalidInput
-        Another mode; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
+        Another mode; an algorithm, sampling or local solver of another kind; more
+        cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
     """
     if mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
+    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
     sampling = sampling or Full()
     sampling.check(problem.num_clients)
     x0 = check_start(problem, x0, 1)[0]

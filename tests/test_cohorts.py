@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedtheory import algorithms, problems, simulate
-from fedtheory.cohorts import Bernoulli, FedDynBernoulli
+from fedtheory.cohorts import Bernoulli, FedDynBernoulli, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import papers
 from fedtheory.randomness import Stream
@@ -78,3 +78,20 @@ def test_a_run_takes_them():
 def test_bad_values_are_refused(wrong):
     with pytest.raises(InvalidInput):
         FedDynBernoulli(*wrong)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True, "2", None])
+def test_uniform_is_refused_at_construction(size) -> None:
+    with pytest.raises(InvalidInput, match=r"cohort size P = .* >= 1"):
+        Uniform(size)
+
+
+@pytest.mark.parametrize("probability", [0, -0.1, 2, float("nan"), (0.5, 0.0), (0.5, 1.1), (), ((0.5,),), "half", None])
+def test_bernoulli_is_refused_at_construction(probability) -> None:
+    with pytest.raises(InvalidInput, match=r"participation probability .*\(0, 1\]"):
+        Bernoulli(probability)
+
+
+def test_what_is_in_range_is_taken() -> None:
+    assert Uniform(np.int64(3)).count(5) == 10
+    assert drawn(Bernoulli((1.0, 0.5)), 3, 2)[..., 0].all()

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedtheory import algorithms, parallel, problems, simulate
+from fedtheory import algorithms, parallel, problems, simulate, theorems
 from fedtheory.cohorts import Bernoulli, Uniform
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, UnknownName
 from fedtheory.local import SGD, GradientSteps
@@ -219,3 +219,27 @@ def test_an_interrupt_ends_the_run_and_its_workers(workers: int) -> None:
         process.kill()
     assert process.returncode != 0
     assert error.strip().splitlines()[-1].startswith(b"KeyboardInterrupt")
+
+
+def test_arguments_of_another_kind_are_told_with_the_call_that_makes_one() -> None:
+    problem = problem_of()
+    for given, said in (
+        ("fedavg", r"algorithm = 'fedavg' of type str: .*use algorithms.get\('fedavg'\)\(\)"),
+        ("fedprox", r"use algorithms.get\('fedprox'\)\(mu=...\)"),
+        (algorithms.FedProx, r"the class FedProx: .*use FedProx\(mu=...\)"),
+        (3, r"algorithm = 3 of type int"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            simulate(problem, given, 3)
+    with pytest.raises(UnknownName, match="did you mean 'fedavg'"):
+        simulate(problem, "fedavgg", 3)
+    for given, said in (
+        ({"sampling": 2}, r"sampling = 2 of type int: .*Uniform\(2\)"),
+        ({"sampling": Uniform}, "the class Uniform: a law of cohorts is needed"),
+        ({"local_solver": "sgd"}, r"local_solver = 'sgd' of type str: .*local.Exact\(\)"),
+        ({"local_solver": SGD}, "local_solver = the class SGD"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            simulate(problem, algorithms.FedAvg(), 3, **given)
+    with pytest.raises(InvalidInput, match="an instance of a method"):
+        theorems.get("fedelasticnet/theorem-3.1").verify(problem, "fedelasticnet-dyn")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
 from fedtheory.cohorts import Bernoulli, Full, Uniform
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
+from fedtheory.theorems.core import in_words
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
 from fedtheory.theorems.symbolic import chain_after_41, constants_identities
 from fedtheory.verification import check_view, verify
@@ -228,3 +231,35 @@ def test_a_bad_mode_is_refused():
     problem = _users_problem()
     with pytest.raises(InvalidInput, match="mode"):
         verify(theorems.get("fedelasticnet/eq-28"), problem, FedElasticNetDyn(0.1, 100.0), mode="fast")
+
+
+def test_the_worst_place_is_told_in_words(views) -> None:
+    rule, view = views["round"][0]
+    places = {}
+    for name in ("eq-12", "eq-20", "gamma", "lemma-b5"):
+        statement = theorems.get(f"fedelasticnet/{name}")
+        check = check_view(statement, statement.forms[0], view, rule)
+        sides = statement.forms[0].sides(view)
+        shape = np.shape(sides.lhs)
+        sizes = {"state": len(view.theta), "cohort": len(view.members), "client": int(view.m)}
+        assert shape == tuple(sizes[a] for a in check.where["axes"])  # the words are those of the axes
+        places[name] = check.place
+        if "cohort" in check.where["axes"]:
+            cohort = check.where["index"][check.where["axes"].index("cohort")]
+            assert check.where["cohort"] == list(np.flatnonzero(view.members[cohort]))
+    assert re.fullmatch(r"state \d+, client \d+ \(counted from 0\)", places["eq-12"])
+    assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\}, client \d+ \(counted from 0\)", places["eq-20"])
+    assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\} \(counted from 0\)", places["gamma"])
+    assert re.fullmatch(r"state \d+ \(counted from 0\)", places["lemma-b5"])
+    rule, run = views["run"][0]
+    statement = theorems.get("fedelasticnet/theorem-3.1")
+    check = check_view(statement, statement.form("repaired"), run, rule)
+    assert check.place == f"T = {run.horizons[check.where['index'][0]]}" and str(check).endswith(f"worst at {check.place})")
+    assert in_words({"index": [0]}, 1) == "" and in_words({"index": [1, 2]}, 6) == "entry (1, 2) (counted from 0) of the 6 compared"
+
+
+@pytest.mark.parametrize("name", ["nosuch", "fedmls/xyzzy"])
+def test_an_unknown_statement_names_the_nearest_and_where_all_are(name: str) -> None:
+    with pytest.raises(UnknownName, match="fedtheory list") as caught:
+        theorems.get(name)
+    assert 1 <= sum(f"'{s.id}'" in str(caught.value) for s in theorems.all_statements()) <= 3

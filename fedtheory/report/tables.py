@@ -274,9 +274,16 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
     out = []
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):
-            detail = f" (worst: {instance_text(r.worst)}, {r.worst_where})" if r.worst else ""
+            detail = f" (worst: {instance_text(r.worst)}{_at(r.worst_where)})" if r.worst else ""
             out.append(f"{r.statement} [{r.form}, {rule_text(r.rule)}]: {r.verdict}, on record as {r.established}{detail}")
     return out
+
+
+def _at(where: dict[str, Any]) -> str:
+    from fedtheory.theorems.core import in_words
+
+    place = in_words(where)
+    return f", {place}" if place else ""
 
 
 def check_table(checks: Sequence[Any], width: int = 120) -> Table:
@@ -295,7 +302,7 @@ def check_table(checks: Sequence[Any], width: int = 120) -> Table:
     notes: dict[str, int] = {}
     for c in checks:
         why = f"({notes.setdefault(c.reason, len(notes) + 1)})" if c.reason else ""  # long, often the same for several forms
-        where = why or ", ".join(f"{k} = {v}" for k, v in c.where.items())
+        where = why or c.place
         record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
         verdict, numbers = styled(c.verdict), (number(c.tightness), number(c.slack))
         if wide:

@@ -32,6 +32,8 @@ class Sides:
         ``scale`` is the sum of the absolute values of all terms: rounding errors are proportional to it.
     noise : float or array
         Absolute uncertainty beyond rounding of the terms (for example of R - R*).
+    axes : tuple of str
+        What the entries along each axis are, for words ('state', 'client'...); empty: not said.
     """
 
     lhs: Any
@@ -39,9 +41,10 @@ class Sides:
     scale: Any
     relation: Literal["<=", "=="]
     noise: Any = 0
+    axes: tuple[str, ...] = ()
 
 
-def le(lhs: Any, *terms: Any, noise: Any = 0) -> Sides:
+def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
     """lhs <= sum of terms."""
     rhs = terms[0]
     for term in terms[1:]:
@@ -50,10 +53,10 @@ def le(lhs: Any, *terms: Any, noise: Any = 0) -> Sides:
     for term in terms:
         scale = scale + abs(term)
     shape = np.shape(lhs + rhs)
-    return Sides(*(np.broadcast_to(np.asarray(a), shape) for a in (lhs, rhs, scale)), "<=", noise)
+    return Sides(*(np.broadcast_to(np.asarray(a), shape) for a in (lhs, rhs, scale)), "<=", noise, axes)
 
 
-def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0) -> Sides:
+def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
     """lhs == rhs, entry by entry; ``vector`` reduces the last axis by the largest difference.
 
     ``parts`` are what lhs and rhs were made of; they only enter the scale.
@@ -66,7 +69,7 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0) ->
     difference, scale = np.broadcast_to(difference, shape), np.broadcast_to(scale, shape)
     if vector:
         difference, scale = difference.max(axis=-1), scale.max(axis=-1)
-    return Sides(difference, np.asarray(difference * 0), scale, "==", noise)
+    return Sides(difference, np.asarray(difference * 0), scale, "==", noise, axes)
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,8 @@ class Check:
     mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', or 'symbolic'
     standard_error, confidence : for statistical checks
     where : dict
-        Index of the worst case (state, client, horizon...).
+        Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
+        what else is known of the instance. `place` says it in words.
     """
 
     statement: str
@@ -179,7 +183,27 @@ class Check:
         if self.verdict == "not applicable" or self.verdict == "inconclusive":
             return f"{head} ({self.reason})"
         detail = f"tightness {self.tightness:.3g}, " if np.isfinite(self.tightness) else ""
-        return f"{head} ({detail}slack {self.slack:.3g}, {self.mode}, worst at {self.where})"
+        place = f", worst at {self.place}" if self.place else ""
+        slack = f"slack {self.slack:.3g}, " if np.isfinite(self.slack) else ""
+        return f"{head} ({detail}{slack}{self.mode}{place})"
+
+    @property
+    def place(self) -> str:
+        """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""
+        return in_words(self.where, self.count)
+
+
+def in_words(where: dict[str, Any], count: int = 0) -> str:
+    """`Check.where` as people read it; ``count``: how many entries were compared."""
+    horizons = [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
+    index, axes = where.get("index", []), where.get("axes", [])
+    if horizons or not index or count == 1:
+        return ", ".join(horizons)
+    if len(axes) == len(index):
+        known = {"cohort": f"cohort {{{', '.join(map(str, where['cohort']))}}}"} if "cohort" in where else {}
+        return ", ".join(known.get(axis, f"{axis} {i}") for axis, i in zip(axes, index, strict=True)) + " (counted from 0)"
+    at = str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
+    return f"entry {at} (counted from 0)" + (f" of the {count} compared" if count else "")
 
 
 def judge(sides: Sides, **fields: Any) -> Check:
@@ -203,6 +227,8 @@ def judge(sides: Sides, **fields: Any) -> Check:
         ok = bool((margin >= 0).all())
     positive = np.asarray([float(r) for r in rhs]) if rational else rhs
     left = np.asarray([float(v) for v in lhs]) if rational else lhs
+    index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
+    axes = {"axes": list(sides.axes)} if len(sides.axes) == len(index) > 0 else {}
     tightness = float("nan")
     if sides.relation == "<=":
         floor = 1e-12 * float(max(float(s) for s in scale)) if rational else 1e-6 * scale
@@ -215,7 +241,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         tightness=tightness,
         lhs=float(lhs[worst]),
         rhs=float(rhs[worst]),
-        where={**fields.pop("where", {}), "index": [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]},
+        where={**fields.pop("where", {}), "index": index, **axes},
         count=len(lhs),
         **fields,
     )
@@ -244,7 +270,7 @@ def get(name: str) -> Statement:
     """
     name = _ALIASES.get(name, name)
     if name not in _REGISTRY:
-        raise suggest(name, [*_REGISTRY, *_ALIASES], "statement")
+        raise suggest(name, [*_REGISTRY, *_ALIASES], "statement", "`fedtheory list` has all")
     return _REGISTRY[name]
 
 

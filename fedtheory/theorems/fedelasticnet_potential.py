@@ -85,7 +85,7 @@ def _sag(v: RoundView, step: int = 1) -> Sides:
     h = v.h[:, None] + v.cohort_mean(here - v.stored) * v.P / v.m
     expected = v.theta[:, None] - step * h / v.lambda2
     keep = still.astype(int)[:, :, None]
-    return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True)
+    return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True, axes=("state", "cohort"))
 
 
 STATEMENTS = (

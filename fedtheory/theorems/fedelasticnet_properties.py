@@ -15,10 +15,13 @@ from fedtheory.theorems.views import RoundView, inner, norm_sq
 __all__ = ["STATEMENTS"]
 
 
+CLIENTS, COHORTS = ("state", "client"), ("state", "cohort")  # what entries are, where they are not states alone
+
+
 def _first_order(v: RoundView, subgradient: Any) -> Sides:
     pull = v.lambda2 * v.delta
     parts = (v.grad_tilde, v.stored, pull, subgradient)
-    return eq(v.grad_tilde - v.stored + pull + subgradient, 0, *parts, vector=True, noise=_pull_noise(v))
+    return eq(v.grad_tilde - v.stored + pull + subgradient, 0, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
 
 
 def _pull_noise(v: RoundView) -> Any:
@@ -30,7 +33,7 @@ def _on_support(v: RoundView) -> Sides:
     pull = v.lambda2 * v.delta
     moved = np.asarray(v.delta != 0).astype(int)
     parts = (v.grad_tilde, v.stored, pull)
-    return eq((v.grad_tilde - v.stored + pull) * moved, -v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v))
+    return eq((v.grad_tilde - v.stored + pull) * moved, -v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
 
 
 def _five_vectors(v: RoundView) -> list[Any]:
@@ -46,14 +49,14 @@ def _five_vectors(v: RoundView) -> list[Any]:
 
 def _triangle(v: RoundView, factor: int) -> Sides:
     parts = _five_vectors(v)
-    return le(norm_sq(sum(parts[1:], parts[0])), *[factor * norm_sq(p) for p in parts])
+    return le(norm_sq(sum(parts[1:], parts[0])), *[factor * norm_sq(p) for p in parts], axes=CLIENTS)
 
 
 def _smooth(v: RoundView, divisor: int = 1) -> Sides:
     """(14) squared, at x = theta_tilde_k, y = gamma^{t-1}."""
     apart = norm_sq(v.tilde - v.gamma[:, None, :])
     noise = v.beta * v.beta * v.noise_of_sq(apart)
-    return le(norm_sq(v.grad_tilde - v.grad_gamma), v.beta * v.beta * apart / divisor, noise=noise)
+    return le(norm_sq(v.grad_tilde - v.grad_gamma), v.beta * v.beta * apart / divisor, noise=noise, axes=CLIENTS)
 
 
 def _three_points(v: RoundView, with_quadratic: bool = True) -> Sides:
@@ -62,7 +65,7 @@ def _three_points(v: RoundView, with_quadratic: bool = True) -> Sides:
     at_gamma, at_star = v.losses.values(v.gamma), v.losses.values(star)
     lhs = -inner(v.grad_tilde, v.gamma[:, None, :] - star)
     quadratic = v.beta * norm_sq(v.gamma[:, None, :] - v.tilde) / 2
-    return le(lhs, at_star - at_gamma, quadratic if with_quadratic else 0 * quadratic, noise=_value_noise(at_gamma))
+    return le(lhs, at_star - at_gamma, quadratic if with_quadratic else 0 * quadratic, noise=_value_noise(at_gamma), axes=CLIENTS)
 
 
 def _value_noise(values: Any) -> Any:
@@ -72,13 +75,13 @@ def _value_noise(values: Any) -> Any:
 def _same_models(v: RoundView, tilde: Any) -> Sides:
     """theta_tilde_k = theta_k^t for the clients of each cohort: (S, C, m)."""
     part = v.members.astype(int)[None, :, :, None]
-    return eq(tilde[:, None] * part, v.local_next * part, vector=True)
+    return eq(tilde[:, None] * part, v.local_next * part, vector=True, axes=(*COHORTS, "client"))
 
 
 def _stored_is_gradient(v: RoundView, gradient: Any = None) -> Sides:
     part = v.members.astype(int)[None, :, :, None]
     gradient = v.grad_tilde if gradient is None else gradient
-    return eq(v.stored_next * part, gradient[:, None] * part, v.stored[:, None] * part, vector=True)
+    return eq(v.stored_next * part, gradient[:, None] * part, v.stored[:, None] * part, vector=True, axes=(*COHORTS, "client"))
 
 
 def stored_virtual(v: RoundView) -> Any:
@@ -98,7 +101,7 @@ def _epsilon_identity(v: RoundView, sign: int) -> Sides:
 
 def _lemma_b2_literal(v: RoundView) -> Sides:
     grads = v.losses.gradients_each(v.local_next)
-    return eq(v.h_next, grads.sum(axis=2) / v.m, v.stored.sum(axis=1)[:, None] / v.m, vector=True)
+    return eq(v.h_next, grads.sum(axis=2) / v.m, v.stored.sum(axis=1)[:, None] / v.m, vector=True, axes=COHORTS)
 
 
 _ALL = (
@@ -325,13 +328,13 @@ _ALL = (
             Form(
                 "printed",
                 r"\gamma^t=\frac1P\sum_{k\in\mathcal P_t}\theta_k^t=\theta^t+\frac1{\lambda_2}h^t\quad(t\ge1)",
-                lambda v: eq(v.gamma_next, v.cohort_mean(v.local_next), v.theta_next, v.h_next / v.lambda2, vector=True),
+                lambda v: eq(v.gamma_next, v.cohort_mean(v.local_next), v.theta_next, v.h_next / v.lambda2, vector=True, axes=COHORTS),
                 BOTH_HOLD,
                 note="gamma^0 is theta^0 + h^0/lambda_2: there is no cohort P_0",
                 mutants=(
                     Mutant(
                         "minus h",
-                        lambda v: eq(v.theta_next - v.h_next / v.lambda2, v.cohort_mean(v.local_next), vector=True),
+                        lambda v: eq(v.theta_next - v.h_next / v.lambda2, v.cohort_mean(v.local_next), vector=True, axes=COHORTS),
                     ),
                 ),
             ),
@@ -349,13 +352,13 @@ _ALL = (
             Form(
                 "printed",
                 r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t)",
-                lambda v: eq(v.h_next, v.stored_next.sum(axis=2) / v.m, v.h[:, None], vector=True),
+                lambda v: eq(v.h_next, v.stored_next.sum(axis=2) / v.m, v.h[:, None], vector=True, axes=COHORTS),
                 BOTH_HOLD,
                 note="with what line 5 stores for grad L_k(theta_k^t); its proof sums over [m] what is updated on P_t only",
                 mutants=(
                     Mutant(
                         "mean over the cohort",
-                        lambda v: eq(v.h_next, v.cohort_mean(v.stored_next), v.h[:, None], vector=True),
+                        lambda v: eq(v.h_next, v.cohort_mean(v.stored_next), v.h[:, None], vector=True, axes=COHORTS),
                     ),
                 ),
             ),

@@ -52,7 +52,7 @@ def as_device(name: str | torch.device) -> torch.device:
     torch = _torch()
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise InvalidInput(f"device = {name!r}: use 'cpu', 'cuda' or 'cuda:0'") from error
     if device.type == "cuda":
         if not torch.cuda.is_available():

@@ -158,6 +158,12 @@ def test_an_engine_is_named():
         problem(engine=None)
 
 
+@pytest.mark.parametrize("device", [None, 1.5, "gpu"])
+def test_a_device_is_named(device):
+    with pytest.raises(InvalidInput, match=r"device = .*: use 'cpu', 'cuda' or 'cuda:0'"):
+        problem(device=device)
+
+
 # --- losses -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("loss", "words"),

@@ -330,6 +330,8 @@ def test_bad_input_is_refused_before_work(problem, tmp_path):
         (InvalidInput, "rounds = 0", {"rounds": 0}),
         (InvalidInput, "rounds = '3': it must be an integer", {"rounds": "3"}),
         (InvalidInput, "checkpoint = 5: use a path", {"checkpoint": 5}),
+        (InvalidInput, r"algorithm = 'feddyn' of type str: .*get\('feddyn'\)", {"method": "feddyn"}),
+        (InvalidInput, r"sampling = 3 of type int: .*Uniform\(3\)", {"sampling": 3}),
         (MissingCapability, "without test samples for 'test_accuracy'", {"problem": make(test=False)}),
         (InvalidInput, "is no NeuralProblem", {"problem": object()}),
     ):

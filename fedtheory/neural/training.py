@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.arrays import to_numpy
 from fedtheory.cohorts import Full, Sampling
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
@@ -249,6 +250,7 @@ def train(
     from fedtheory.local import SGD
     from fedtheory.neural import memory
 
+    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(solver)
     _check(problem, rounds, every, checkpoint)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
     start = problem.initial() if x0 is None else x0

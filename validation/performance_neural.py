@@ -1,171 +1,39 @@
-"""How fast networks are trained: the clients of a round side by side, beside the usual loop over them, on this machine's CPU.
+"""How fast networks are trained: the clients of a round side by side, beside the usual loop over them, on this machine.
 
-    python validation/performance_neural.py
+    python validation/performance_neural.py [--device cuda]
 
-The usual loop is written as public implementations of FedDyn write it: a module, torch.optim.SGD with weight decay, a DataLoader that
-shuffles, the penalty as a term of the loss, gradients clipped at norm 10, one client after the other. It is given the mini-batches of
-the batched run, and both runs' client models are compared before anything is timed. Repetitions alternate, and medians count.
-``neural_rows()`` gives the figures to validation/performance.py.
+Both are in validation/neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
+count. ``neural_rows()`` gives the figures to validation/performance.py.
 """
 
 from __future__ import annotations
 
-import copy
 import cProfile
 import math
 import os
 import pstats
 import resource
+import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import numba
 import numpy as np
 import torch
-from torch import nn
+import typer
+from neural_memory import memory_figures
+from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_same, clock, instance
 
-from fedtheory import Uniform, algorithms, simulate
-from fedtheory.local import SGD
+from fedtheory import simulation
+from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
 from fedtheory.local.steps import sample_order
-from fedtheory.neural import compiled, models, walking
-from fedtheory.neural.problem import NeuralProblem
+from fedtheory.neural import compiled, training, walking
+from fedtheory.neural.device import as_device
 from fedtheory.randomness import Stream
 
 __all__ = ["Figure", "neural_rows"]
-
-CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED = 100, 10, 1e-4, 0.05, 0.1, 1e-4, 1
-
-
-class Figure(NamedTuple):
-    """One row of the table; the fields of validation/performance.py's rows."""
-
-    name: str
-    value: float
-    unit: str
-    target: str = ""
-    note: str = ""
-
-
-class Samples(torch.utils.data.Dataset):
-    """A client's samples, one at a time, as the usual code has them."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
-        self.x, self.y = x, y
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, i: int) -> tuple[np.ndarray, np.int64]:
-        return self.x[i], self.y[i]
-
-
-class Usual:
-    """One round of the usual loop for each method, from the server's model and zero control variates: what round 1 does."""
-
-    def __init__(self, problem: NeuralProblem, module: nn.Module, batch: int, method: str) -> None:
-        self.problem, self.module, self.batch, self.method = problem, module, batch, method
-        self.x, self.y = problem.inputs.numpy(), problem.targets.numpy()  # in the problem's dtype, as the module must be
-
-    def __call__(self, steps: int | None = None) -> torch.Tensor:
-        """Client models (P, d), in the order of their numbers; at most `steps` steps each."""
-        cohort = Uniform(COHORT).sample(Stream(SEED), 1, range(1), CLIENTS).members[0]
-        return torch.stack([self.client(int(k), steps) for k in cohort])
-
-    def client(self, k: int, steps: int | None) -> torch.Tensor:
-        held = self.problem._clients[k]
-        rows = Rows(np.array([k]), np.zeros((1, 1), dtype=int), np.ones((1, 1), bool), Stream(SEED), 1)
-        loader = torch.utils.data.DataLoader(
-            Samples(self.x[held], self.y[held]), batch_size=self.batch, sampler=sample_order(rows, 0, 0, len(held), 0).tolist()
-        )
-        model = copy.deepcopy(self.module)
-        loss_of = nn.CrossEntropyLoss(reduction="sum")
-        decay = RIDGE + (0.0 if self.method == "FedAvg" else ALPHA)
-        optimiser = torch.optim.SGD(model.parameters(), lr=LR, weight_decay=decay)
-        received = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-        stored = torch.zeros_like(received)
-        for n, (x, y) in enumerate(loader):
-            if n == steps:
-                break
-            loss = loss_of(model(x), y.reshape(-1).long()) / len(y)
-            if self.method != "FedAvg":
-                now = torch.cat([p.reshape(-1) for p in model.parameters()])
-                loss = loss + ALPHA * torch.sum(now * (stored - received))
-                if self.method == "FedElasticNet":
-                    loss = loss + L1 * torch.sum(torch.abs(now - received))
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=10)
-            optimiser.step()
-        return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-
-
-METHODS = {
-    "FedAvg": algorithms.FedAvg(),
-    "FedDyn": algorithms.FedDyn(ALPHA),
-    "FedElasticNet": algorithms.FedElasticNetDyn(L1, ALPHA),
-}
-
-
-def instance(name: str, held: int, dtype: str = "float32") -> tuple[NeuralProblem, nn.Module]:
-    """The network of that name on random images: what is timed does not depend on what they show."""
-    model = models.get(name)
-    module = model.build(seed=0)
-    rng = np.random.default_rng(SEED)
-    count = held * CLIENTS
-    images = rng.standard_normal((count, *model.input_shape), dtype=np.float32)
-    clients = np.array_split(rng.permutation(count), CLIENTS)
-    return NeuralProblem(module, images, rng.integers(0, 10, count), clients, ridge=RIDGE, dtype=dtype), module
-
-
-def simulated(problem: NeuralProblem, batch: int, method: str, rounds: int, on_round: Callable[..., None]) -> None:
-    """Whole rounds in the library: cohort, orders of samples, training, aggregation; memories are overwritten, as in any run."""
-    simulate(
-        problem,
-        METHODS[method],
-        rounds,
-        x0=problem.initial(),
-        sampling=Uniform(COHORT),
-        local_solver=SGD(batch, LR, epochs=1),
-        seed=SEED,
-        like=problem.like_array(),
-        record=(),
-        on_round=on_round,
-        in_place=True,
-    )
-
-
-def client_models(problem: NeuralProblem, batch: int, method: str) -> torch.Tensor:
-    """The client models (P, d) of round 1."""
-    found: list[torch.Tensor] = []
-    simulated(problem, batch, method, 1, lambda t, old, new, clients: found.append(clients.results[-1].y[0]))
-    return found[0]
-
-
-def a_round(problem: NeuralProblem, batch: int, method: str, rounds: int = 2) -> np.ndarray:
-    """Wall and CPU seconds (of all threads) of a round; the first, before which memories are made, is left out."""
-    times: list[np.ndarray] = []
-    simulated(
-        problem, batch, method, 1 + rounds, lambda *_: times.append(np.array([time.perf_counter(), time.process_time()]))
-    )
-    return (times[-1] - times[0]) / rounds
-
-
-def clock(work: Callable[[], Any]) -> np.ndarray:
-    """Wall and CPU seconds (of all threads)."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return np.array([time.perf_counter() - wall, time.process_time() - cpu])
-
-
-def check_same(name: str, batch: int, method: str) -> None:
-    """The loop and the batch walk the same way: two steps and a cut-off third in float64, where rounding cannot hide a difference."""
-    problem, module = instance(name, 2 * batch + 3, "float64")
-    looped, ours = Usual(problem, module.double(), batch, method)(), client_models(problem, batch, method)
-    off = float((ours - looped).norm() / (looped - problem.initial()).norm())
-    if not off < 1e-10:
-        raise SystemExit(f"{name}, {method}: the loop and the batch differ by {off:.3g} of the way: the ratios would mean nothing")
 
 
 def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int) -> Iterator[Figure]:
@@ -213,6 +81,34 @@ def around(name: str, held: int) -> list[Figure]:
         Figure(f"{name}: orders of the samples, a round", 1e3 * orders, "ms", note=f"{COHORT} clients of {held}"),
         Figure(f"{name}: loss of all samples", value, "s", note=f"{count:,} samples, {1e6 * value / count:.2f} us each"),
     ]
+
+
+def measuring(name: str, batch: int, method: str, held: int, device: str = "cpu") -> Iterator[Figure]:
+    """A round with everything that `fedtheory bench` measures in it, and what of it the measuring is; one thread of a CPU."""
+    problem, _ = instance(name, held, device=device, tested=10_000)
+    before, record = torch.get_num_threads(), training.RECORD
+    real, seconds = (simulation.measure, simulation.message_bins), ([], [])
+
+    def timed(n: int) -> Any:
+        def inside(*args: Any, **options: Any) -> Any:
+            got: list[Any] = []
+            seconds[n].append(clock(lambda: got.append(real[n](*args, **options)), problem.device)[0])
+            return got[0]
+
+        return inside
+
+    torch.set_num_threads(1)
+    simulation.measure, simulation.message_bins = timed(0), timed(1)
+    try:
+        whole = a_round(problem, batch, method, 3, record=record)[0]
+    finally:
+        simulation.measure, simulation.message_bins = real
+        torch.set_num_threads(before)
+    test, bins = (float(np.median(s)) for s in seconds)
+    title, where = f"{name} b={batch} {method}", "one thread" if device == "cpu" else device
+    yield Figure(f"{title}: ours, a round, all measured", whole, "s", "", f"{len(record)} metrics, 10,000 test samples; {where}")
+    note = f"evaluation and counts {1e3 * test:.3g}, both entropies {1e3 * bins:.3g}"
+    yield Figure(f"{title}: measuring, a round", 1e3 * (test + bins), "ms", "", note)
 
 
 def profile(name: str, batch: int, method: str, held: int) -> str:
@@ -283,25 +179,93 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
     )
 
 
+def on_gpu(
+    name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int, device: str, cohort: int, engines: tuple[str, ...]
+) -> Iterator[Figure]:
+    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for each engine."""
+    problems = {engine: instance(name, held, device=device, engine=engine) for engine in engines}
+    problem, module = problems[engines[0]]
+    place, every = problem.device, math.ceil(held / batch)
+    usual = Usual(problem, module, batch, method, cohort)
+    for engine in engines:
+        check_same(name, batch, method, device, engine)
+    times: dict[str, list[float]] = {key: [] for key in ("usual", *engines)}
+    peaks: dict[str, int] = {}
+
+    def timed(key: str, work: Any) -> None:
+        torch.cuda.reset_peak_memory_stats(place)
+        times[key].append(work())
+        peaks[key] = torch.cuda.max_memory_allocated(place)
+
+    usual(1)  # kernels are loaded at their first use
+    for _ in range(repeats):
+        timed("usual", lambda: clock(lambda: usual(usual_steps), place)[0] * every / min(every, usual_steps))
+        for engine in engines:
+            timed(engine, lambda engine=engine: a_round(problems[engine][0], batch, method, cohort=cohort)[0])
+    title, steps = f"{name} b={batch} {method} P={cohort}", every * cohort
+    samples = sum(p.inputs.nbytes + p.targets.nbytes for p, _ in problems.values()) / 2**20
+    share = f"allocated, {samples:.0f} of them samples"
+    slow = float(np.median(times["usual"]))
+    yield Figure(f"{title}: usual loop, a round", slow, "s", "", f"{steps} client-steps, {1e6 * slow / steps:,.0f} us each; {device}")
+    yield Figure(f"{title}: usual loop, peak memory", peaks["usual"] / 2**20, "MiB", "", share)
+    for engine in engines:
+        took = times[engine]
+        ours, spread = float(np.median(took)), 100 * float(np.ptp(took) / np.median(took))
+        made = f"engine {problems[engine][0].engine.name}, {device}"
+        note = f"{steps / ours:,.0f} client-steps/s, {1e6 * ours / steps:,.1f} us each; {made}"
+        yield Figure(f"{title}: ours, a round", ours, "s", "", note)
+        yield Figure(f"{title}: ours, peak memory", peaks[engine] / 2**20, "MiB", "", f"{share}; {made}")
+        yield Figure(f"{title}: ours against the loop", slow / ours, "x", ">= 10", f"wall time; spread by {spread:.0f} %; {made}")
+
+
+def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[int, ...] = (10, 50, 100)) -> Iterator[Figure]:
+    """Each method with ten clients, then larger cohorts; convolutions under vmap and in a loop, which is not settled for GPUs."""
+    for method in METHODS:
+        yield from on_gpu("mlp-200-100", 10, method, held, repeats, 10, device, cohorts[0], ("auto",))
+    for cohort in cohorts[1:]:
+        yield from on_gpu("mlp-200-100", 10, "FedDyn", held, repeats, 10, device, cohort, ("auto",))
+    yield from on_gpu("mlp-200-100", 50, "FedDyn", held, repeats, 6, device, cohorts[0], ("auto",))
+    for cohort in cohorts:
+        yield from on_gpu("cnn-384-192", 50, "FedDyn", held, repeats, 6, device, cohort, ("vmap", "loop"))
+    for name, batch in (("mlp-200-100", 10), ("cnn-384-192", 50)):
+        yield from measuring(name, batch, "FedDyn", held, device)
+
+
 def neural_figures(repeats: int = 5) -> Iterator[Figure]:
-    """All figures of this file, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
+    """All figures of a CPU, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
     torch.set_num_threads(os.cpu_count() or 1)
     for method in METHODS:
         yield from compare("mlp-200-100", 10, method, 600, repeats, 10)
         yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=parts("mlp-200-100", 10, method, 600))
     yield from compare("mlp-200-100", 50, "FedDyn", 600, repeats, 6)
     yield from around("mlp-200-100", 600)
+    yield from measuring("mlp-200-100", 10, "FedElasticNet", 600)
     yield from compare("cnn-384-192", 50, "FedDyn", 100, max(1, repeats // 2), 2)
     yield Figure("cnn-384-192 b=50 FedDyn: parts", 100.0, "%", note=profile("cnn-384-192", 50, "FedDyn", 100))
+    yield from measuring("cnn-384-192", 50, "FedDyn", 100)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     yield Figure("peak memory with networks", peak, "MiB", note="both loops, 60,000 images, in one process")
+    yield from memory_figures()
 
 
-def neural_rows(repeats: int = 5) -> list[Figure]:
-    """All figures of this file."""
-    return list(neural_figures(repeats))
+def neural_rows(repeats: int = 5, device: str = "cpu") -> list[Figure]:
+    """All figures of this file for that device."""
+    return list(neural_figures(repeats) if device == "cpu" else gpu_figures(device, repeats))
+
+
+def main(
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
+    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians count.")] = 5,
+) -> None:
+    """Time networks beside the usual loop."""
+    try:
+        place = as_device(device)
+    except InvalidInput as error:
+        print(f"nothing measured: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    for row in neural_figures(repeats) if place.type == "cpu" else gpu_figures(device, repeats):
+        print(f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True)
 
 
 if __name__ == "__main__":
-    for row in neural_figures():
-        print(f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True)
+    typer.run(main)

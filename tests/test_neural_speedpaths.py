@@ -239,3 +239,39 @@ def test_the_plan_takes_the_streams_orders_longest_client_first():
         wanted = [p._clients[k][sample_order(rows, int(k), 0, SIZES[k], epoch)] for epoch in range(2)]
         np.testing.assert_array_equal(taken, np.concatenate(wanted))
         np.testing.assert_allclose(plan.weights[r, : plan.lengths[r]].sum(axis=1), 1)
+
+
+class Viewing(nn.Module):
+    """As much public code is written: a view of what a convolution gives, which channels last in memory do not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.filters, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 3)
+
+    def forward(self, x):
+        return self.head(self.filters(x).relu().view(len(x), -1))
+
+
+class Reshaping(Viewing):
+    def forward(self, x):
+        return self.head(self.filters(x).relu().flatten(1))
+
+
+def test_channels_last_is_left_where_a_module_cannot_take_it():
+    """Training and evaluation: the same numbers, with the layout and without."""
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(40, 3, 8, 8)), rng.integers(0, 3, 40)
+    runs = []
+    for kind, last in ((Viewing, False), (Reshaping, True)):
+        p = NeuralProblem(kind(), inputs, targets, np.array_split(np.arange(40), 4), test=(inputs, targets), dtype="float64")
+        assert p.engine.name == "loop" and p.engine.channels_last == last
+        runs.append(
+            simulate(
+                p, algorithms.FedDyn(0.1), 2, p.initial(), Uniform(3), 1, 0, SGD(4, 0.1, epochs=1), ("objective", "test_accuracy"),
+                like=p.like_array(),
+            )
+        )  # fmt: skip
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9, atol=1e-12)
+    for name, values in runs[0].metrics.items():
+        np.testing.assert_allclose(runs[1].metrics[name], values, rtol=1e-12)

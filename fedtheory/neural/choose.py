@@ -51,6 +51,7 @@ def engine_for(
         raise MissingCapability("engine='dense' works in one precision: leave autocast out, or use engine='auto'")
     engine = ENGINES[name](flat, loss)
     engine.autocast = autocast
+    engine.settle(inputs[:2])
     return engine
 
 

@@ -33,10 +33,18 @@ class Engine:
 
     name = "engine"
     autocast: str | None = None  # the dtype of the forward and backward passes of `gradient`, where it is not the params'
+    channels_last = False  # whether images and filters are laid out so, which a CPU's convolutions are faster with
     in_threads = True  # whether a CPU does better with one core for each of several models than with all cores for one after another
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         self.flat, self.loss = flat, loss
+
+    def settle(self, inputs: Tensor) -> None:
+        """Find out, on a few samples (n, ...), what the module can take."""
+
+    def outputs(self, point: Tensor, inputs: Tensor) -> Any:
+        """What the module with the parameters point (d,) makes of inputs (n, ...), for evaluation."""
+        return self.flat.call(point, inputs)
 
     def value(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         """Losses (R,)."""
@@ -117,10 +125,21 @@ class Loop(Engine):
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
         images = any(isinstance(m, torch.nn.Conv2d) for m in flat.module.modules())
-        self._last = images and next(flat.module.parameters()).device.type == "cpu"
+        self.channels_last = images and next(flat.module.parameters()).device.type == "cpu"
+
+    def settle(self, inputs: Tensor) -> None:
+        if self.channels_last:
+            try:
+                with torch.no_grad():
+                    self.outputs(self.flat.initial(), inputs)
+            except Exception:  # Tensor.view of a convolution's output; whatever else is wrong is told by those who ask next
+                self.channels_last = False
+
+    def outputs(self, point: Tensor, inputs: Tensor) -> Any:
+        return self.flat.run({n: self._laid_out(p) for n, p in self.flat.views(point).items()}, self._laid_out(inputs))
 
     def _laid_out(self, values: Tensor) -> Tensor:
-        return values.contiguous(memory_format=torch.channels_last) if self._last and values.ndim == 4 else values
+        return values.contiguous(memory_format=torch.channels_last) if self.channels_last and values.ndim == 4 else values
 
     def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         out = torch.empty_like(params)

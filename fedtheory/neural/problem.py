@@ -309,7 +309,7 @@ class NeuralProblem(Problem):
 
         def piece(part: slice) -> tuple[np.ndarray, np.ndarray]:
             index = torch.from_numpy(samples[part]).to(self.device)
-            outputs, t = self.flat.call(x, inputs[index]), targets[index]
+            outputs, t = self.engine.outputs(x, inputs[index]), targets[index]
             loss = to_numpy(self.loss.each(outputs, t)).astype(float)
             classes = isinstance(outputs, torch.Tensor) and outputs.ndim == t.ndim + 1 and not t.is_floating_point()
             if not classes:
@@ -317,7 +317,7 @@ class NeuralProblem(Problem):
             right = (outputs.argmax(dim=-1) == t).to(torch.float64)
             return to_numpy(right.reshape(len(index), -1).mean(dim=1)), loss
 
-        size = memory.evaluation_piece(self.device)
+        size = memory.evaluation_piece(self)
         with torch.no_grad():
             done = memory.in_chunks(len(samples), size, piece, self.device, self.fitting, "evaluation")
         hits, losses = zip(*done, strict=True)

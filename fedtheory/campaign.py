@@ -16,6 +16,7 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.battery import Instance, long_runs, random_battery, real_battery, stalled_battery
 from fedtheory.errors import NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.pools import as_finished
 from fedtheory.randomness import Stream
 from fedtheory.theorems.core import Check, Statement, all_statements
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
@@ -245,18 +246,11 @@ def run(
     checks, complete
         With KeyboardInterrupt the checks so far and False.
     """
-    from joblib import Parallel, delayed
-
     checks: list[Check] = []
     algebra = [check_view(s, f, None, "any") for s, f in _forms(all_statements(), "algebra")]
     checks += algebra
     try:
-        if workers <= 1:
-            results: Iterable[list[Check]] = (_work(t) for t in tasks)
-        else:
-            pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch="4*n_jobs")
-            results = pool(delayed(_work)(t) for t in tasks)
-        for done, result in enumerate(results, 1):
+        for done, (_, result) in enumerate(as_finished(_work, tasks, workers), 1):
             checks += result
             if on_task is not None:
                 on_task(done, result)

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from fedtheory import algorithms, campaign
 from fedtheory.battery import Instance
-from fedtheory.cli import app, options, verifying
+from fedtheory.cli import app, lasting, options, verifying
 from fedtheory.cli.named import PROBLEMS, build
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems import core, get
 
 runner = CliRunner()
@@ -235,10 +236,61 @@ def test_an_interrupted_run_keeps_the_rounds_that_were_finished(tmp_path, monkey
     assert {len(values) for values in stored["metrics"].values()} == {4}
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        "fedavg quadratic --local-solver gradient --local-steps 1000000000",
+        "fedavg digits --local-solver sgd --epochs 1000000000 --local-lr 0.01",
+        "efl quadratic --local-steps 1000000000",
+        "fedavg lad --local-lr 0.01 --local-steps 1000000000 --scenarios 3 --participants 2",
+        "fedavg quadratic --rounds 100000000",
+    ],
+)
+def test_a_run_that_would_take_hours_is_refused_with_an_estimate(args, tmp_path):
+    text = " ".join(refused("run", *args.split(), "--out", tmp_path).split())
+    assert re.search(r"would take about [\d.,e+]+ (hours|days|years) here.*--local-steps.*--allow-long to go on", text)
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_that_are_short_or_allowed_are_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(lasting, "_seconds_per_step", lambda *a: 1.0)  # as on a machine this slow
+    args = ("run", "fedavg", "quadratic", "--local-solver", "gradient", "--rounds", 2, "--no-figures", "--out", tmp_path)
+    call(*args, "--local-steps", 3)  # too few to be measured at all
+    monkeypatch.setattr(lasting, "ALWAYS_SHORT", 1)
+    assert "2 rounds of 1,800 local steps" not in call(*args, "--local-steps", 1800).stderr
+    assert "2 rounds of 1,801 local steps would take about 60 minutes" in refused(*args, "--local-steps", 1801)
+    call(*args, "--local-steps", 1801, "--allow-long")
+
+
+def test_the_first_rounds_are_what_a_run_is_judged_by(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(lasting.time, "perf_counter", lambda: now[0])
+
+    def clock(rounds, ends, allow_long=False):
+        now[0] = 0.0
+        judge = lasting.RoundClock(rounds, allow_long)
+        for t, end in enumerate(ends, 1):
+            now[0] = end
+            judge(t)
+
+    clock(3600, [50.0, 50.9, 51.8, 52.7])  # round 1 warmed up; 0.9 s each is less than an hour
+    with pytest.raises(InvalidInput, match=r"4,100 rounds would take about 62 minutes here \(0.9 s each, over the first 4\)"):
+        clock(4100, [50.0, 50.9, 51.8, 52.7])
+    clock(4100, [50.0, 50.9, 51.8, 52.7], allow_long=True)
+    with pytest.raises(InvalidInput, match="over the first 1"):
+        clock(50, [80.0])
+
+
 def test_every_hyperparameter_of_every_method_is_an_option():
     names = {p.name for p in options.hyperparameter_options()}
     for method in algorithms.names():
         assert {options.RENAMED.get(f.name, f.name) for f in fields(algorithms.get(method))} <= names
+
+
+def test_the_options_that_a_method_takes_are_told_in_the_command_lines_words():
+    for args, taken in (("fedmls lad --l2 1", "--epsilon --noise"), ("fedelasticnet-dyn quadratic --mu 1", "--l2-over-beta")):
+        text = refused("run", *args.split())
+        assert set(taken.split()) <= set(re.findall(r"--[\w-]+", text.split("it takes")[1])), text
 
 
 def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
@@ -519,6 +571,25 @@ def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path)
     assert "Incomplete" in (tmp_path / "report.html").read_text()
 
 
+def test_an_interrupted_search_keeps_the_searches_that_were_finished(small, monkeypatch, tmp_path):
+    of = {"statement": "fedelasticnet/eq-28", "form": "repaired", "rule": "sign", "best_instance": {"m": 2}, "evaluations": 5}
+    seen = []
+
+    def search(task):
+        seen.append(task)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return [{**of, "found": len(seen) == 2}]
+
+    monkeypatch.setattr(verifying, "_search_one", search)
+    result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=130)
+    stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert [s["found"] for s in stored["searches"]] == [False, True] and not stored["complete"]
+    assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
+    assert "before all searches were finished" in result.stderr
+    assert stored["checked"] == stored["instances"], "the instances were through"
+
+
 def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_path):
     def draw_all(*args, **options):
         raise KeyboardInterrupt
@@ -543,7 +614,7 @@ def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkey
 def test_a_counterexample_to_a_repair_fails_the_campaign(small, monkeypatch, tmp_path):
     of = {"statement": "fedelasticnet/eq-28", "form": "repaired", "rule": "sign"}
     found = [{**of, "found": True, "best_instance": {"m": 2}, "evaluations": 5}]
-    monkeypatch.setattr(verifying, "_search", lambda *a: found)
+    monkeypatch.setattr(verifying, "_search", lambda *a: (found, True))
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=1)
     assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
 

@@ -22,7 +22,7 @@ from fedtheory.local.sliding import SubgradientSliding, project_ball
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
 
-__all__ = ["FedMLS", "FedMLSState", "exact_number", "fedmls_parameters", "fewest_rounds", "local_steps", "printed_rounds"]
+__all__ = ["FedMLS", "FedMLSState", "duration", "exact_number", "fedmls_parameters", "fewest_rounds", "local_steps", "printed_rounds"]
 
 LONG = 3600.0  # seconds; longer runs need allow_long=True
 ALWAYS_SHORT = 2_000_000  # client-steps that are not worth a measurement
@@ -243,7 +243,7 @@ class FedMLS(Algorithm):
         if seconds > LONG:
             raise InvalidInput(
                 f"K = {self.rounds:,} rounds with {steps:,} local steps a client (T_K = {self.steps(int(self.rounds)):,}) would take "
-                f"about {_duration(seconds)} here: ask for a larger epsilon or fewer scenarios, or pass allow_long=True to go on"
+                f"about {duration(seconds)} here: ask for a larger epsilon or fewer scenarios, or pass allow_long=True to go on"
             )
 
     def _seconds_per_step(self, clients: Clients, solver: SubgradientSliding, x: Array) -> float:
@@ -262,7 +262,8 @@ class FedMLS(Algorithm):
             count *= 4
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """'90 minutes', '3.2 hours', '12.0 years'."""
     for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}" if seconds < 1e4 * size else f"{seconds / size:.3g} {unit}"

@@ -236,6 +236,8 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         default = f" (default {next(iter(mine.values()))})" if alike and any(mine.values()) and h.name != "epsilon" else ""
         compressor = not h.choices and h.name.endswith("compressor")
         kind = Literal[h.choices] if h.choices else str if compressor else h.kind
+        if h.name == "allow_long":  # `run` estimates all methods
+            of = default = ""
         text = f"{words}{of}{default}".strip()
         more = {"metavar": "NAME:PARAMETER=VALUE,..."} if compressor else {}
         out.append(option(h.name, kind | None, None, text, "Hyperparameters", off="True" in mine.values(), **more))
@@ -278,9 +280,10 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
 def refuse_foreign(method: str, given: Iterable[str]) -> None:
     """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
     takes = [h.name for h in hyperparameters().values() if method in h.methods]
+    more = ["l2_over_beta"] if "l2" in takes else ["epsilon", "noise"] if method == "fedmls" else []  # other words for some of them
     for name in given:
-        if name not in takes:
-            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(takes)}")
+        if name not in (*takes, *more):
+            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(dict.fromkeys((*takes, *more)))}")
 
 
 def _flags(names: Iterable[str]) -> str:

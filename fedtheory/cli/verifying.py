@@ -33,26 +33,17 @@ def peak_memory_mib() -> dict[str, float]:
     }
 
 
-def _stop_workers() -> None:
-    """End the pool, so that the memory of its processes is accounted for."""
-    if "joblib" in sys.modules:
-        from joblib.externals.loky import get_reusable_executor
-
-        get_reusable_executor().shutdown(wait=True)
-
-
 def replay_shipped(workers: int) -> list[tuple[str, Any]]:
     """(name, check) of every witness that comes with the package; the error's text where one does not replay."""
-    from joblib import Parallel, delayed
+    from fedtheory.pools import as_finished
 
     shipped = shipped_witnesses()
-    out = []
+    out: dict[int, Any] = {}
     with progress("witnesses", len(shipped)) as advance:
-        pool = Parallel(n_jobs=workers, return_as="generator")
-        for witness, result in zip(shipped, pool(delayed(_replay_one)(w) for w in shipped), strict=True):
-            out.append((witness.name, result))
+        for i, result in as_finished(_replay_one, shipped, workers):
+            out[i] = result
             advance()
-    return out
+    return [(witness.name, out[i]) for i, witness in enumerate(shipped)]
 
 
 def _replay_one(witness: Any) -> Any:
@@ -69,6 +60,7 @@ def campaign_command(
 ) -> int:
     """Run everything, write everything; the exit code."""
     from fedtheory import campaign
+    from fedtheory.pools import stop_workers
     from fedtheory.provenance import provenance, write_json
     from fedtheory.report.html import write_reports
 
@@ -83,6 +75,7 @@ def campaign_command(
         "seed": seed, "scale": scale, "long_runs": long, "workers": workers, "instances_by_family": counts,
         "search_budget": budget, "statements": len(_statements()),
     }  # fmt: skip
+    checked = False  # all instances; only the search is left
     result = campaign.Campaign(instances=len({t.instance.name for t in tasks}), settings=settings, complete=False)
     checks: list[Any] = []
     replayed: list[tuple[str, Any]] = []
@@ -106,11 +99,11 @@ def campaign_command(
         replayed = replay_shipped(workers)
         with progress("instances", len(tasks)) as advance:
             checks, result.complete = campaign.run(tasks, workers, on_task=lambda done, _: advance())
-        if result.complete and budget:
+        checked = result.complete
+        if checked and budget:
             result.complete = False
             write_json(out / "campaign.json", record())  # so that nothing that goes wrong from here on loses what is known
-            result.searches = _search(budget, seed, workers)
-            result.complete = True
+            result.searches, result.complete = _search(budget, seed, workers)
     except KeyboardInterrupt:
         result.complete = False
     if not result.complete:
@@ -118,7 +111,7 @@ def campaign_command(
     try:
         path = write_json(out / "campaign.json", record())
         drawn, stopped = _figures(out, path, seed, workers) if result.complete else ([], False)
-        _stop_workers()
+        stop_workers()
         final = record()
         write_json(path, final)
         files = [path, *drawn, *write_reports(out, result.rows, final, drawn)]
@@ -129,7 +122,7 @@ def campaign_command(
     if json_out:
         emit({**final, "files": files, "exit_code": code})
         return code
-    _show(result, final, files, details)
+    _show(result, final, files, details, checked)
     return code
 
 
@@ -139,11 +132,13 @@ def _statements() -> Sequence[Any]:
     return all_statements()
 
 
-def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
-    """The witness search turned on every form not on record as violated; a quarter of the budget where forms share instances."""
-    from joblib import Parallel, delayed
+def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]], bool]:
+    """The witness search turned on every form not on record as violated; a quarter of the budget where forms share instances.
 
+    Returns the searches that were finished, and whether they are all: False after an interrupt.
+    """
     from fedtheory import efl_search
+    from fedtheory.pools import as_finished
 
     jobs: list[tuple[str, ...]] = [("fedmls",), *((kind,) for kind in efl_search.kinds())]  # all forms of a kind at once
     jobs += [
@@ -154,16 +149,21 @@ def _search(budget: int, seed: int, workers: int) -> list[dict[str, Any]]:
         for rule, verdict in f.established.items()
         if verdict != "violated"
     ]
-    out = []
-    with progress("search for counterexamples", len(jobs)) as advance:
-        pool = Parallel(n_jobs=workers, return_as="generator_unordered")
-        for records in pool(delayed(_search_one)(job, budget, seed) for job in jobs):
-            out += records
-            advance()
-    return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"]))
+    out: list[dict[str, Any]] = []
+    complete = False
+    try:
+        with progress("search for counterexamples", len(jobs)) as advance:
+            for _, records in as_finished(_search_one, [(job, budget, seed) for job in jobs], workers):
+                out += records
+                advance()
+        complete = True
+    except KeyboardInterrupt:
+        pass  # what was found counts
+    return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"])), complete
 
 
-def _search_one(job: tuple[str, ...], budget: int, seed: int) -> list[dict[str, Any]]:
+def _search_one(task: tuple[tuple[str, ...], int, int]) -> list[dict[str, Any]]:
+    job, budget, seed = task
     from fedtheory import efl_search, fedmls_search, witness_search
 
     if job == ("fedmls",):
@@ -189,7 +189,7 @@ def _figures(out: Path, campaign_json: Path, seed: int, workers: int) -> tuple[l
         return [], True
 
 
-def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool) -> None:
+def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool, checked: bool) -> None:
     from fedtheory.report.tables import by_paper, details_table, disagreements, rule_text, statement_table, tried
 
     console = out_console()
@@ -226,7 +226,7 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     for name, text in record["witnesses"]["broken"].items():
         error_line(f"the witness {name} does not replay: {text}")
     if not result.complete:
-        error_line("incomplete: interrupted before all instances were checked")
+        error_line(f"incomplete: interrupted before all {'searches were finished' if checked else 'instances were checked'}")
     for line in wrong:
         error_line(f"not as recorded: {line}")
     if result.complete and not wrong:

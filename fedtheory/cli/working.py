@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -197,11 +198,18 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
 
 
 def _who_and_how(
-    o: dict[str, Any], options: dict[str, Any], problem: Any, algorithm: Any, participants: int | None, rounds: int
+    o: dict[str, Any],
+    options: dict[str, Any],
+    problem: Any,
+    algorithm: Any,
+    participants: int | None,
+    rounds: int,
+    refuse_long: Callable[[Any], None],
 ) -> tuple[Any, Any]:
-    """The law of cohorts, and the local solver."""
+    """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
     from fedtheory.cli.irregular import STEPS, local_sgd, participation_of, refuse_participation, step_size
     from fedtheory.cli.on_ball import is_smooth
+    from fedtheory.local import LocalSGD
 
     kind = _local_kind(o, problem, algorithm)
     if kind != "local-sgd":
@@ -209,19 +217,26 @@ def _who_and_how(
         whose = algorithm.name if own else f"--local-solver {kind}"
         remedy = "leave it out" if own else "clients that do part of the work need --local-solver local-sgd"
         refuse_participation(options, whose, remedy, ("lr_schedule", "lr_delay"))
-        return sampling_of(participants, problem), _solver(o, problem, algorithm, kind)
+        sampling, solver = sampling_of(participants, problem), _solver(o, problem, algorithm, kind)
+        refuse_long(solver)
+        return sampling, solver
     for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
         if o[key] is not None:
             raise InvalidInput(f"{name} does not apply to --local-solver local-sgd")
     if not is_smooth(problem) and o["lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
-    sampling = participation_of(problem, options, participants, STEPS if o["steps"] is None else o["steps"], rounds)
+    steps = STEPS if o["steps"] is None else o["steps"]
+    if steps > 10_000:  # laws of as many steps are made below
+        refuse_long(LocalSGD(steps, 1e-6, o["batch"], noise_std=options.get("noise") or 0.0))
+    sampling = participation_of(problem, options, participants, steps, rounds)
     work = {**options, "local_lr": o["lr"], "batch_size": o["batch"]}
 
     def default() -> float:
         return step_size(algorithm, problem, _penalty(algorithm), sampling, rounds)
 
-    return sampling, local_sgd(problem, algorithm, work, sampling, rounds, default)
+    solver = local_sgd(problem, algorithm, work, sampling, rounds, default)
+    refuse_long(solver)
+    return sampling, solver
 
 
 def run(
@@ -242,6 +257,7 @@ def run(
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
     from fedtheory import algorithms
     from fedtheory.cli.irregular import participation_in_words
+    from fedtheory.cli.lasting import RoundClock, refuse_long_rounds
     from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
     from fedtheory.provenance import provenance
     from fedtheory.simulation import METRICS, Resume, Trajectory, simulate
@@ -258,7 +274,7 @@ def run(
     else:
         if options.get("noise") is not None and cls.name != "efl" and solver_options["name"] != "local-sgd":
             raise InvalidInput(f"--noise is for fedmls, and for others with --local-solver local-sgd, not for {method}")
-        chosen = dict(options)
+        chosen = {**options, "allow_long": None}
         rounds = 100 if rounds is None else rounds
         if not is_smooth(problem):
             with progress("certifying the optimum"):
@@ -268,7 +284,12 @@ def run(
             if cls.name == "subgradient" and chosen.get("step") is None:
                 chosen = with_theory_step(problem, chosen, x0, rounds)
         algorithm = make_algorithm(method, problem, chosen)
-    sampling, solver = _who_and_how(solver_options, options, problem, algorithm, participants, rounds)
+    allow_long = made is not None or bool(options.get("allow_long"))  # FedMLS has seen to it by itself
+
+    def refuse_long(solver: Any) -> None:
+        refuse_long_rounds(solver, problem, rounds, participants, scenarios, allow_long, like)
+
+    sampling, solver = _who_and_how(solver_options, options, problem, algorithm, participants, rounds, refuse_long)
     with progress("certifying the optimum"):
         optimum = problem.optimum() if radius is None else problem.optimum_on_ball(radius)
     titles = RUN_METRICS if radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
@@ -278,12 +299,14 @@ def run(
     def after_round(t: int, old: Any, new: Any, clients: Any) -> None:
         if radius is not None:
             points.append(np.array(to_numpy(new.x), dtype=float))
+        clock(t)
         advance()
 
     def keep(done: Resume) -> None:
         final = done.state._replace(x=np.array(to_numpy(done.state.x)))  # the run overwrites its own
         finished[:] = [Trajectory(problem, algorithm, done.round_index, done.metrics or {}, final)]
 
+    clock = RoundClock(rounds, allow_long)
     with progress("rounds", rounds) as advance:
         try:
             trajectory = simulate(

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from joblib import Parallel, delayed
-
+from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import (
     figures_bounds,
@@ -119,16 +118,17 @@ def draw_all(
         for name, job in jobs.items()
         if family in (None, prefix if (prefix := name.split("_")[0]) in ("elastic", "efl") else "fedelasticnet")
     }
-    written: list[Path] = []
-    pool = Parallel(n_jobs=min(workers, len(chosen)), return_as="generator")
-    for name, files in zip(chosen, pool(delayed(_one)(n, *job, out / n, effort.dpi, seed) for n, job in chosen.items()), strict=True):
-        written += files
+    tasks = [(name, *job, out / name, effort.dpi, seed) for name, job in chosen.items()]
+    written: dict[int, list[Path]] = {}
+    for i, files in as_finished(_one, tasks, min(workers, len(tasks))):
+        written[i] = files
         if progress is not None:
-            progress(name)
-    return written
+            progress(tasks[i][0])
+    return [file for i in sorted(written) for file in written[i]]
 
 
-def _one(name: str, compute: Callable[[], Any], draw: Callable[[Any], Any], path: Path, dpi: int, seed: int) -> list[Path]:
+def _one(task: tuple[str, Callable[[], Any], Callable[[Any], Any], Path, int, int]) -> list[Path]:
+    name, compute, draw, path, dpi, seed = task
     data = compute()
     with house_style():
         files = save(draw(data), path, dpi)

@@ -1,0 +1,102 @@
+"""How long `fedtheory run` would take, measured before it is started; FedMLS, whose steps grow with the rounds, measures its own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedmls import ALWAYS_SHORT, LONG, duration
+from fedtheory.arrays import Array
+from fedtheory.clients import Clients
+from fedtheory.cohorts import Cohort
+from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
+from fedtheory.simulation import check_start
+
+__all__ = ["RoundClock", "refuse_long_rounds"]
+
+REMEDY = "or pass --allow-long to go on"
+
+
+def _local_steps(solver: Any, problem: Any) -> int:
+    """Steps of the client that makes most in a round."""
+    if isinstance(solver, SGD) and solver.steps is None:
+        most = int(np.max(problem.sample_counts))
+        return solver.epochs * -(-most // min(solver.batch_size, most))
+    return int(solver.steps)
+
+
+def _seconds_per_step(solver: Any, problem: Any, participants: int, scenarios: int, like: Array | None) -> float:
+    """Seconds of one local step of a whole cohort, in all scenarios; the first call compiles and warms up."""
+    x = check_start(problem, None, scenarios, like)
+    members = np.tile(np.arange(participants), (scenarios, 1))
+    clients = Clients(problem, Cohort(problem.num_clients, members=members), solver, x)
+    point = clients.broadcast(x)
+
+    def timed(steps: int) -> float:
+        few = {"steps": steps, "epochs": None} if isinstance(solver, SGD) else {"steps": steps}
+        begin = time.perf_counter()
+        clients.minimise(LocalObjective(center=point), point, replace(solver, **few))
+        return time.perf_counter() - begin
+
+    timed(1)
+    count = 4
+    while (seconds := timed(count)) < 0.01 and count < 2**16:
+        count *= 4
+    return seconds / count
+
+
+def refuse_long_rounds(
+    solver: Any, problem: Any, rounds: int, participants: int | None, scenarios: int, allow_long: bool, like: Array | None = None
+) -> None:
+    """Raise `InvalidInput`, with the estimate, when the local steps alone would take more than an hour."""
+    if allow_long or not isinstance(solver, GradientSteps | SGD | LocalSGD):
+        return
+    cohort, steps = min(participants or problem.num_clients, problem.num_clients), _local_steps(solver, problem)
+    if steps * rounds * cohort * scenarios < ALWAYS_SHORT:
+        return
+    try:
+        with np.errstate(all="ignore"):
+            seconds = _seconds_per_step(solver, problem, max(1, cohort), max(1, scenarios), like) * steps * rounds
+    except FedTheoryError:  # the run itself says in which round, and at which client
+        return
+    if seconds > LONG:
+        raise InvalidInput(
+            f"{rounds:,} rounds of {steps:,} local steps would take about {duration(seconds)} here: ask for fewer "
+            f"--local-steps (--epochs), --rounds or --scenarios, {REMEDY}"
+        )
+
+
+class RoundClock:
+    """Refuses a run whose first rounds say that all of them would take more than an hour; call it after every round.
+
+    Round 1, which compiles and warms up, counts only where it took a minute by itself.
+    """
+
+    def __init__(self, rounds: int, allow_long: bool) -> None:
+        self.rounds, self.judged = rounds, allow_long
+        self.begin = self.second = time.perf_counter()
+
+    def __call__(self, t: int) -> None:
+        """Raise `InvalidInput`, with the estimate, once two seconds of rounds were seen."""
+        if self.judged:
+            return
+        now = time.perf_counter()
+        if t == 1:
+            self.second = now
+            each = now - self.begin
+            enough = each > 60
+        else:
+            each = (now - self.second) / (t - 1)
+            enough = now - self.second > 2
+        if not enough:
+            return
+        self.judged, seconds = True, each * self.rounds
+        if seconds > LONG:
+            raise InvalidInput(
+                f"{self.rounds:,} rounds would take about {duration(seconds)} here ({each:.3g} s each, over the first {t}): "
+                f"ask for fewer --rounds, --local-steps or --scenarios, {REMEDY}"
+            )

@@ -1,0 +1,88 @@
+"""Tasks on several processes: all results, in any order, errors as they are, and a Ctrl-C that ends everything in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.pools import as_finished, stop_workers
+
+
+def square(n: int) -> int:
+    return n * n
+
+
+def refuse(n: int) -> int:
+    if n == 2:
+        raise InvalidInput("two")
+    return n
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_task_is_done_once(workers: int) -> None:
+    assert sorted(as_finished(square, range(30), workers)) == [(n, n * n) for n in range(30)]
+    assert list(as_finished(square, [], workers)) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_is_raised_here_and_the_next_pool_works(workers: int) -> None:
+    with pytest.raises(InvalidInput, match="two"):
+        list(as_finished(refuse, range(9), workers))
+    assert sorted(as_finished(square, range(4), workers)) == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    stop_workers()
+
+
+def test_the_handler_of_interrupts_is_given_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    finished = as_finished(square, range(30), 2)
+    next(finished)
+    held = signal.getsignal(signal.SIGINT)
+    finished.close()
+    assert held is not before and signal.getsignal(signal.SIGINT) is before
+
+
+LONG = """
+import os, sys, time
+from fedtheory.pools import as_finished
+
+def work(n):
+    if n == 0:
+        return os.getpid()
+    time.sleep(600)
+
+seen = []
+try:
+    for i, result in as_finished(work, range(20), WORKERS):
+        seen.append(i)
+        print("running", result, flush=True)
+except KeyboardInterrupt:
+    print("kept", seen, flush=True)
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("everybody", [True, False], ids=["terminal", "main process"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_keeps_what_is_finished_and_prints_no_traceback(workers: int, everybody: bool) -> None:
+    script = LONG.replace("WORKERS", str(workers))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, **pipes)
+    try:
+        said = process.stdout.readline().split()
+        assert said[0] == "running"
+        time.sleep(0.5)
+        (os.killpg if everybody else os.kill)(process.pid, signal.SIGINT)  # a terminal's Ctrl-C goes to the workers, too
+        rest, error = process.communicate(timeout=60)  # returns once all who hold the pipes are gone
+    finally:
+        process.kill()
+    assert process.returncode == 130 and rest == "kept [0]\n"
+    assert error == ""
+    if workers > 1:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(said[1]), 0)

@@ -478,6 +478,21 @@ def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):
     assert "| digits | iid | fedprox | 3/3 |" in (tmp_path / "quick" / "fedelasticnet-table2.md").read_text()
 
 
+def test_quick_takes_the_data_set_that_it_trains_on(tmp_path):
+    args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--method", "fedprox")
+    runs = {}
+    for dataset in ("digits", "Digits,emnist-l"):
+        result = CliRunner().invoke(app, ["bench", *args, "--dataset", dataset, "--json", "--out", str(tmp_path / dataset)])
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert [r["dataset"] for r in found["rows"]] == ["digits"]
+        runs[dataset] = " ".join(found["notes"])
+    assert "Run here: mnist (not emnist-l, " in runs["digits"], "all settings, the first of them is run"
+    assert "Run here: emnist-l." in runs["Digits,emnist-l"], "those of the data set that is named beside"
+    full = CliRunner().invoke(app, ["bench", *args[:1], "--dataset", "digits", "--data", str(tmp_path), "--out", str(tmp_path)])
+    assert full.exit_code == 2 and "has no dataset 'digits'" in full.stderr
+
+
 def test_networks_of_the_text(tmp_path):
     from fedtheory.cli import benching
 

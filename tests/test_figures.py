@@ -159,3 +159,13 @@ def test_tiles_show_the_campaigns_verdicts(campaign):
     assert "printed" not in tiles["fedelasticnet/theorem-a"]
     shown = {text.get_text() for ax in figures_verdicts.draw(campaign).axes for text in ax.texts}
     assert any(t.startswith("✗") for t in shown) and any(t.startswith("✓") for t in shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.3712, "0.37"), (1.0, "1"), (0.9999, "1"), (1.4, "1.4"), (1.04, "1.04"), (1.00021, "1.0002"), (1 + 1e-9, ">1"), (56, "56")],
+)
+def test_a_violated_bound_never_shows_as_attained(value, text):
+    verdict = "violated" if value > 1 else "holds"
+    mark = figures_verdicts.MARKS[verdict]
+    assert figures_verdicts._text({"verdict": verdict, "tightness_worst": value}) == f"{mark} {text}"

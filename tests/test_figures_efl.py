@@ -185,7 +185,12 @@ def test_bits_of_every_method():
     # u and v: four dense vectors of floats a client and round, against an ST message both ways
     assert needed["EFL, ST, elastic term (λ = 0.1)"] > 10 * needed["ST, q = 0.1, feedback"]
     with house_style():
-        assert isinstance(figures_efl_runs.draw_bits(data), Figure)
+        figure = figures_efl_runs.draw_bits(data)
+    assert isinstance(figure, Figure)
+    looks = [(ln.get_color(), ln.get_linestyle()) for ln in figure.axes[0].lines if ln.get_label()[0] != "_"]
+    assert len({*looks}) == len(looks) == len(COMPRESSORS) + 2, "two curves look the same"
+    assert not any(colour == "#F0E442" for colour, _ in looks), "yellow is not seen on white"
+    assert "#F0E442" not in {c for _, c in COMPRESSORS.values()}, "the colour of EFL's bar is nobody else's"
 
 
 # --- shifts --------------------------------------------------------------------------------------------------------------

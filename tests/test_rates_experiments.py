@@ -226,6 +226,18 @@ def test_the_figure_draws_every_measured_line(written):
         assert f"{figures_rates._LOOKS[s['label']][0]}  {slope}" in names
 
 
+def test_the_small_figure_is_readable_and_says_the_same(written):
+    _, data = written
+    figure = figures_rates.draw_summary(data)
+    assert figure.get_figwidth() <= 9.5 and len(figure.axes) == 2
+    for ax, instance in zip(figure.axes, figures_rates.SUMMARY, strict=True):
+        texts = {t.get_text(): t.get_fontsize() for t in ax.texts}
+        for s in (s for s in data["series"] if s["instance"] == instance and s["label"] in figures_rates._LOOKS):
+            name = figures_rates._LOOKS[s["label"]][0]
+            slope = "" if s["fit"] is None else f"  {s['fit']['slope']:.2f}".replace("-", "\N{MINUS SIGN}")
+            assert texts[name + slope] >= 9
+
+
 def test_progress_is_counted_right(monkeypatch):
     def fedmls(name, make, epsilons, seconds, tick):  # counts, and runs nothing
         return [s for e in epsilons for s in [tick(name)] if s]

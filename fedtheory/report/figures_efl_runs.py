@@ -114,13 +114,14 @@ def draw_plateaus(data: dict[str, Any]) -> Figure:
 COMPRESSORS: dict[str, tuple[Compressor, str]] = {
     "ST, q = 0.1": (ST(0.1), "#D55E00"),
     "top-k, k = d/10": (TopK(q=0.1), "#E69F00"),
-    "random-k, k = d/10": (RandomK(q=0.1), "#F0E442"),
+    "random-k, k = d/10": (RandomK(q=0.1), "#E69F00"),
     "scaled sign": (ScaledSign(), "#009E73"),
     "QSGD, 10 levels": (QSGD(10), "#0072B2"),
     "natural rounding": (NaturalRounding(), "#56B4E9"),
     "stochastic rounding": (StochasticRounding(), "#CC79A7"),
     "threshold 0.003": (Threshold(0.003), "#999999"),
 }
+DASHED = ("random-k, k = d/10",)  # has top-k's colour: the palette's yellow is not seen as a line on white
 L1_VALUES = (0.03, 0.01, 0.003, 0.0)
 _SPARSE = Threshold(0.0)  # the nonzeros as they are: positions and floats
 
@@ -198,7 +199,7 @@ def _bits_panel(ax: Any, data: dict[str, Any], suffix: str) -> None:
     curves = data["curves"]
     for name, (_, colour) in COMPRESSORS.items():
         c = curves[f"{name}, {suffix}"]
-        ax.plot(c["bits"], c["error"], color=colour, label=name)
+        ax.plot(c["bits"], c["error"], color=colour, linestyle=(0, (3, 1.5)) if name in DASHED else "-", label=name)
         ax.plot(c["bits"][-1:], c["error"][-1:], "o", color=colour, markersize=4)
     for i, value in enumerate(L1_VALUES):
         c = curves[f"FedElasticNet, λ₁ = {value:g}"]
@@ -217,7 +218,7 @@ def _needed_panel(ax: Any, data: dict[str, Any]) -> None:
     rows: list[tuple[str, list[tuple[str, str, float]]]] = []
     for name, (_, colour) in COMPRESSORS.items():
         rows.append((name, [(f"{name}, feedback", colour, 1.0), (f"{name}, none", colour, 0.4)]))
-    rows.append(("EFL, ST, elastic term", [("EFL, ST, elastic term (λ = 0.1)", "#D55E00", 1.0)]))
+    rows.append(("EFL, ST, elastic term", [("EFL, ST, elastic term (λ = 0.1)", "#F0E442", 1.0)]))
     rows += [(n, [(n, "black", 0.85)]) for n in needed if n.startswith("FedElasticNet")]
     rows.append(("FedAvg, dense", [("FedAvg, dense", "#777777", 1.0)]))
     ends = [v for v in needed.values() if v is not None]
@@ -231,7 +232,8 @@ def _needed_panel(ax: Any, data: dict[str, Any]) -> None:
                 said = "diverges" if data["curves"][key]["diverged"] else "not reached"
                 ax.text(left * 1.1, at, said, va="center", fontsize=7, color="#777777")
             else:
-                ax.barh(at, value - left, height * 0.9, left=left, color=colour, alpha=alpha)
+                edge = "#555555" if colour == "#F0E442" else "none"  # yellow has no edge of its own on white
+                ax.barh(at, value - left, height * 0.9, left=left, color=colour, alpha=alpha, edgecolor=edge)
                 ax.text(value * 1.07, at, f"{value:.2g}", va="center", fontsize=7)
     ax.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=8)
     ax.invert_yaxis()

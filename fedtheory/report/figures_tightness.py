@@ -114,6 +114,6 @@ def draw(data: dict[str, Any]) -> Figure:
         figure,
         "(28), (29) and Lemma B.4 are attained; Theorems 3.1, A and B lose most just above their thresholds",
         f"measured / bound, {len(data['instances'])} instances, exact expectations (run statements: worst T up to {_ROUNDS}): "
-        "median line, band up to the worst; red line: the bound is attained; dotted: least λ₂/β of Theorems A, B and 3.1",
+        "median line, band up to the worst; orange line: the bound is attained; dotted: least λ₂/β of Theorems A, B and 3.1",
     )
     return figure

@@ -42,10 +42,18 @@ def _number(value: Any) -> float:
     return float(value) if value is not None and math.isfinite(float(value)) else -1.0
 
 
+def _ratio(value: float) -> str:
+    """Two digits; above 1 as many more as show that it is, up to '>1'."""
+    if value <= 1:
+        return f"{value:.2g}"
+    shown = (f"{value:.{digits}g}" for digits in range(2, 7))
+    return next((text for text in shown if float(text) > 1), ">1")
+
+
 def _text(row: dict[str, Any]) -> str:
     value = _number(row["tightness_worst"])
     # a violation where the bound is not positive has no ratio that says anything
-    ratio = f"{value:.2g}" if value >= 0 and not (row["verdict"] == "violated" and value <= 1) else ""
+    ratio = "" if value < 0 or (row["verdict"] == "violated" and value <= 1) else _ratio(value)
     alarm = "" if row.get("ok", True) else "(!)"
     return " ".join(part for part in (MARKS[row["verdict"]], ratio, alarm) if part)
 

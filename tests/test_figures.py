@@ -169,3 +169,5 @@ def test_a_violated_bound_never_shows_as_attained(value, text):
     verdict = "violated" if value > 1 else "holds"
     mark = figures_verdicts.MARKS[verdict]
     assert figures_verdicts._text({"verdict": verdict, "tightness_worst": value}) == f"{mark} {text}"
+    attained = {"verdict": "holds", "tightness_worst": 1 + 1e-12}  # by rounding
+    assert figures_verdicts._text(attained) == f"{figures_verdicts.MARKS['holds']} 1"

@@ -42,9 +42,9 @@ def _number(value: Any) -> float:
     return float(value) if value is not None and math.isfinite(float(value)) else -1.0
 
 
-def _ratio(value: float) -> str:
-    """Two digits; above 1 as many more as show that it is, up to '>1'."""
-    if value <= 1:
+def _ratio(value: float, violated: bool) -> str:
+    """Two digits; where the bound is violated as many more as show that it is above 1, up to '>1'."""
+    if not violated:  # above 1 by rounding at most
         return f"{value:.2g}"
     shown = (f"{value:.{digits}g}" for digits in range(2, 7))
     return next((text for text in shown if float(text) > 1), ">1")
@@ -53,7 +53,7 @@ def _ratio(value: float) -> str:
 def _text(row: dict[str, Any]) -> str:
     value = _number(row["tightness_worst"])
     # a violation where the bound is not positive has no ratio that says anything
-    ratio = "" if value < 0 or (row["verdict"] == "violated" and value <= 1) else _ratio(value)
+    ratio = "" if value < 0 or (row["verdict"] == "violated" and value <= 1) else _ratio(value, row["verdict"] == "violated")
     alarm = "" if row.get("ok", True) else "(!)"
     return " ".join(part for part in (MARKS[row["verdict"]], ratio, alarm) if part)
 

@@ -278,8 +278,8 @@ def draw_bits(data: dict[str, Any]) -> Figure:
         figure,
         _verdict(data["needed"], data["target"]),
         f"logistic regression, d = {data['dim']}, {data['cohort']} of {data['clients']} clients a round, 5 local steps, λ₂ = 1, "
-        f"{data['rounds']} rounds; downlink with catch-up counted; the elastic term costs 2d floats more each way.  "
-        f"Least error: ST with feedback {lowest('ST'):.1g}, QSGD {lowest('QSGD'):.1g}, FedElasticNet {lowest('FedElastic'):.1g}",
+        f"{data['rounds']} rounds; downlink with catch-up; the elastic term costs 2d floats more each way.  "
+        f"Least error: ST {lowest('ST'):.1g}, QSGD {lowest('QSGD'):.1g}, FedElasticNet {lowest('FedElastic'):.1g}",
     )
     return figure
 

@@ -121,7 +121,8 @@ def _draw_map(ax: Any, data: dict[str, Any], rule: str) -> None:
     ax.plot(*m["ends"].T, "o", color=COLOURS["repaired"], markersize=3.6, markeredgewidth=0, label=f"after {data['rounds']} rounds")
     ax.plot(*problem.optimum().x, "*", color="black", markersize=11, markeredgecolor="white", label=r"$\theta_*$")
     ax.set(xlim=(-_HALF, _HALF), ylim=(-_HALF, _HALF), aspect="equal", xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
-    ax.legend(loc="upper right", framealpha=0.9, frameon=True, edgecolor="none", fontsize=7.5)
+    legend = ax.legend(loc="upper right", framealpha=0.9, frameon=True, edgecolor="none", fontsize=7.5)
+    legend.legend_handles[0].set_markersize(6)  # a start's own dot is too small to be seen here
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -132,7 +133,8 @@ def draw(data: dict[str, Any]) -> Figure:
     stuck, wandering = int((sign["moved"] == 0).sum()), int((sign["wander"] > 1e-6).sum())
     axes[0, 0].set_title(f"sign rule: {stuck} of {len(sign['ends'])} starts never move, {wandering} still wander at the end")
     axes[0, 0].annotate(
-        r"dark: no client moves from here", (0.02, 0.06), xycoords="axes fraction", color=COLOURS["printed"], fontsize=8
+        r"dark: no client moves from here", (0.02, 0.06), xycoords="axes fraction", color=COLOURS["printed"], fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
     )
     axes[0, 0].annotate(
         r"light: $\max_i|\partial R/\partial\theta_i|\leq\lambda_1$ (can rest)",

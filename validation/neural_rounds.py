@@ -29,7 +29,7 @@ __all__ = [
     "simulated", "wait",
 ]  # fmt: skip
 
-CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED = 100, 10, 1e-4, 0.05, 0.1, 1e-4, 1
+CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED, CLIP = 100, 10, 1e-4, 0.05, 0.1, 1e-4, 1, 10.0
 
 
 class Figure(NamedTuple):
@@ -91,7 +91,7 @@ class Usual:
                     loss = loss + L1 * torch.sum(torch.abs(now - received))
             optimiser.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=10)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=CLIP)
             optimiser.step()
         return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
@@ -125,15 +125,17 @@ def simulated(
     on_round: Callable[..., None],
     cohort: int = COHORT,
     record: Sequence[str] = (),
+    clipped: bool = False,
 ) -> None:
     """Whole rounds in the library: cohort, orders of samples, training, aggregation; memories are overwritten, as in any run."""
+    clipping: dict[str, Any] = {"clip": CLIP, "clip_spares": "curvature"} if clipped else {}
     simulate(
         problem,
         METHODS[method],
         rounds,
         x0=problem.initial(),
         sampling=Uniform(cohort),
-        local_solver=SGD(batch, LR, epochs=1),
+        local_solver=SGD(batch, LR, epochs=1, **clipping),
         seed=SEED,
         like=problem.like_array(),
         record=record,
@@ -156,7 +158,13 @@ def wait(device: torch.device) -> None:
 
 
 def a_round(
-    problem: NeuralProblem, batch: int, method: str, rounds: int = 2, cohort: int = COHORT, record: Sequence[str] = ()
+    problem: NeuralProblem,
+    batch: int,
+    method: str,
+    rounds: int = 2,
+    cohort: int = COHORT,
+    record: Sequence[str] = (),
+    clipped: bool = False,
 ) -> np.ndarray:
     """Wall and CPU seconds (of all threads) of a round; the first, before which memories are made, is left out."""
     times: list[np.ndarray] = []
@@ -165,7 +173,7 @@ def a_round(
         wait(problem.device)
         times.append(np.array([time.perf_counter(), time.process_time()]))
 
-    simulated(problem, batch, method, 1 + rounds, note, cohort, record)
+    simulated(problem, batch, method, 1 + rounds, note, cohort, record, clipped)
     return (times[-1] - times[0]) / rounds
 
 

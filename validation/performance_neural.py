@@ -45,14 +45,15 @@ def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_s
     usual, cores = Usual(problem, module, batch, method), torch.get_num_threads()
     every = math.ceil(held / batch)
     check_same(name, batch, method)
-    times: dict[str, list[np.ndarray]] = {"usual": [], "one": [], "all": []}
+    times: dict[str, list[np.ndarray]] = {"usual": [], "one": [], "all": [], "clipped": []}
     for _ in range(repeats):
         torch.set_num_threads(1)
         times["usual"].append(clock(lambda: usual(usual_steps)) * every / min(every, usual_steps))
         times["one"].append(a_round(problem, batch, method))
         torch.set_num_threads(cores)
         times["all"].append(a_round(problem, batch, method))
-    (slow, slow_cpu), (one, one_cpu), (both, both_cpu) = (np.median(times[k], axis=0) for k in ("usual", "one", "all"))
+        times["clipped"].append(a_round(problem, batch, method, clipped=True))
+    (slow, slow_cpu), (one, one_cpu), (both, both_cpu), (clipped, _) = (np.median(v, axis=0) for v in times.values())
     spread = max(float(np.ptp([t[0] for t in v]) / np.median([t[0] for t in v])) for v in times.values())
     title, steps = f"{name} b={batch} {method}", every * COHORT
     each = [f"{1e6 * wall / steps:,.0f} us each ({1e6 * cpu / steps:,.0f} CPU)" for wall, cpu in ((slow, slow_cpu), (one, one_cpu))]
@@ -64,6 +65,8 @@ def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_s
     yield Figure(f"{title}: one thread against the loop", slow_cpu / one_cpu, "x", "", "CPU time, the fairer one on a busy machine")
     yield Figure(f"{title}: one thread against the loop", slow / one, "x", "", f"wall time; repetitions spread by {100 * spread:.0f} %")
     yield Figure(f"{title}: {cores} threads against the loop", slow / both, "x", target, "wall time")
+    note = f"wall time, ours with the loop's clipping too: {1e6 * clipped / steps:,.0f} us each"
+    yield Figure(f"{title}: {cores} threads, clipped, against the loop", slow / clipped, "x", target, note)
     if cores > 1:
         note = f"CPU time of ours divided by {cores}: what {cores} cores of their own would come to"
         yield Figure(f"{title}: {cores} threads against the loop", slow_cpu / (both_cpu / cores), "x", target, note)

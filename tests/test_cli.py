@@ -553,6 +553,16 @@ def test_what_is_open_does_not_fail(small, monkeypatch, tmp_path):
     call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
 
 
+def test_a_form_without_an_instance_fails_a_whole_campaign_and_is_left_out_of_a_small_one(small, monkeypatch, tmp_path):
+    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    forms = tuple(replace(f, established={**f.established, "elsewhere": "holds"}) for f in statement.forms)
+    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    whole = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=1)
+    assert "not applicable, on record as holds" in whole.stderr
+    few = " ".join(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, "--scale", 0.5).stdout.split())
+    assert f"{len(forms)} forms met no instance that they are about in so small a campaign" in few
+
+
 def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path):
     @contextmanager
     def interrupted(what, total=None):

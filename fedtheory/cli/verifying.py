@@ -83,14 +83,17 @@ def campaign_command(
     def record() -> dict[str, Any]:
         broken = {name: text for name, text in replayed if isinstance(text, str)}
         result.rows = campaign.summarise(checks, [(name, check) for name, check in replayed if name not in broken])
-        if not result.complete:  # a form that was not reached has no verdict to compare
-            result.rows = [r for r in result.rows if r.instances]
+        rows = len(result.rows)
+        if not result.complete or scale < 1:  # a form that met no instance that it is about has no verdict to compare
+            result.rows = [r for r in result.rows if r.instances or r.inconclusive]
+        missed = rows - len(result.rows)
         result.seconds = time.perf_counter() - start
         return {
             **result.to_json(),
             "checked": len({c.instance for c in checks if c.instance}),
             "comparisons": sum(c.count for c in checks),
             "witnesses": {"replayed": len(replayed) - len(broken), "broken": broken},
+            "forms_not_met": missed,
             "memory_mib": peak_memory_mib(),
             "provenance": provenance(seed, "cpu"),
         }
@@ -222,6 +225,8 @@ def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: b
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
+    if result.complete and (missed := record["forms_not_met"]):
+        console.print(f"{missed} forms met no instance that they are about in so small a campaign, and are left out")
     wrong = disagreements(result.rows, result.complete)
     for name, text in record["witnesses"]["broken"].items():
         error_line(f"the witness {name} does not replay: {text}")

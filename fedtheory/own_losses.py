@@ -31,7 +31,8 @@ class DeclaredRows(RowLoss):
     def losses(self, z: Ball) -> tuple[Ball, Ball]:
         at, off = z.hi[:, 0], (np.abs(z.lo) + z.rad)[:, 0] * UP
         value, slope = self.problem.phi(at, self.b), self.problem.dphi(at, self.b)
-        exact, bend = self.problem.rounding * ROUNDOFF * UP, self.problem.curvature_max
+        relative, bend = self.problem.rounding * ROUNDOFF, self.problem.curvature_max
+        exact = relative / (1 - relative) * UP  # relative to what is computed
         slope_rad = (np.abs(slope) * exact + bend * off) * UP
         value_rad = np.abs(value) * exact + (np.abs(slope) + slope_rad + bend * off) * off
         zeros = np.zeros_like(at)
@@ -59,10 +60,10 @@ def declared_rows(problem: LinearModel) -> DeclaredRows:
         No ridge; numbers declared that cannot be; numbers that samples of phi, dphi and d2phi disprove.
     """
     rounding, bend = problem.rounding, problem.curvature_max
-    if not (rounding is not None and np.isfinite(rounding) and rounding >= 0.5 and np.isfinite(bend) and bend > 0):
+    if not (rounding is not None and 0.5 <= rounding <= 2.0**40 and np.isfinite(bend) and bend > 0):
         raise NotCertified(
-            f"{problem!r}: rounding = {rounding!r} and curvature_max = {bend!r}: give a finite number >= 0.5, the largest error of phi "
-            "and dphi in units of roundoff, and sup phi'' > 0"
+            f"{problem!r}: rounding = {rounding!r} and curvature_max = {bend!r}: declare as `rounding` the largest error of phi, dphi "
+            "in units of roundoff, from 0.5 to 2^40, as `curvature_max` sup phi'' > 0"
         )
     if problem.ridge == 0:
         raise NotCertified(

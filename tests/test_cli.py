@@ -10,32 +10,13 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import pytest
-from typer.testing import CliRunner
+from command_line import call, refused
 
 from fedtheory import algorithms, campaign
 from fedtheory.cli import app, lasting, options
 from fedtheory.cli.named import PROBLEMS, build
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import core, get
-
-runner = CliRunner()
-
-
-def call(*args, code=0):
-    result = runner.invoke(app, [str(a) for a in args])
-    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
-    return result
-
-
-def refused(*args):
-    """stderr of a command that must end with exit code 2, one line, and nothing on stdout."""
-    result = call(*args, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
-    return result.stderr
-
-
 
 
 # --- list, explain --------------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import call, refused
 
 from fedtheory import fisher, local, simulate, theorems
 from fedtheory.algorithms import EFL
-from fedtheory.cli import app, irregular
+from fedtheory.cli import irregular
 from fedtheory.cli.catalogue import find_statement, shipped_witnesses
 from fedtheory.cli.checking_efl import runs_on_a_problem
 from fedtheory.cli.named import build
@@ -18,20 +18,6 @@ from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
-
-runner = CliRunner()
-
-
-def call(*args, code=0):
-    result = runner.invoke(app, [str(a) for a in args])
-    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
-    return result
-
-
-def refused(*args):
-    result = call(*args, code=2)
-    assert result.stdout == "" and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    return result.stderr
 
 
 def run_json(tmp_path, *args):

@@ -6,17 +6,12 @@ import json
 import re
 
 import pytest
+from command_line import call
 from typer.testing import CliRunner
 
 from fedtheory import errors, messages
 from fedtheory.cli import app
 from fedtheory.cli.options import compressor_of
-
-
-def call(*args):
-    result = CliRunner().invoke(app, [str(a) for a in args])
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.mark.parametrize(

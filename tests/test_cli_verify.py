@@ -7,31 +7,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
+from command_line import call
 
 from fedtheory import campaign
 from fedtheory.battery import Instance
-from fedtheory.cli import app, verifying
+from fedtheory.cli import verifying
 from fedtheory.theorems import core, get
 
-runner = CliRunner()
 TASKS = [campaign.Task("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8) for seed in (1, 2)]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
-
-
-def call(*args, code=0):
-    result = runner.invoke(app, [str(a) for a in args])
-    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
-    return result
-
-
-def refused(*args):
-    """stderr of a command that must end with exit code 2, one line, and nothing on stdout."""
-    result = call(*args, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
-    return result.stderr
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ from fedtheory.verification import CONFIDENCE
 __all__ = ["assumption_failure", "verify"]
 
 OWN_INSTANCES = (
-    "about instances of its own, not about a problem's run: `fedtheory verify` judges it on the battery, `fedtheory replay` reruns "
-    "its counterexamples"
+    "about instances of its own, not about a problem's run: `fedtheory verify` judges it on the battery, and where it fails a "
+    "witness says so"
 )
 THEOREM = "efl/theorem-1"
 STEPS = 5  # E where neither the sampling nor the solver says

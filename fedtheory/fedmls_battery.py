@@ -243,7 +243,7 @@ def assumption_failure(problem: Problem, algorithm: Any, form: Form, x0: np.ndar
     if rule not in form.established:
         return f"not claimed for {rule} subgradients"
     if WITNESS in form.requires:
-        return "judged by its witness in exact arithmetic: fedtheory replay"
+        return "judged on its witness only, in exact arithmetic"
     if (LINE_14 in form.requires) != (algorithm.average == "printed"):
         taken = "last" if algorithm.average == "printed" else "averaged"
         return f"line 14 takes the {taken} iterate; this form is about the other reading"

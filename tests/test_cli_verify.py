@@ -46,6 +46,15 @@ def test_verify_one_statement_against_the_record(monkeypatch):
     assert "on record as holding" in result.stdout
 
 
+def test_forms_that_fail_elsewhere_come_with_their_witness():
+    text = call("verify", "theorem-3.1", "--problem", "diabetes", "-P", 2).stdout
+    name = "fedelasticnet-theorem-3.1-c-0-not-squared-sign"
+    assert f"C_0 not squared: {name}\n" in text and "repaired: " not in text
+    assert "left - right" in call("replay", name).stdout
+    text = call("verify", "fedmls/theorem-1", "--problem", "lad", "--epsilon", 0.5).stdout
+    assert "printed: fedmls-theorem-1-joint-g\n" in text and "arithmetic: fedtheory replay" not in text
+
+
 def test_campaign_writes_everything_and_succeeds(small, tmp_path):
     result = json.loads(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, "--json").stdout)
     stored = json.loads((tmp_path / "campaign.json").read_text())

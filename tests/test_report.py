@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from fedtheory import campaign
-from fedtheory.report import curves, formulas, html, tables
+from fedtheory.report import curves, figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,7 +89,7 @@ def test_the_table_fits_the_terminal(rows, width):
             row.verdict = row.established = "not applicable"
     console.print(tables.statement_table(rows, width))
     text = console.export_text()
-    assert "0.975 / -0.0012" in text and ("· n/a" if width < 110 else "· not applicable") in text
+    assert "0.975 / <0" in text and ("· n/a" if width < 110 else "· not applicable") in text
     for statement in all_statements():
         assert re.search(rf"^{re.escape(tables.short(statement.id))} ", text, re.M), statement.id
     assert "…" not in text and max(map(len, text.splitlines())) <= width
@@ -149,6 +149,55 @@ def test_as_printed_is_the_sign_rule(rows):
     assert (line.printed.form, line.printed.rule) == ("printed", "sign")
     assert {(r.form, r.rule) for r in line.repaired} == {("repaired", "sign"), ("repaired", "true-gradient")}
     assert line.witness == "eq-28.json"
+
+
+def test_the_row_that_is_shown_is_under_the_rule_that_the_caption_names(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "efl/theorem-1")
+    for r in line.repaired:
+        r.tightness_worst = {"A": 0.794, "C": 0.174}.get(r.rule, 0.5)
+        r.instances = {"A": 4, "C": 5}.get(r.rule, 3)
+    assert line.repaired[0].rule == "A" and (line.shown.rule, line.instances) == ("C", 5)
+    chart = figures_verdicts.table({"rows": [vars(r) for r in rows]})
+    for ln in tables.lines(rows):
+        for form, row in chart.get(ln.statement, {}).items():
+            shown = ln.printed if form == "printed" else tables.shown_rule(ln.repaired)
+            assert (row["rule"], row["tightness_worst"]) == (shown.rule, shown.tightness_worst), (ln.statement, form)
+    worse = next(r for r in line.repaired if r.rule == "A")
+    worse.verdict = "violated"
+    tile = figures_verdicts.table({"rows": [vars(r) for r in rows]})["efl/theorem-1"]["repaired"]
+    assert (tile["rule"], tile["verdict"]) == ("A", "violated"), "a violation is shown under whatever rule"
+
+
+def test_ratios_without_a_meaning_have_no_digits(rows):
+    row = rows[0]
+    row.tightness_worst, row.tightness_median = -0.0, 0.0
+    assert tables.tightness_text(row) == "0 / 0"
+    row.tightness_worst, row.tightness_median = -0.00132, -0.76
+    assert tables.tightness_text(row) == "<0 / <0"
+
+
+def test_statements_whose_forms_have_names_of_their_own_show_instances_and_verdicts(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "efl/contraction-factors")
+    assert not line.printed and not line.repaired and line.instances == 2
+    forms = {r.form: r.verdict for r in line.others}
+    held = sum(v == "holds" for v in forms.values())
+    assert tables.other_forms(line) == f"forms: ✓ {held}, ✗ {len(forms) - held}" and len(forms) > held > 1
+    for text in (html.markdown_report, html.html_report):
+        assert f"forms: ✓ {held}, ✗" in text(rows, _any_record(rows))
+    assert tables.other_forms(next(ln for ln in tables.lines(rows) if ln.statement == "efl/theorem-1")) == ""
+
+
+def _any_record(rows):
+    more = {"checked": 1, "comparisons": 1, "witnesses": {"replayed": 0}, "memory_mib": {"main": 1.0, "largest_worker": 1.0}}
+    where = dict.fromkeys(("seed", "commit", "device", "python", "platform", "written"), "-") | {"versions": {}}
+    return {**campaign.Campaign(rows, settings={"workers": 1}).to_json(), **more, "provenance": where}
+
+
+def test_the_key_names_a_witness_that_can_be_replayed(rows):
+    assert "`fedtheory replay NAME` reruns it, as in `fedtheory replay eq-28.json` for eq-28" in tables.table_key(rows)
+    for row in rows:
+        row.witness = None
+    assert "as in" not in tables.table_key(rows)
 
 
 def test_disagreements_are_named(rows):

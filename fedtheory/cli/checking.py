@@ -171,14 +171,30 @@ def _tell_checks(
         console.print(part)
     console.print()
     console.print(check_table(checks, console.width))
-    if any(c.verdict == "holds" and statement.form(c.form).established.get(c.rule) == "violated" for c in checks):
-        note = "A form on record as violated fails somewhere, not everywhere: `fedtheory explain` names a witness."
+    if elsewhere := _fails_elsewhere(statement, checks):
+        note = "Not violated here, but on record as violated: such a form fails on some instance. `fedtheory replay NAME` reruns it:"
         console.print(f"\n{note}", style="dim")
+        for form, name in elsewhere:
+            console.print(f"  {form}: {name}", style="dim", soft_wrap=True)
     for c in unexpected:
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
     if path:
         console.print(f"wrote {path}")
     return int(bool(unexpected))
+
+
+def _fails_elsewhere(statement: Any, checks: Any) -> list[tuple[str, str]]:
+    """(form, witness) of the forms that are on record as violated and are not violated here."""
+    shipped: dict[tuple[str, str], str] = {}
+    for w in shipped_witnesses():
+        if w.statement == statement.id:
+            shipped.setdefault((w.form, w.rule), w.name)
+    found = [
+        (c.form, shipped.get((c.form, c.rule)))
+        for c in checks
+        if c.verdict != "violated" and statement.form(c.form).established.get(c.rule) == "violated"
+    ]
+    return [(form, name) for form, name in found if name]
 
 
 def replay(name: str, as_json: bool, out: Path | None) -> None:

@@ -260,6 +260,8 @@ def run(
     from fedtheory.cli.lasting import RoundClock, refuse_long_rounds
     from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
     from fedtheory.provenance import provenance
+    from fedtheory.rates.endings import how_it_ended
+    from fedtheory.rates.fits import precision_floor
     from fedtheory.simulation import METRICS, Resume, Trajectory, simulate
 
     cls = algorithms.get(method)  # an unknown method is told before a problem is built
@@ -339,6 +341,7 @@ def run(
         suboptimality, distance = m["objective"] - optimum.value, np.linalg.norm(moved, axis=-1)
         wire = {name: m[name] for name in ("nonzeros", "entropy", "bits")}
         trajectory.metrics = {"suboptimality": suboptimality, "distance": distance, **wire}
+    ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(optimum))
     result = {
         "method": algorithm.name,
         "source": algorithm.source,
@@ -352,6 +355,7 @@ def run(
         "rounds": rounds,
         "complete": rounds == asked,
         "scenarios": scenarios,
+        "ended": ended,
         "metrics": trajectory.metrics,
         "final_x": trajectory.x,
         "provenance": trajectory.provenance,
@@ -362,7 +366,7 @@ def run(
         from fedtheory.report.curves import draw_curves
 
         with progress("drawing"):
-            files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}")
+            files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}", ended)
     if as_json:
         emit({**result, "files": files})
         return 0 if rounds == asked else 130
@@ -389,6 +393,8 @@ def run(
         cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in ("nonzeros", "entropy", "bits") else "" for m in titles]
         table.add_row(str(t), *cells)
     console.print(table)
+    if ended:
+        console.print(ended, style="bold yellow")
     over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))

@@ -3,6 +3,7 @@
 Works on plain arrays; nothing of the rest of the library is needed. See also `fedtheory.testing`.
 """
 
+from fedtheory.rates.endings import how_it_ended
 from fedtheory.rates.fits import Preference, Slope, fit_rate, fit_slope, precision_floor, prefer
 from fedtheory.rates.rounds import RoundsToEpsilon, crossover, join, rounds_to_epsilon
 
@@ -13,6 +14,7 @@ __all__ = [
     "crossover",
     "fit_rate",
     "fit_slope",
+    "how_it_ended",
     "join",
     "precision_floor",
     "prefer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ _LABELS = {
 }
 
 
-def draw_curves(trajectory: Any, stem: Path, title: str) -> list[Path]:
-    """One panel a metric, mean over scenarios with the range between the 10 % and 90 % quantiles: <stem>.png and <stem>.pdf."""
+def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> list[Path]:
+    """One panel a metric, mean over scenarios with the range between the 10 % and 90 % quantiles: <stem>.png and <stem>.pdf.
+
+    ``ended`` says below the title how the run ended, where there is something to say.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -47,12 +51,12 @@ def draw_curves(trajectory: Any, stem: Path, title: str) -> list[Path]:
         if name in _LOG and (values.mean(axis=1) > 0).any():
             panel.set_yscale("log", nonpositive="mask")
         if first:
-            panel.set_ylim(bottom=0)
+            panel.set_ylim(0, 1.05 * values.max() or 1)
         panel.set(xlabel="round", title=_LABELS.get(name, name))
         panel.grid(alpha=0.3)
     for panel in list(axes.flat)[len(metrics) :]:
         panel.set_visible(False)
-    figure.suptitle(title)
+    figure.suptitle(title + (f"\n{fill(ended, 24 * columns)}" if ended else ""))
     out = []
     for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
         buffer = io.BytesIO()

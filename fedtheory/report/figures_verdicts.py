@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fedtheory.report.style import COLOURS, headline, new_figure
-from fedtheory.report.tables import PRINTED_RULES, paper_of, rule_text, short
+from fedtheory.report.tables import paper_of, rule_rank, rule_text, short
 
 __all__ = ["draw", "table"]
 
@@ -19,9 +19,10 @@ MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable
 
 
 def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """statement -> form -> its row: as printed under the rule that means, as repaired under the one with the worst verdict.
+    """statement -> form -> its row under the rule that captions name, as in the tables.
 
-    Statements that have neither form are left out, and so are claims on which nothing can be run.
+    A repaired form that fares worse under another rule is shown under that one. Statements that have neither
+    form are left out, and so are claims on which nothing can be run.
     """
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in campaign["rows"]:
@@ -30,10 +31,12 @@ def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for statement, forms in groups.items():
         tiles = out.setdefault(statement, {})
-        if "printed" in forms:
-            tiles["printed"] = min(forms["printed"], key=lambda r: PRINTED_RULES.index(r["rule"]))
+        for form, rows in forms.items():
+            tiles[form] = min(rows, key=lambda r: rule_rank(r["rule"]))
         if "repaired" in forms:
-            tiles["repaired"] = min(forms["repaired"], key=lambda r: (WORST_FIRST.index(r["verdict"]), -_number(r["tightness_worst"])))
+            worst = min(forms["repaired"], key=lambda r: WORST_FIRST.index(r["verdict"]))
+            if worst["verdict"] != tiles["repaired"]["verdict"]:
+                tiles["repaired"] = worst
     return out
 
 
@@ -100,11 +103,11 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
     finding = f"{printed.count('violated')} of {len(printed)} printed statements fail; "
     finding += f"{bad} repairs do not hold" if bad else "every repaired one holds"
     rules = dict.fromkeys(v["printed"]["rule"] for v in rows.values() if "printed" in v)
-    means = ", ".join(rule_text(rule) for rule in rules if rule != "any") or "under any rule"
+    means = ", ".join(rule_text(rule) for rule in rules if rule != "any") or "any rule"
     headline(
         figure,
         finding,
-        f"{campaign.get('instances', 0)} instances; as printed: {means}; the number is the largest measured/bound (1 = attained; "
+        f"{campaign.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
         "equalities have none); (!): not the verdict on record",
     )
     return figure

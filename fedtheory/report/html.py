@@ -18,6 +18,7 @@ from fedtheory.report.tables import (
     instance_text,
     lines,
     number,
+    other_forms,
     paper_of,
     short,
     tightness_text,
@@ -113,7 +114,10 @@ def html_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[P
 <dl>{facts}</dl>
 <h2>Statements</h2>
 <p class="note">{NO_FORM}: there is no such form, because no repair is
-needed or the statement is a sharpening of ours. Tightness is measured/bound, largest and median over the instances; 1 is attained.
+needed or the statement is a sharpening of ours. Instances and tightness are those of the repaired form, where
+there is one, else of the printed one, under the rule that is named for “as printed”. Tightness is measured/bound,
+largest and median over the instances; 1 is attained, and “&lt;0” says that what is measured is negative.
+“forms” counts the forms of a statement whose forms have names of their own.
 A violation is decided by an instance; “holds” means that no instance of this campaign violates the statement.</p>
 {tables}
 {"<h2>Figures</h2>" + pictures if pictures else ""}
@@ -139,8 +143,8 @@ def _anchor(statement: str) -> str:
 def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
     body = "".join(
         f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement))}</a></td><td>{escape(ln.title)}</td>'
-        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{_verdict_html(ln.repaired)}</td>"
-        f'<td class="n">{ln.shown.instances if ln.shown else 0}</td><td class="n">{tightness_text(ln.shown)}</td>'
+        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{escape(other_forms(ln)) or _verdict_html(ln.repaired)}</td>"
+        f'<td class="n">{ln.instances}</td><td class="n">{escape(tightness_text(ln.shown))}</td>'
         f"<td>{escape(ln.witness or '')}</td></tr>"
         for ln in group
     )
@@ -176,7 +180,7 @@ def _statement(name: str, group: Sequence[Row]) -> str:
         body = "".join(
             f"<tr><td>{escape(r.rule)}</td><td>{_verdict_html([r])}</td><td>{escape(r.established)}</td>"
             f'<td class="n">{r.violations} / {r.instances}</td><td class="n">{r.evaluations:,}</td>'
-            f'<td class="n">{tightness_text(r)}</td><td>{escape(instance_text(r.tightest))}</td>'
+            f'<td class="n">{escape(tightness_text(r))}</td><td>{escape(instance_text(r.tightest))}</td>'
             f'<td class="n">{number(r.worst_slack)}</td><td>{escape(instance_text(r.worst))}</td>'
             f"<td>{escape(', '.join(r.modes))}</td></tr>"
             for r in rows
@@ -211,8 +215,8 @@ def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequen
                 short(ln.statement),
                 ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
-                verdict_text(ln.repaired),
-                str(ln.shown.instances if ln.shown else 0),
+                other_forms(ln) or verdict_text(ln.repaired),
+                str(ln.instances),
                 tightness_text(ln.shown),
                 ln.witness or "",
             ]

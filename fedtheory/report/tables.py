@@ -24,18 +24,23 @@ __all__ = [
     "instance_text",
     "lines",
     "number",
+    "other_forms",
     "paper_of",
+    "replay_example",
+    "rule_rank",
     "rule_text",
     "short",
+    "shown_rule",
     "statement_table",
     "styled",
+    "table_key",
     "tried",
 ]
 
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
 NO_FORM = "–"
-# Under which rule a form is read "as printed": the first of these that it has.
+# Under which rule a form is shown where one row stands for it: the first of these that it has, the one that captions name.
 PRINTED_RULES = ("sign", "any", "true-gradient", "deterministic", "stochastic", "C", "A", "B", "C-corrected")
 
 
@@ -112,8 +117,8 @@ def short(statement: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for a table; '–' for NaN."""
-    return NO_FORM if value is None or math.isnan(value) else f"{value:.{digits}g}"
+    """A number for a table; '–' for NaN, and no minus sign before a zero."""
+    return NO_FORM if value is None or math.isnan(value) else f"{value + 0.0:.{digits}g}"
 
 
 def styled(verdict: str) -> Text:
@@ -128,7 +133,8 @@ class Line:
     Attributes
     ----------
     printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where there is such a row)
-    shown : the row whose tightness is shown, that of the form that stands
+    shown : the row whose instances and tightness are shown: of the form that stands, under the rule that `Paper.printed` names;
+        None where the statement has several forms and none of them is the printed or the repaired one
     """
 
     statement: str
@@ -139,7 +145,13 @@ class Line:
 
     @property
     def shown(self) -> Row | None:
-        return next(iter(self.repaired), self.printed)
+        alone = self.others[0] if len({r.form for r in self.others}) == 1 else None
+        return shown_rule(self.repaired) or self.printed or (alone and shown_rule(self.others))
+
+    @property
+    def instances(self) -> int:
+        """On how many the form that is shown was judged; where none is, the most that any form was judged on."""
+        return self.shown.instances if self.shown else max((r.instances for r in self.others), default=0)
 
     @property
     def witness(self) -> str | None:
@@ -148,9 +160,14 @@ class Line:
         return rows[0].witness if rows else None
 
 
-def _first(rows: Iterable[Row], form: str) -> Row | None:
-    found = {r.rule: r for r in rows if r.form == form}
-    return next((found[rule] for rule in PRINTED_RULES if rule in found), None)
+def shown_rule(rows: Iterable[Row]) -> Row | None:
+    """Of a form's rows the one under the rule that captions name."""
+    return min(rows, key=lambda r: rule_rank(r.rule), default=None)
+
+
+def rule_rank(rule: str) -> int:
+    """Least for the rule that captions name."""
+    return PRINTED_RULES.index(rule) if rule in PRINTED_RULES else len(PRINTED_RULES)
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
@@ -162,11 +179,22 @@ def lines(rows: Sequence[Row]) -> list[Line]:
         groups.setdefault(row.statement, []).append(row)
     out = []
     for statement, group in groups.items():
-        printed = _first(group, "printed")
+        printed = shown_rule(r for r in group if r.form == "printed")
         repaired = tuple(r for r in group if r.form == "repaired")
         others = tuple(r for r in group if r is not printed and r not in repaired)
         out.append(Line(statement, get(statement).title, printed, repaired, others))
     return out
+
+
+def other_forms(line: Line) -> str:
+    """'forms: ✓ 4, ✗ 1' of a statement whose forms have names of their own; '' of any other."""
+    if line.printed or line.repaired:
+        return ""
+    counts: dict[str, set[str]] = {}
+    for r in line.others:
+        counts.setdefault(r.verdict, set()).add(r.form)
+    alarm = "" if all(r.ok for r in line.others) else " (!)"
+    return "forms: " + ", ".join(f"{MARKS[verdict]} {len(counts[verdict])}" for verdict in MARKS if verdict in counts) + alarm
 
 
 def verdict_text(rows: Sequence[Row]) -> str:
@@ -195,10 +223,11 @@ def instance_text(name: str) -> str:
 
 
 def tightness_text(row: Row | None) -> str:
-    """'worst/median', largest first."""
+    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not."""
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
-    return f"{number(row.tightness_worst)} / {number(row.tightness_median, 2)}"
+    ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
+    return " / ".join("<0" if value < 0 else number(value, digits) for value, digits in ratios)
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table:
@@ -220,16 +249,33 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
             cells: list[Any] = [short(line.statement)]
             if width >= 110:
                 cells.append(line.title)
-            shown = line.shown
             cells += [
                 _cell([line.printed] if line.printed else [], width < 110),
-                _cell(line.repaired, width < 110),
-                str(shown.instances if shown else 0),
-                tightness_text(shown),
+                Text(other_forms(line)) if other_forms(line) else _cell(line.repaired, width < 110),
+                str(line.instances),
+                tightness_text(line.shown),
                 "file" if line.witness else "",
             ]
             table.add_row(*cells)
     return table
+
+
+def table_key(rows: Sequence[Row]) -> str:
+    """What the words and numbers of the main table mean."""
+    judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
+    example = replay_example(rows)
+    return (
+        f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
+        "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
+        "forms: ✓ how many of a statement's own forms hold. tightness: measured/bound, 1 is attained, <0 where what is measured is "
+        f"negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
+    )
+
+
+def replay_example(rows: Sequence[Row]) -> str:
+    """', as in `fedtheory replay eq-11-printed`' with a witness of these rows; '' without one."""
+    row = next((r for r in rows if r.witness), None)
+    return f", as in `fedtheory replay {row.witness}` for {short(row.statement)}" if row else ""
 
 
 def details_table(rows: Sequence[Row], width: int) -> Table:

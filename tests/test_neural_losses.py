@@ -104,7 +104,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("loss, said", OTHERS.values(), ids=OTHERS)
 def test_other_losses_keep_their_values_and_say_that_they_are_slower(loss, said):
-    with pytest.warns(UserWarning, match=f"the loss {said} {CALLABLE}.*engine 'loop'.*'dense'.*use loss='cross_entropy'"):
+    with pytest.warns(UserWarning, match=f"the loss {said} {CALLABLE}.*engine 'loop'.*With loss='cross_entropy'.*'dense'"):
         p = problem(loss)
     assert (p.engine.name, p.loss.weighted) == ("loop", False)
     with pytest.warns(UserWarning, match=CALLABLE):

@@ -196,7 +196,7 @@ def test_a_zero_of_the_mean_motion_can_repel():
     assert view.J.tolist() == [[Fraction(1, 4), Fraction(-3, 2)], [0, Fraction(-1, 2)]]
     centres = np.array([[-5.0, 1.0], [5.0, 1.0]])
     clients, probe = (
-        problems.LeastSquares([rows(g) for g in grams], [rows(g) @ c for g, c in zip(grams, centres, strict=True)])
+        problems.LeastSquares(rows(grams), [f @ c for f, c in zip(rows(grams), centres, strict=True)])
         for grams in (np.ones((2, 2)), np.array([[1.0, 2.0], [0.0, 1.0]]))
     )
     clients.held_out = probe

@@ -96,7 +96,8 @@ def test_ctrl_c_keeps_what_is_finished_and_prints_no_traceback(workers: int, eve
 def in_the_background(*command: str) -> subprocess.Popen:
     """A process that inherits an ignored SIGINT, as a shell script's background jobs do."""
     ignoring = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, *command]
-    return subprocess.Popen(ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}  # of the suite that runs this
+    return subprocess.Popen(ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -176,7 +176,8 @@ FULL = (
         form(
             "repaired",
             r"V(\theta^+)\le V(\theta)-\eta\big(1-\tfrac{\eta(1+\tau)L}2\big)\textstyle\sum_i\zeta^i(M(\theta-\bar\theta))_i^2",
-            _decrease, "holds", "aggregation", ("three times the decrease", lambda v: _decrease(v, 3)), needs=(SMALL,),
+            _decrease, "holds", "aggregation", ("three times the decrease", lambda v: _decrease(v, 3)),
+            ("eleven tenths of it", lambda v: _decrease(v, Fraction(11, 10))), needs=(SMALL,),
             note="V = (theta - bar theta)' M (theta - bar theta)/2, L >= its largest eigenvalue; whatever the sensitivities, as "
             "zeta M zeta <= L zeta^2 <= L (1 + tau) zeta, also where a layer is dead (zeta = 1, or 1 + tau with zero='boost'): for "
             "tau > 0 it converges from everywhere with eta < 2/((1 + tau) L)",

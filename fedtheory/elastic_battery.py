@@ -53,6 +53,11 @@ def _matrix(rng: np.random.Generator, d: int, zeros: float) -> list[Any]:
     return out
 
 
+def _of_sample(a: list[Fraction]) -> list[list[Fraction]]:
+    """The Gram matrix of one sample."""
+    return [[x * y for y in a] for x in a]
+
+
 def _largest(H: list[Any]) -> Fraction:
     """At least the largest eigenvalue."""
     return max(sum(abs(v) for v in row) if isinstance(row, list) else row for m in H for row in m)
@@ -67,6 +72,8 @@ def _clients(rng: np.random.Generator, n: int, d: int) -> dict[str, Any]:
         S = [_matrix(rng, d, 0.3 if how < 0.8 else 0.0) for _ in range(n)]
     if all(not isinstance(m[0], list) for m in H):
         S = [[m[i][i] for i in range(d)] if isinstance(m[0], list) else m for m in S]
+    if how >= 0.85:  # one held-out sample a client
+        S = [_of_sample([_signed(rng) for _ in range(d)]) for _ in range(n)]
     counts = [Fraction(1)] * n if rng.random() < 0.6 else [Fraction(int(v)) for v in rng.integers(1, 9, n)]
     return {
         "counts": counts, "H": H, "S": S, "theta": [_signed(rng) for _ in range(d)], "tau": _tau(rng), "E": int(rng.integers(1, 5)),
@@ -79,8 +86,9 @@ def _aggregation(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     data = _clients(rng, n, d) | {"c": [[_signed(rng) for _ in range(d)] for _ in range(n)]}
     data["eta"] = Fraction(int(rng.integers(1, 17)), int(rng.choice([4, 8, 16])))
     shape = rng.integers(12)
-    if shape == 0:
+    if shape == 0:  # a dead layer, where zeta = 1 may be less than tau
         data["theta"] = [Fraction(0)] * d
+        data["tau"] = data["tau"] * int(rng.choice([1, 4]))
     elif shape == 1:
         data["tau"] = Fraction(0)
     elif shape == 2 and d > 1:  # held-out samples that leave some coordinates alone

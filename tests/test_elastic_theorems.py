@@ -18,6 +18,7 @@ from fedtheory.local import GradientSteps
 from fedtheory.report import figures_elastic
 from fedtheory.sensitivity import client_sensitivity
 from fedtheory.theorems.efl_rational import BUILDERS
+from fedtheory.theorems.elastic_aggregation_slopes import determinant, semidefinite
 from fedtheory.witness import builtin_witnesses, replay
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
@@ -123,13 +124,90 @@ def test_data_that_are_not_an_instance_are_refused():
         ({"lr": "5"}, "no more than 1/L"),
         ({"theta": ["0", "0"]}, "see no sensitivity"),
         ({"H": [["1", "-1"], ["1", "1"]]}, "numbers >= 0"),
-        ({"H": [[["1", "2"], ["2", "1"]]] * 2}, "diagonally dominant|1/L"),
+        ({"H": [[["1", "2"], ["2", "1"]]] * 2}, r"H\[0\] = .* is not positive semidefinite"),
+        ({"S": [["1", "1"], [["1", "2"], ["2", "3"]]]}, r"S\[1\] = .* is not positive semidefinite"),
+        ({"S": [["1", "1"], [["0", "1"], ["1", "3"]]]}, r"S\[1\] = .* is not positive semidefinite"),
         ({"H": [["0", "1"], ["0", "1"]]}, "singular"),
     ):
         with pytest.raises(InvalidInput, match=words):
             BUILDERS["sampled"]({**good, **change})
     with pytest.raises(InvalidInput, match="strictly between 0 and 1"):
         BUILDERS["average"]({"weights": ["1"], "batches": [[["1"]]], "mu": "1", "tau": "1"})
+
+
+def test_the_gram_matrix_of_one_sample_is_an_instance():
+    """a = (1, 2): S = a a', and a client that trains on a alone takes steps of up to 1/|a|^2 = 1/5."""
+    sample = [["1", "2"], ["2", "4"]]
+    alone = {"counts": ["1", "1"], "H": [["1", "1"], sample], "S": [sample, sample], "c": [["0", "0"], ["1", "1"]], "theta": ["1", "1"]}
+    numbers = {"tau": "1/2", "eta": "1", "lr": "1/5", "E": 1}
+    view = BUILDERS["aggregation"]({**alone, **numbers})
+    assert list(view.omega(view.theta)) == [6, 12] and list(view.zeta(view.theta)) == [1, Fraction(1, 2)]
+    with pytest.raises(InvalidInput, match=r"lr = 51/250: it must be no more than 1/L.* H\[1\]"):
+        BUILDERS["aggregation"]({**alone, **numbers, "lr": "51/250"})
+
+
+def test_semidefinite_matrices_are_told_from_the_others():
+    """Against eigenvalues in floating point, where they are not near 0, and against factors of every rank."""
+    rng, seen = np.random.default_rng(0), set()
+    for n in range(300):
+        d, rank = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        factor = rng.integers(-3, 4, (d, rank))
+        gram = factor @ factor.T
+        exact = gram * Fraction(1)
+        assert semidefinite(exact)
+        exact[-1, -1] -= Fraction(1, 7)
+        lowest = np.linalg.eigvalsh(exact.astype(float))[0]
+        if abs(lowest) > 1e-6:
+            assert semidefinite(exact) == (lowest > 0), n
+            seen.add(lowest > 0)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(("zero", "zeta"), [("one", 1), ("boost", 3)])
+def test_the_rate_where_a_layer_is_dead(zero, zeta):
+    """tau = 2, eta = 1/4, one client with m = 1 at distance 1, no output: V goes from 1/2 to (1 - zeta/4)^2/2."""
+    witness = next(w for w in SHIPPED if w.form == "rate, always")
+    s, view = theorems.get("elastic-aggregation/stability"), BUILDERS["aggregation"](witness.data)
+    after = (1 - Fraction(zeta, 4)) ** 2 / 2
+    line = problems.LeastSquares([np.array([[1.0]])], [np.array([1.0])])
+    run = simulate(line, ElasticAggregation(2.0, server_lr=0.25, zero=zero), 1, np.zeros(1), local_solver=GradientSteps(1, 1.0))
+    assert (1 - run.x[0, 0]) ** 2 / 2 == float(after)
+    fails, holds = s.form("rate, always").sides(view), s.form("rate, dead layers too").sides(view)
+    assert (fails.rhs, holds.rhs) == (Fraction(3, 16), Fraction(11, 32))
+    assert (after <= fails.rhs) == (zero == "boost") and after <= holds.rhs
+    if zero == "one":
+        assert fails.lhs == holds.lhs == after
+
+
+def test_both_coordinates_end_farther_where_clients_are_sensitive_where_they_are_steep():
+    view = BUILDERS["sampled"](next(w for w in SHIPPED if w.form == "never farther").data)
+    assert view.E > 1 and len(view.theta) == 2
+    assert list(view.c[1]) == [Fraction(17, 9), Fraction(17, 8)]
+    assert list(view.star) == [Fraction(17, 27), Fraction(17, 12)] and list(view.fedavg) == [Fraction(17, 21), Fraction(17, 14)]
+    farther, biased = abs(view.theta - view.star), abs(view.fedavg - view.star)
+    assert list(farther) == [Fraction(10, 27), Fraction(5, 12)] and (farther > biased).all() and (biased > 0).all()
+
+
+def test_a_zero_of_the_mean_motion_can_repel():
+    """The witness's first coordinate has the zeros 0 (the optimum), 1 and 5/2: the method's mean motion leaves 1 on either side."""
+    witness = next(w for w in SHIPPED if w.form == "always")
+    view = BUILDERS["sampled"](witness.data)
+    assert list(view.star) == [0, 1] and list(view.c[1]) == [5, 1]
+    assert view.J.tolist() == [[Fraction(1, 4), Fraction(-3, 2)], [0, Fraction(-1, 2)]]
+    centres = np.array([[-5.0, 1.0], [5.0, 1.0]])
+    clients, probe = (
+        problems.LeastSquares(rows(grams), [f @ c for f, c in zip(rows(grams), centres, strict=True)])
+        for grams in (np.ones((2, 2)), np.array([[1.0, 2.0], [0.0, 1.0]]))
+    )
+    clients.held_out = probe
+    for start, end in ((0.99, 0.0), (1.01, 2.5), (1.0, 1.0)):
+        x = np.array([start, 1.0])
+        for _ in range(80 if start != 1 else 1):
+            run = simulate(clients, ElasticAggregation(0.5), 1, x, Uniform(1), 16, 0, GradientSteps(1, 1.0))
+            ends = np.unique(run.x.round(9), axis=0)
+            assert len(ends) == 2  # one for each client
+            x = ends.mean(axis=0)
+        np.testing.assert_allclose(x, [end, 1.0], atol=1e-3)
 
 
 # --- the views against the method ----------------------------------------------------------------------------------------------
@@ -235,7 +313,32 @@ def test_the_sampled_view_is_the_mean_field():
         np.testing.assert_allclose(mean_field(START, P, view.c.astype(float)), 0, atol=1e-14)
 
 
+@pytest.mark.parametrize("P", [1, 2, 3])
+def test_the_derivative_of_the_mean_field_is_the_views(P):
+    view = BUILDERS["sampled"](data(c=[[str(Fraction(v)) for v in r] for r in C[:2]], P=P))
+    centres, by = view.c.astype(float), 1e-6
+    slopes = [(mean_field(START + e, P, centres) - mean_field(START - e, P, centres)) / (2 * by) for e in by * np.eye(2)]
+    np.testing.assert_allclose(np.stack(slopes, axis=1), view.J.astype(float), atol=1e-9)
+
+
+def test_some_zeros_repel_and_most_do_not(views):
+    smooth = [v for i, v in views if i.kind == "sampled" and {"a derivative of zeta"} <= v.facts]
+    repel = [v for v in smooth if determinant(-v.J) < 0]
+    assert 0 < len(repel) < len(smooth) / 5
+    for v in repel:
+        assert np.linalg.eigvals(v.J.astype(float)).real.max() > 0
+        assert not v.facts & {"one parameter a layer", "all clients in every round"}
+
+
 # --- the figure -----------------------------------------------------------------------------------------------------------------
+def test_the_figure_tells_zeros_that_repel():
+    """Two clients of curvature 1 and the second coordinate at rest: the witness of sampled-stability, with H for S where they enter."""
+    h = np.array([[[1.0, 2.0], [1e-12, 1.0]]])
+    m, c = np.ones((1, 2, 2)), np.array([[[-5.0, 1.0], [5.0, 1.0]]])
+    assert abs(figures_elastic.growth(h, m, c, 1, 0.5, np.array([[1.0, 1.0]])) - 0.25) < 1e-6
+    assert figures_elastic.growth(h, m, c, 1, 0.5, np.array([[2.5, 1.0]])) < -0.4
+
+
 @pytest.mark.parametrize("P", [1, 2])
 def test_the_figures_zeros_are_the_sampled_views(P):
     view = BUILDERS["sampled"](data(c=[[str(Fraction(v)) for v in r] for r in C[:2]], P=P))
@@ -251,7 +354,7 @@ def test_the_figures_zeros_are_the_sampled_views(P):
 
 def test_what_the_figure_says():
     found = figures_elastic.compute(instances=12)
-    assert found["residual"] < 1e-9
+    assert found["residual"] < 1e-9 and found["growth"] < -0.01
     for E, rows in found["by_size"].items():
         naive, elastic = (np.array([b[k].mean() for b in rows]) for k in ("FedAvg", "elastic"))
         np.testing.assert_allclose(naive, naive[0])  # cohorts of equal clients do not move FedAvg

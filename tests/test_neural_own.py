@@ -168,7 +168,7 @@ def test_a_device_is_named(device):
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
-        (3, r"loss is 3: use 'cross_entropy' or 'squared_error', or a callable"),
+        (3, r"loss is 3: use 'cross_entropy' or 'squared_error' or 'mean_squared_error', or a callable"),
         (None, "loss is None"),
         (lambda outputs: outputs.sum(), "fails on inputs.*TypeError: .*1 positional argument"),
         (nn.CrossEntropyLoss, "returned CrossEntropyLoss: it must be a scalar tensor|fails on inputs"),

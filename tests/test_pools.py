@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from fedtheory.errors import InvalidInput
 from fedtheory.pools import as_finished, stop_workers
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def square(n: int) -> int:
@@ -38,6 +41,7 @@ def test_an_error_is_raised_here_and_the_next_pool_works(workers: int) -> None:
     stop_workers()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_handler_of_interrupts_is_given_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     finished = as_finished(square, range(30), 2)
@@ -67,6 +71,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("everybody", [True, False], ids=["terminal", "main process"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_keeps_what_is_finished_and_prints_no_traceback(workers: int, everybody: bool) -> None:
@@ -86,3 +91,35 @@ def test_ctrl_c_keeps_what_is_finished_and_prints_no_traceback(workers: int, eve
     if workers > 1:
         with pytest.raises(ProcessLookupError):
             os.kill(int(said[1]), 0)
+
+
+def in_the_background(*command: str) -> subprocess.Popen:
+    """A process that inherits an ignored SIGINT, as a shell script's background jobs do."""
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, *command]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}  # of the suite that runs this
+    return subprocess.Popen(ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_background_job_is_not_interrupted(workers: int) -> None:
+    script = LONG.replace("WORKERS", str(workers)).replace("range(20)", "range(3)").replace("sleep(600)", "sleep(1)")
+    process = in_the_background("-c", script)
+    try:
+        assert process.stdout.readline().startswith("running")
+        process.send_signal(signal.SIGINT)
+        rest, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, error) == (0, "") and rest.count("running") == 2
+
+
+def test_the_tests_of_interrupts_pass_in_a_background_job() -> None:
+    """Their fixture gives SIGINT its handler back, whatever the suite inherits."""
+    chosen = "handler or (ctrl_c and main) or an_interrupt"
+    files = [str(ROOT / "tests" / name) for name in ("test_pools.py", "test_simulation.py")]
+    process = in_the_background("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen, *files)
+    try:
+        said, _ = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "5 passed" in said, said[-3000:]

@@ -206,6 +206,7 @@ def test_a_board_stops_the_chunks_after_a_failure_and_when_nobody_waits(tmp_path
     assert parallel.Board(2).limit > 10**9  # in memory: nobody else's
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_ends_the_run_and_its_workers(workers: int) -> None:
     process = subprocess.Popen(

@@ -130,6 +130,7 @@ def started(path, until):
     return process
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl-c"])
 def test_a_killed_process_loses_nothing(how, tmp_path):
     path = tmp_path / "run.ckpt"
@@ -145,6 +146,21 @@ def test_a_killed_process_loses_nothing(how, tmp_path):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_that_is_ignored_stays_ignored(problem):
+    """As in a background job of a shell script; nohup does the same for a hangup."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    seen = []
+
+    def press(at):
+        seen.append(signal.getsignal(signal.SIGINT))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    go(problem, 3, on_round=press)
+    assert seen == [signal.SIG_IGN] * 3 and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_lets_the_round_end_and_keeps_it(problem, tmp_path):
     def press(at):
         if at.round_index == 2:

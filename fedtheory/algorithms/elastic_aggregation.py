@@ -32,7 +32,7 @@ class ElasticAggregation(Algorithm):
     Parameters
     ----------
     tau : float >= 0
-        zeta lies in [tau, 1 + tau], and is tau where a layer is most sensitive.
+        zeta lies in [tau, 1 + tau], and is tau where a layer is most sensitive; where a layer is not sensitive at all see `zero`.
     mu : float in [0, 1)
         Of the moving average of |gradient| over the batches of B_k.
     server_lr : float > 0
@@ -40,8 +40,8 @@ class ElasticAggregation(Algorithm):
     sign : 'repaired' or 'printed'
         'printed': theta <- theta - server_lr * ..., which with Delta_k = theta_k - theta walks away from the clients.
     zero : 'one', 'boost' or 'error'
-        Where a layer's Omega' is 0, as for a linear model at 0, Omega/Omega' is 0/0. 'one': zeta = 1, plain averaging; 'boost':
-        0/0 = 0, so that zeta = 1 + tau; 'error': the run stops.
+        Where a layer's Omega' is 0, as for a linear model at 0, Omega/Omega' is 0/0. 'one': zeta = 1, plain averaging (less than tau
+        where tau > 1, so that rates are those of min(1, tau)); 'boost': 0/0 = 0, so that zeta = 1 + tau; 'error': the run stops.
     ema : 'corrected' or 'printed'
         'printed': the moving average starts at 0 and a client with m batches sends 1 - mu^m of its sensitivity; clients with fewer
         batches count for less than their weight. 'corrected': divided by 1 - mu^m.

@@ -24,7 +24,8 @@ def check_fisher(problem: NeuralProblem, kind: str) -> None:
     """Raise `MissingCapability` for kinds that a network or its loss does not have."""
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
-    if kind == "model" and problem.loss.name != "cross_entropy":
+    labels = not problem.targets.is_floating_point()
+    if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and labels):
         raise MissingCapability(
             f"the model Fisher needs labels to expect over, the loss {problem.loss.name} has none: use fisher='empirical'"
         )

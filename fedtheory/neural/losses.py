@@ -1,11 +1,13 @@
-"""Losses by name, one number a sample, and the checks of a user's own."""
+"""Losses by name, one number a sample; torch's own, known for what they are; and the checks of a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from fedtheory.errors import InvalidInput, suggest
@@ -13,7 +15,9 @@ from fedtheory.errors import InvalidInput, suggest
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LOSSES", "Loss"]
+    from fedtheory.neural.flat import FlatModule
+
+__all__ = ["LOSSES", "Loss", "as_named", "options_of"]
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -24,11 +28,70 @@ def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(outputs, targets, reduction="none")
 
 
+def _mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    return ((outputs - targets.reshape(outputs.shape)) ** 2).reshape(len(outputs), -1).mean(dim=1)
+
+
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    return ((outputs - targets.reshape(outputs.shape)) ** 2).flatten(1).mean(dim=1) / 2
+    return _mean_squared_error(outputs, targets) / 2
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"cross_entropy": _cross_entropy, "squared_error": _squared_error}
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": _cross_entropy, "squared_error": _squared_error, "mean_squared_error": _mean_squared_error,
+}  # fmt: skip
+
+DEFAULTS = {"weight": None, "ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}  # of torch's two losses
+TORCH = {nn.CrossEntropyLoss: "cross_entropy", nn.MSELoss: "mean_squared_error"}
+FUNCTIONS = {functional.cross_entropy: "cross_entropy", functional.mse_loss: "mean_squared_error"}
+
+
+def _torch_name(loss: Any) -> str | None:
+    """The name of `LOSSES` that goes with a loss of torch itself, whatever its options."""
+    if isinstance(loss, nn.Module):
+        as_torch_has_it = "forward" not in vars(loss) and not loss._forward_hooks and not loss._forward_pre_hooks
+        return TORCH.get(type(loss)) if as_torch_has_it else None
+    return FUNCTIONS.get(loss) if isinstance(loss, FunctionType) else None
+
+
+def options_of(loss: Any) -> dict[str, Any]:
+    """The options of a loss of torch that are not its defaults; {} for anything else."""
+    if _torch_name(loss) is None or not isinstance(loss, nn.Module):
+        return {}
+    given = {name: getattr(loss, name, default) for name, default in DEFAULTS.items()}
+    return {name: value for name, value in given.items() if value is not DEFAULTS[name] and value != DEFAULTS[name]}
+
+
+def as_named(loss: Any, targets: Sequence[Tensor], flat: FlatModule, inputs: Tensor) -> Any:
+    """The name of `LOSSES` that has the same value on these targets, or the loss as it is.
+
+    Named are nn.CrossEntropyLoss() and nn.MSELoss() with their default options, and the functions of the same kind, themselves: not
+    subclasses, partials or lambdas around them.
+
+    Parameters
+    ----------
+    targets : tensors (n, ...), one for each set of samples
+    flat, inputs : the module, and a few samples
+        Tried for the squared error only: torch's broadcasts where the targets have another shape than the outputs.
+    """
+    name, options = _torch_name(loss), options_of(loss)
+    ignored = options.pop("ignore_index", DEFAULTS["ignore_index"])
+    if name is None or options:
+        return loss
+    if name == "cross_entropy":  # torch has the classes of a sequence's outputs on another axis
+        labels = all(t.ndim == 1 and not t.is_floating_point() and not bool((t == ignored).any()) for t in targets)
+        return name if labels else loss
+    found = _tried(flat, inputs) if all(t.is_floating_point() for t in targets) else None
+    alike = isinstance(found, torch.Tensor) and all(found.shape[1:] == t.shape[1:] for t in targets)
+    return name if alike and found.is_floating_point() else loss
+
+
+def _tried(flat: FlatModule, inputs: Tensor) -> Any:
+    """The module's outputs, or None where it fails, which `check_model` tells."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[inputs.device] if inputs.device.type == "cuda" else []):
+            return flat.call(flat.initial(), inputs)
+    except Exception:
+        return None
 
 
 class Loss:
@@ -52,6 +115,7 @@ class Loss:
         if isinstance(loss, str) and loss not in LOSSES:
             raise suggest(loss, LOSSES, "loss")
         self.name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+        self.options = options_of(loss)
         self._each = LOSSES[loss] if isinstance(loss, str) else None
         self._mean = None if isinstance(loss, str) else loss
 

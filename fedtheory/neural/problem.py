@@ -18,7 +18,7 @@ from fedtheory.neural.augment import check_augment
 from fedtheory.neural.choose import engine_for
 from fedtheory.neural.device import as_device, as_dtype
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
-from fedtheory.neural.losses import Loss
+from fedtheory.neural.losses import Loss, as_named
 from fedtheory.neural.models import check_model
 from fedtheory.neural.samples import as_samples, sample_numbers
 from fedtheory.neural.walking import walk
@@ -45,7 +45,8 @@ class NeuralProblem(Problem):
     inputs, targets : arrays or tensors (n, ...)
         All clients' samples.
     clients : N sequences of sample numbers, or a `fedtheory.problems.Partition`
-    loss : 'cross_entropy', 'squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
+    loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
+        torch's CrossEntropyLoss() and MSELoss() without options, and their functions, are the first and the last (`neural.losses`).
     ridge : float >= 0
         The weight decay of the papers' experiments.
     weights : 'samples', 'uniform' or N numbers
@@ -99,7 +100,7 @@ class NeuralProblem(Problem):
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
         self.flat = FlatModule(own_copy(module).to(self.device, self.dtype))
-        self.loss = Loss(loss)
+        Loss(loss)  # refuses what is none
         if not (isinstance(ridge, int | float) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
@@ -118,8 +119,10 @@ class NeuralProblem(Problem):
         self.tested = None if test_clients is None else self._own_tests(test_clients)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
-        self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
+        targets = [self.targets] if self.test is None else [self.targets, self.test[1]]
+        self.loss = Loss(as_named(loss, targets, self.flat, self.inputs[first]))
+        self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
         check_model(self.flat.module, loss, (as_module_takes(self.inputs[first]), self.targets[first]))
         if self.loss.weighted and self.loss.name == "cross_entropy" and not self.targets.is_floating_point():
             with torch.no_grad():

@@ -147,13 +147,13 @@ def _board(folder: Path | str | None, past: int) -> Iterator[Any]:
 
 @contextmanager
 def _patient() -> Iterator[Callable[[], bool]]:
-    """Lets a round end after Ctrl-C: yields whether one came. A second one interrupts at once."""
+    """Lets a round end after Ctrl-C: yields whether one came. A second one interrupts at once; where it is ignored, it stays so."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
     before = signal.getsignal(signal.SIGINT)
-    if before is None:  # not Python's: leave it
+    if before in (None, signal.SIG_IGN):  # not Python's, or a background job's, which nobody means to interrupt: leave it
         yield asked.is_set
         return
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector
+from fedtheory.theorems.efl_rational import builder, fraction, integer, table, to_file, vector
+from fedtheory.theorems.elastic_aggregation_slopes import semidefinite
 from fedtheory.theorems.elastic_aggregation_views import (
     AggregationView,
     AverageView,
@@ -23,7 +24,7 @@ __all__ = ["aggregation_view", "average_view", "sampled_view"]
 
 
 def _matrices(values: Any, d: int, name: str) -> np.ndarray:
-    """Symmetric matrices (N, d, d) with no negative diagonal entry; a row of d numbers stands for a diagonal."""
+    """Symmetric positive semidefinite matrices (N, d, d); a row of d numbers stands for a diagonal."""
     if not isinstance(values, list) or not values:
         raise InvalidInput(f"{name} = {values!r}: expected one matrix a client")
     out = []
@@ -32,6 +33,11 @@ def _matrices(values: Any, d: int, name: str) -> np.ndarray:
         m = np.diag(vector(rows, f"{name}[{k}]")) + Fraction(0) if flat else table(rows, f"{name}[{k}]")
         if m.shape != (d, d) or (m != m.T).any() or np.diagonal(m).min() < 0:
             raise InvalidInput(f"{name}[{k}]: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0")
+        if not semidefinite(m):
+            raise InvalidInput(
+                f"{name}[{k}] = {to_file(m)} is not positive semidefinite, as Hessians of convex clients and Gram matrices are; of one "
+                "sample a the Gram matrix has the entries a_i a_j"
+            )
         out.append(m)
     return np.stack(out)
 
@@ -47,12 +53,11 @@ def _common(data: dict[str, Any]) -> dict[str, Any]:
     H, tau, eta, lr = (found[k] for k in ("H", "tau", "eta", "lr"))
     if not len(H) == len(found["S"]) == len(counts) or counts.min() <= 0 or found["c"].shape[1] != d:
         raise InvalidInput("counts > 0, H, S and c must name the same clients, in the dimension of theta")
-    if tau < 0 or eta <= 0 or lr <= 0 or max(abs(h).sum(axis=1).max() for h in H) * lr > 1:
-        raise InvalidInput("tau must be >= 0, eta > 0, and lr > 0 no more than 1/L of every client")
-    for name in ("H", "S"):  # diagonally dominant: positive semidefinite
-        for m in found[name]:
-            if (2 * np.diagonal(m) < abs(m).sum(axis=1)).any():
-                raise InvalidInput(f"{name}: a matrix that is not diagonally dominant")
+    if tau < 0 or eta <= 0 or lr <= 0:
+        raise InvalidInput(f"tau = {tau}, eta = {eta}, lr = {lr}: tau must be >= 0, eta and lr > 0")
+    for k, h in enumerate(H):
+        if not semidefinite(np.diag([1 / lr] * d) - h):
+            raise InvalidInput(f"lr = {lr}: it must be no more than 1/L of every client, which it is not for H[{k}] = {to_file(h)}")
     return found
 
 

@@ -8,17 +8,22 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.core import Form, Sides, Statement, eq, le
-from fedtheory.theorems.efl_common import form
+from fedtheory.theorems.efl_common import form, objects
+from fedtheory.theorems.elastic_aggregation_slopes import determinant
 from fedtheory.theorems.elastic_aggregation_views import (
     ALIKE,
     ALL,
     BETWEEN,
+    DIAGONAL,
     EQUAL,
     FOLLOWS,
+    LOCAL_STEPS,
     ONE,
     ONE_STEP,
     PAIR,
     SAME_COUNT,
+    SMOOTH,
+    TWO,
     AverageView,
     SampledView,
 )
@@ -62,13 +67,29 @@ def _farther(v: SampledView, other_way: bool = False) -> Sides:
     return le(*reversed(sides)) if other_way else le(*sides)
 
 
+def _between(v: SampledView, share: Any = 1) -> Sides:
+    """min_k c_k <= theta <= max_k c_k, coordinate by coordinate."""
+    low, high = v.c.min(axis=0), v.c.max(axis=0)
+    return le(abs(2 * v.theta - (low + high)), share * (high - low))
+
+
+def _attracts(v: SampledView) -> Sides:
+    return le(0 * v.tau, determinant(-v.J))
+
+
+def _two(v: SampledView, share: Any = 1) -> Sides:
+    """Determinant and trace of -J for two parameters."""
+    (a, b), (p, q) = v.pull, share * v.push
+    return eq(objects([determinant(-v.J), -v.J[0, 0] - v.J[1, 1]]), objects([a * b + a * q + b * p, a + p + b + q]))
+
+
 SAMPLED = (
     statement(
         "sampled-fixed-point",
-        "where it ends when some clients take part",
+        "where its mean motion is 0 when some clients take part",
         "Algorithm 1, 'for each activated client'",
         form(
-            "printed", r"\mathbb E[\zeta_C\Delta_C]=0\Rightarrow\mathbb E\Delta_C=0",
+            "as FedAvg", r"\mathbb E[\zeta_C\Delta_C]=0\Rightarrow\mathbb E\Delta_C=0",
             lambda v: eq(v.mean_update(v.theta), 0 * v.theta),
             "violated", "sampled",
             note="as with all clients (the paper says nothing of it); but zeta comes from the cohort that makes the update, and "
@@ -79,7 +100,15 @@ SAMPLED = (
             lambda v: _reweighted(v, v.v), "holds", "sampled",
             ("without the correlation", lambda v: _reweighted(v, v.u[:, None] * v.mean_zeta[None, :])),
             note="linear in Delta_k: FedAvg with other weights, of each client in each coordinate, the less where the client is "
-            "sensitive against the rest of its layer. To first order in eta; the path's own noise adds terms of order eta",
+            "sensitive against the rest of its layer. The weights v depend on theta. Whether the method goes to such a zero is "
+            "another question (sampled-stability); round one that attracts, the path's own noise adds terms of order eta",
+        ),
+        form(
+            "between", r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds", "sampled",
+            ("nine tenths of the range", lambda v: _between(v, Fraction(9, 10))), needs=(DIAGONAL,),
+            note="0 = sum_k v_k^i m_k^i (theta^i - c_k^i) with weights > 0. On the faces of this box the mean motion points "
+            "inward: where every cohort has some sensitivity all over the box, zeta is continuous there, and a zero exists "
+            "(Poincare-Miranda)",
         ),
         form(
             "covariance", r"\mathbb E\Delta^i=-\mathrm{Cov}(\zeta^i,\Delta^i)/\mathbb E\zeta^i", _covariance, "holds", "sampled",
@@ -113,16 +142,52 @@ SAMPLED = (
         assumptions=(*QUADRATICS, "cohorts of P clients, all alike"),
     ),
     statement(
-        "sampled-bias",
-        "whether it ends nearer to the optimum than FedAvg when some clients take part",
-        "abstract: 'robust to partial participation'",
+        "sampled-stability",
+        "whether it goes to a zero of its mean motion when some clients take part",
+        "Algorithm 1, 'for each activated client'",
         form(
-            "printed", r"|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
-            lambda v: _farther(v, True), "violated", "sampled",
-            needs=(EQUAL,),
+            "always", r"\mathbb E[\zeta_C\Delta_C](\theta)=0\Rightarrow\det(-J(\theta))\ge0", _attracts, "violated", "sampled",
+            needs=(SMOOTH,),
+            note="J is the derivative of the mean motion. Where det(-J) < 0, J has an eigenvalue > 0: the zero repels, for "
+            "every eta. In the witness theta_2 = 1 stays, and theta_1 has three zeros on [0, 5/2]: the optimum 0 attracts, 1 "
+            "repels, 5/2 attracts. The start decides",
         ),
         form(
-            "never nearer", r"|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated", "sampled", needs=(EQUAL,),
+            "all take part", r"P=N\Rightarrow J=-\zeta M", lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds", "sampled",
+            ("zeta = 1", lambda v: eq(v.J, -v.M_mean)), needs=(ALL, SMOOTH),
+            note="Delta = 0 there, so that the derivative of zeta plays no part; zeta M is similar to zeta^(1/2) M zeta^(1/2), "
+            "which is positive definite where M is and tau > 0: it attracts",
+        ),
+        form(
+            "one parameter", r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k", lambda v: eq(v.J, -v.tau * v.M_mean), "holds", "sampled",
+            ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)), needs=(ONE, SMOOTH), note="zeta is tau always",
+        ),
+        form(
+            "two parameters", r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ \mathrm{tr}(-J)=A_1+q_1+A_2+q_2", _two,
+            "holds", "sampled", ("without q", lambda v: _two(v, 0)), ("nine tenths of q", lambda v: _two(v, Fraction(9, 10))),
+            needs=(TWO, SMOOTH),
+            note="A_i = sum_k v_k^i m_k^i; q_i = E[Delta^i Omega^i/Omega' over the cohorts where i is not the most sensitive]/theta_i. "
+            "Diagonal Hessians and Gram matrices. It attracts if both are > 0, repels if one is < 0. In any dimension -J is similar to "
+            "diag(A + q) - (q_ij), where q_ij is the part of q_i with j the most sensitive: by Gershgorin it attracts if "
+            "A_i > 2 sum_j max(0, -q_ij) for all i, as where the clients differ little against |theta|",
+        ),
+        assumptions=(
+            *QUADRATICS, "cohorts of P clients, all alike", "J exists: no sensitivity passes 0, and one coordinate has the largest",
+        ),
+    ),
+    statement(
+        "sampled-bias",
+        "whether the zero of its mean motion is nearer to the optimum than FedAvg's when some clients take part",
+        "conference abstract: 'robust to large numbers of clients, partial participation, and imbalanced data'",
+        form(
+            "never farther", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
+            lambda v: _farther(v, True), "violated", "sampled", needs=(EQUAL, LOCAL_STEPS),
+            note="a reading of the quoted words; the paper gives no formula. With E = 1 FedAvg has no bias at all. In the witness both "
+            "clients are sensitive where they are steep, and both coordinates end farther: 10/27 for 34/189, and 5/12 for 17/84",
+        ),
+        form(
+            "never nearer", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated", "sampled",
+            needs=(EQUAL, LOCAL_STEPS),
         ),
         form(
             "repaired", r"(h_1-h_2)(v_1-v_2)\le0\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "holds",

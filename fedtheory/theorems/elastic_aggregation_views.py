@@ -16,11 +16,12 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl_common import ClosedView, objects, text
+from fedtheory.theorems.elastic_aggregation_slopes import ratio_slopes
 
 __all__ = [
-    "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP", "PAIR",
-    "SAME_COUNT", "SENSITIVE", "SHORT", "SMALL", "TAU", "TAU_0", "AggregationView", "AverageView", "ClientsView", "SampledView",
-    "client_factors", "cohort_factors", "solve",
+    "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",
+    "ONE_STEP", "PAIR", "SAME_COUNT", "SENSITIVE", "SHORT", "SMALL", "SMOOTH", "TAU", "TAU_0", "TWO", "AggregationView",
+    "AverageView", "ClientsView", "SampledView", "client_factors", "cohort_factors", "solve",
 ]  # fmt: skip
 
 SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
@@ -31,6 +32,7 @@ INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
 ONE, ALL, EQUAL = "one parameter a layer", "all clients in every round", "as many samples at every client"
 ONE_STEP, PAIR = "one local step", "two clients, one a round"
 FOLLOWS, BETWEEN = "sensitivity that follows curvature", "sensitivity against curvature, not beyond it"
+LOCAL_STEPS, SMOOTH, TWO = "several local steps", "a derivative of zeta", "two parameters, each sensitive by itself"
 SAME_COUNT, ALIKE = "as many batches at every client", "batches that are alike"
 
 
@@ -47,6 +49,10 @@ def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
             if r != i and rows[r][i] != 0:
                 rows[r] = [v - rows[r][i] * w for v, w in zip(rows[r], rows[i], strict=True)]
     return objects([row[-1] for row in rows])
+
+
+def _diagonal(matrices: np.ndarray) -> bool:
+    return all(m[i, j] == 0 for m in matrices for i in range(len(m)) for j in range(len(m)) if i != j)
 
 
 def ratios(omega: np.ndarray) -> np.ndarray:
@@ -79,8 +85,7 @@ class ClientsView(ClosedView):
 
     @property
     def diagonal(self) -> bool:
-        d = len(self.theta)
-        return all(self.H[k][i, j] == 0 for k in range(len(self.H)) for i in range(d) for j in range(d) if i != j)
+        return _diagonal(self.H)
 
     @cached_property
     def w(self) -> np.ndarray:
@@ -202,7 +207,7 @@ class AggregationView(ClientsView):
 
 @dataclass
 class SampledView(ClientsView):
-    """P of the N clients take part, all such cohorts alike; theta is where E[zeta * Delta] = 0."""
+    """P of the N clients take part, all such cohorts alike; theta is where the mean motion E[zeta * Delta] is 0."""
 
     P: int
 
@@ -211,6 +216,8 @@ class SampledView(ClientsView):
         n, equal = len(self.counts), len(set(self.counts)) == 1
         for name, here in (
             (ONE, len(self.theta) == 1), (ALL, n == self.P), (EQUAL, equal), (ONE_STEP, self.E == 1), (DIAGONAL, self.diagonal),
+            (LOCAL_STEPS, self.E > 1), (SMOOTH, self.slopes is not None),
+            (TWO, len(self.theta) == 2 and self.diagonal and _diagonal(self.S) and all(self.theta != 0)),
         ):  # fmt: skip
             facts |= {name} if here else set()
         if n == 2 and self.P == 1 and self.diagonal and equal:
@@ -249,6 +256,40 @@ class SampledView(ClientsView):
         """E |Delta| (d,)."""
         updates = self.updates(self.theta)
         return self.expect(lambda w, z: abs((w[:, None] * updates).sum(axis=0)))
+
+    @cached_property
+    def slopes(self) -> list[tuple[int, np.ndarray]] | None:
+        """`ratio_slopes` of every cohort; None where one of them has none."""
+        found = [ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
+        return None if any(f is None for f in found) else found  # type: ignore[return-value]
+
+    @cached_property
+    def J(self) -> np.ndarray:
+        """The derivative (d, d) of the mean motion E[zeta * Delta] in theta."""
+        updates, total = self.updates(self.theta), 0 * self.M[0]
+        for (w, z), (_, slope) in zip(self.cohorts, self.slopes or [], strict=True):
+            mean = (w[:, None, None] * self.M).sum(axis=0)
+            total = total - z[:, None] * mean - (w[:, None] * updates).sum(axis=0)[:, None] * slope
+        return total / Fraction(len(self.cohorts))
+
+    @cached_property
+    def M_mean(self) -> np.ndarray:
+        """sum_k u_k M_k (d, d)."""
+        return (self.u[:, None, None] * self.M).sum(axis=0)
+
+    @property
+    def pull(self) -> np.ndarray:
+        """A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal Hessians."""
+        return (self.v * np.stack([np.diagonal(M) for M in self.M])).sum(axis=0)
+
+    @property
+    def push(self) -> np.ndarray:
+        """q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i, what it loses with zeta, for diagonal S_k."""
+        updates, total = self.updates(self.theta), 0 * self.theta
+        for (w, z), (a, _) in zip(self.cohorts, self.slopes or [], strict=True):
+            others = objects([Fraction(int(i != a)) for i in range(len(total))])
+            total = total + others * (w[:, None] * updates).sum(axis=0) * (1 + self.tau - z) / self.theta
+        return total / Fraction(len(self.cohorts))
 
     @property
     def mean_zeta(self) -> np.ndarray:

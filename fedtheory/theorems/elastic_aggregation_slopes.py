@@ -1,0 +1,57 @@
+"""How the mean motion of Elastic Aggregation changes with the server's model, in fractions: whether its zeros attract."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+__all__ = ["determinant", "ratio_slopes", "semidefinite"]
+
+
+def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """The most sensitive coordinate a of one cohort, and the derivative (d, d) of Omega^i/Omega' in theta_j.
+
+    S (N, d, d), theta (d,), w (N,) with w_k = 0 outside the cohort. None where there is no derivative: two coordinates are the most
+    sensitive, or a client's output passes 0.
+    """
+    members = [k for k in range(len(w)) if w[k] != 0]
+    seen = np.stack([S[k] @ theta for k in members])
+    if any(seen[n, i] == 0 and (S[k][i] != 0).any() for n, k in enumerate(members) for i in range(len(theta))):
+        return None
+    omega = sum(w[k] * abs(2 * seen[n]) for n, k in enumerate(members))
+    tops = [i for i in range(len(theta)) if omega[i] == omega.max()]
+    if len(tops) > 1 or omega.max() == 0:
+        return None
+    (a,) = tops
+    signs = [np.array([Fraction(int(v > 0) - int(v < 0)) for v in row], dtype=object) for row in seen]
+    slopes = sum(2 * w[k] * signs[n][:, None] * S[k] for n, k in enumerate(members))
+    return a, (slopes - (omega / omega[a])[:, None] * slopes[a][None, :]) / omega[a]
+
+
+def determinant(A: np.ndarray) -> Fraction:
+    """Of a square matrix of fractions."""
+    rows, found = [list(row) for row in A], Fraction(1)
+    for i in range(len(rows)):
+        pivot = next((r for r in range(i, len(rows)) if rows[r][i] != 0), None)
+        if pivot is None:
+            return Fraction(0)
+        if pivot != i:
+            rows[i], rows[pivot], found = rows[pivot], rows[i], -found
+        found *= rows[i][i]
+        for r in range(i + 1, len(rows)):
+            share = rows[r][i] / rows[i][i]
+            rows[r] = [v - share * u for v, u in zip(rows[r], rows[i], strict=True)]
+    return found
+
+
+def semidefinite(A: np.ndarray) -> bool:
+    """Whether a symmetric matrix of fractions has no negative eigenvalue: A = L D L' with D >= 0, by elimination."""
+    rest: Any = A
+    while len(rest):
+        pivot, column = rest[0, 0], rest[1:, 0]
+        if pivot < 0 or (pivot == 0 and (column != 0).any()):
+            return False
+        rest = rest[1:, 1:] if pivot == 0 else rest[1:, 1:] - column[:, None] * column[None, :] / pivot
+    return True

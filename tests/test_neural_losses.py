@@ -1,0 +1,177 @@
+"""Torch's own losses are what they are called: the same numbers on the same engine; with options they keep their own path."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+from fedtheory import Uniform, algorithms, simulate
+from fedtheory.errors import MissingCapability
+from fedtheory.local import SGD
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from fedtheory.neural.losses import LOSSES  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
+
+RNG = np.random.default_rng(0)
+INPUTS, LABELS, VALUES = RNG.normal(size=(40, 6)), RNG.integers(0, 3, 40), RNG.normal(size=(40, 3))
+CLIENTS = np.split(RNG.permutation(40), [4, 11, 12, 30])
+WEIGHT = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+CALLABLE = "is none of 'cross_entropy'"
+
+
+def problem(loss, targets=LABELS, module=None, **options):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)) if module is None else module
+    return NeuralProblem(module, INPUTS, targets, CLIENTS, loss, 0.01, dtype="float64", **options)
+
+
+def run(p):
+    solver = SGD(4, 0.1, epochs=2)  # 7 samples in batches of 4: padded where all clients are trained at once
+    more = dict(seed=1, local_solver=solver, like=p.like_array(), record=("objective",))
+    found = simulate(p, algorithms.FedDyn(0.5), 3, p.initial(), Uniform(3), **more)
+    return found.x, found.metrics["objective"]
+
+
+def same(a, b):
+    for left, right in zip(run(a), run(b), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-13)
+
+
+def own(loss):
+    """The same loss as a callable that nothing is known of."""
+    return lambda outputs, targets: loss(outputs, targets)
+
+
+@pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), functional.cross_entropy, nn.CrossEntropyLoss(ignore_index=7)])
+def test_torchs_cross_entropy_is_the_one_by_name(loss):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        p, named = problem(loss), problem("cross_entropy")
+    assert (p.engine.name, p.loss.name, p.loss.weighted) == ("dense", "cross_entropy", True)
+    for a, b in zip(run(p), run(named), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.warns(UserWarning, match=CALLABLE):
+        same(p, problem(own(loss)))
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), functional.mse_loss])
+@pytest.mark.parametrize("engine", ["auto", "vmap"])
+def test_torchs_squared_error_is_twice_the_one_by_name(loss, engine):
+    p = problem(loss, VALUES, engine=engine)
+    assert (p.loss.name, p.loss.weighted) == ("mean_squared_error", True)
+    same(p, problem(own(loss), VALUES))
+    x = p.initial()
+    ridge = 0.005 * float(x @ x)
+    half = problem("squared_error", VALUES).objective(x) - ridge
+    np.testing.assert_allclose(p.objective(x) - ridge, 2 * half, rtol=1e-13)
+
+
+class Doubled(nn.CrossEntropyLoss):
+    def forward(self, outputs, targets):
+        return 2 * super().forward(outputs, targets)
+
+
+def hooked():
+    loss = nn.CrossEntropyLoss()
+    loss.register_forward_hook(lambda module, args, value: 2 * value)
+    return loss
+
+
+def replaced():
+    loss = nn.CrossEntropyLoss()
+    loss.forward = lambda outputs, targets: 2 * functional.cross_entropy(outputs, targets)
+    return loss
+
+
+OTHERS = {
+    "weight": (nn.CrossEntropyLoss(weight=WEIGHT), r"CrossEntropyLoss\(weight=\.\.\.\)"),
+    "smoothing": (nn.CrossEntropyLoss(label_smoothing=0.25), r"CrossEntropyLoss\(label_smoothing=0\.25\)"),
+    "sum": (nn.CrossEntropyLoss(reduction="sum"), r"CrossEntropyLoss\(reduction='sum'\)"),
+    "ignored": (nn.CrossEntropyLoss(ignore_index=1), r"CrossEntropyLoss\(ignore_index=1\)"),
+    "subclass": (Doubled(), r"Doubled\(\)"),
+    "hook": (hooked(), r"CrossEntropyLoss\(\)"),
+    "forward": (replaced(), r"CrossEntropyLoss\(\)"),
+    "partial": (functools.partial(functional.cross_entropy, label_smoothing=0.25), r"partial\(\)"),
+}
+
+
+@pytest.mark.parametrize("loss, said", OTHERS.values(), ids=OTHERS)
+def test_other_losses_keep_their_values_and_say_that_they_are_slower(loss, said):
+    with pytest.warns(UserWarning, match=f"the loss {said} {CALLABLE}.*engine 'loop'.*With loss='cross_entropy'.*'dense'"):
+        p = problem(loss)
+    assert (p.engine.name, p.loss.weighted) == ("loop", False)
+    with pytest.warns(UserWarning, match=CALLABLE):
+        same(p, problem(own(loss)))
+    assert np.abs(run(p)[0] - run(problem("cross_entropy"))[0]).max() > 1e-3
+
+
+def test_an_ignored_label_is_ignored():
+    """-100 is torch's mark of a sample without a label; by name it is refused."""
+    labels = np.where(np.arange(40) % 5 == 0, -100, LABELS)
+    labels[CLIENTS[2]] = 0  # a client of one sample
+    with pytest.warns(UserWarning, match=CALLABLE):
+        same(problem(nn.CrossEntropyLoss(), labels), problem(own(nn.CrossEntropyLoss()), labels))
+
+
+def test_a_test_set_with_ignored_labels_counts():
+    with pytest.warns(UserWarning, match=CALLABLE):
+        assert not problem(nn.CrossEntropyLoss(), test=(INPUTS, np.full(40, -100))).loss.weighted
+
+
+class Classes(nn.Module):
+    """Outputs (b, 3 classes, 3 places), as torch's loss has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 9)
+
+    def forward(self, x):
+        return self.linear(x).reshape(-1, 3, 3)
+
+
+def test_the_classes_of_a_sequence_stay_on_torchs_axis():
+    labels = RNG.integers(0, 3, (40, 3))
+    loss, module = nn.CrossEntropyLoss(), Classes()
+    p, other = problem(loss, labels, module), problem("cross_entropy", labels, module)
+    same(p, problem(own(loss), labels, module))
+    assert abs(float(p.objective(p.initial())) - float(other.objective(p.initial()))) > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_targets_that_torch_broadcasts_are_broadcast():
+    """Outputs (b, 1) and targets (b,): torch compares all pairs (and warns)."""
+    loss, module = nn.MSELoss(), nn.Linear(6, 1)
+    p = problem(loss, VALUES[:, 0], module)
+    assert not p.loss.weighted
+    same(p, problem(own(loss), VALUES[:, 0], module))
+
+
+def test_numbers_for_outputs_are_taken():
+    module = nn.Sequential(nn.Linear(6, 1), nn.Flatten(0))
+    p = problem(nn.MSELoss(), VALUES[:, 0], module)
+    assert p.loss.name == "mean_squared_error"
+    same(p, problem(own(nn.MSELoss()), VALUES[:, 0], module))
+
+
+def test_the_model_fisher_is_of_a_loss_that_is_known():
+    def cross_entropy(outputs, targets):
+        return 3 * functional.cross_entropy(outputs, targets)
+
+    problem(nn.CrossEntropyLoss()).check_fisher("model")
+    with pytest.warns(UserWarning, match=CALLABLE):
+        p = problem(cross_entropy)
+    with pytest.raises(MissingCapability, match="model Fisher"):
+        p.check_fisher("model")
+
+
+def test_the_names_are_worked_out_by_hand():
+    outputs, targets = torch.tensor([[1.0, 3.0], [0.0, 0.0]]), torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    np.testing.assert_allclose(LOSSES["mean_squared_error"](outputs, targets), [2.5, 2.0])
+    np.testing.assert_allclose(LOSSES["squared_error"](outputs, targets), [1.25, 1.0])

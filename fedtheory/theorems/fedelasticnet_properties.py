@@ -9,7 +9,14 @@ import numpy as np
 
 from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import BOTH_FAIL, BOTH_HOLD, CONVEX_SMOOTH, PRINTED_THRESHOLD, SMOOTH
+from fedtheory.theorems.fedelasticnet_common import (
+    ALGORITHM_3,
+    BOTH_FAIL,
+    BOTH_HOLD,
+    CONVEX_SMOOTH,
+    PRINTED_THRESHOLD,
+    SMOOTH,
+)
 from fedtheory.theorems.views import RoundView, inner, norm_sq
 
 __all__ = ["STATEMENTS"]
@@ -29,11 +36,22 @@ def _pull_noise(v: RoundView) -> Any:
     return (v.lambda2 * v.position_noise)[:, None]
 
 
-def _on_support(v: RoundView) -> Sides:
+def _on_support(v: RoundView, sign: int = -1) -> Sides:
+    """(12) in the coordinates that move."""
     pull = v.lambda2 * v.delta
     moved = np.asarray(v.delta != 0).astype(int)
     parts = (v.grad_tilde, v.stored, pull)
-    return eq((v.grad_tilde - v.stored + pull) * moved, -v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
+    left = (v.grad_tilde - v.stored + pull) * moved
+    return eq(left, sign * v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
+
+
+def _where_the_model_moves(v: RoundView) -> Sides:
+    """(12) in every coordinate of a model that moves in some coordinate."""
+    pull = v.lambda2 * v.delta
+    moved = np.asarray(v.delta != 0).astype(int).max(axis=-1)[..., None]
+    parts = (v.grad_tilde, v.stored, pull)
+    left = abs(v.grad_tilde - v.stored + pull) * moved
+    return eq(left, v.lambda1 * moved, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
 
 
 def _five_vectors(v: RoundView) -> list[Any]:
@@ -82,6 +100,12 @@ def _stored_is_gradient(v: RoundView, gradient: Any = None) -> Sides:
     part = v.members.astype(int)[None, :, :, None]
     gradient = v.grad_tilde if gradient is None else gradient
     return eq(v.stored_next * part, gradient[:, None] * part, v.stored[:, None] * part, vector=True, axes=(*COHORTS, "client"))
+
+
+def _c_from_the_gradients(v: RoundView) -> Sides:
+    """C_t from what is stored against (20) with the gradients of L_k at theta_k^t, over all m clients."""
+    gradients = v.losses.gradients_each(v.local_next)
+    return eq(v.C_next, v.E(norm_sq(gradients - v.grad_star).sum(axis=2) / v.m))
 
 
 def stored_virtual(v: RoundView) -> Any:
@@ -136,29 +160,28 @@ _ALL = (
     ),
     Statement(
         "fedelasticnet/eq-12",
-        "first-order condition where the update is not zero",
+        "first-order condition where the model moves",
         "section 3.3, (12)",
         "round",
         (
             Form(
                 "printed",
-                r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=\pm\lambda_1"
-                r"\ \text{ where }\theta_k^t\neq\theta^{t-1}",
+                r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i"
+                r"=-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1"
+                r"\quad\text{for every }i\text{ with }(\theta_k^t)_i\neq(\theta^{t-1})_i",
                 _on_support,
                 BOTH_HOLD,
-                note="read coordinate by coordinate",
-                mutants=(
-                    Mutant(
-                        "sign flipped",
-                        lambda v: eq(
-                            (v.grad_tilde - v.stored + v.lambda2 * v.delta) * np.asarray(v.delta != 0).astype(int),
-                            v.lambda1_sign,
-                            v.grad_tilde,
-                            v.stored,
-                            vector=True,
-                        ),
-                    ),
-                ),
+                note="(12) read coordinate by coordinate, which its 'i.e. sign = +-1' suggests",
+                mutants=(Mutant("sign flipped", lambda v: _on_support(v, 1)),),
+            ),
+            Form(
+                "printed, as vectors",
+                r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ "
+                r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1\quad\text{for all }i",
+                _where_the_model_moves,
+                BOTH_FAIL,
+                note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that moves may keep "
+                "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the readings agree",
             ),
         ),
         CONVEX_SMOOTH,
@@ -172,10 +195,10 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|",
+                r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|\quad(x=\tilde\theta_k^t,\ y=\gamma^{t-1})",
                 _smooth,
                 BOTH_HOLD,
-                note="checked squared, at x = theta_tilde_k, y = gamma, where Lemma B.5 uses it",
+                note="checked squared, where Lemma B.5 uses it",
                 mutants=(
                     Mutant(
                         "half of beta",
@@ -196,10 +219,11 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2",
+                r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2"
+                r"\quad(x=\tilde\theta_k^t,\ y=\theta_*,\ z=\gamma^{t-1})",
                 _three_points,
                 BOTH_HOLD,
-                note="checked at x = theta_tilde_k, y = theta*, z = gamma, where (33) uses it",
+                note="checked where (33) uses it",
                 mutants=(Mutant("quadratic term dropped", lambda v: _three_points(v, with_quadratic=False)),),
             ),
         ),
@@ -214,10 +238,9 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)",
+                r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
                 lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D),
                 BOTH_HOLD,
-                note="checked at x = gamma^{t-1}",
                 mutants=(
                     Mutant(
                         "1/beta for 1/(2 beta)",
@@ -237,14 +260,16 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2",
+                r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2\quad(n=5;\ v=g_k-\nabla L_k(\theta_*),"
+                r"\nabla L_k(\theta_*)-\nabla L_k(\gamma^{t-1}),\nabla L_k(\gamma^{t-1})-\nabla L_k(\tilde\theta_k^t),"
+                r"-\lambda_1s_k^t,-h^{t-1})",
                 lambda v: _triangle(v, 5),
                 BOTH_HOLD,
-                note="checked with n = 5 at the vectors of (37)",
+                note="checked at the vectors of (37), with s for the sign",
                 mutants=(Mutant("factor 1 for n", lambda v: _triangle(v, 1)),),
             ),
         ),
-        (),
+        ALGORITHM_3,
         SYMBOLS,
     ),
     Statement(
@@ -280,23 +305,34 @@ _ALL = (
         (
             Form(
                 "printed",
+                r"\tfrac1m\sum_{k\in[m]}\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
+                r"=\tfrac1m\sum_{k\in[m]}\mathbb E\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2",
+                _c_from_the_gradients,
+                BOTH_FAIL,
+                note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is the "
+                "C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a coordinate, and "
+                "under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0 (Algorithm 3 leaves "
+                "theta_k^0 open)",
+            ),
+            Form(
+                "clients that took part",
                 r"g_k^t=\nabla L_k(\theta_k^t)\ \ (k\in\mathcal P_t)",
                 _stored_is_gradient,
                 {"sign": "violated", "true-gradient": "holds"},
                 mutants=(Mutant("gradient at gamma", lambda v: _stored_is_gradient(v, v.grad_gamma)),),
-                note="(20) writes the stored vector as the gradient at theta_k^t; under the sign rule it is not",
+                note="what is stored in the round itself: the gradient under the true-gradient rule only",
             ),
             Form(
                 "repaired",
                 r"C_t:=\tfrac1m\sum_k\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
-                r"=(1-\tfrac Pm)C_{t-1}+\tfrac Pm\cdot\tfrac1m\sum_k\mathbb E\|\tilde g_k^t-\nabla L_k(\theta_*)\|^2",
+                r"=(1-\tfrac Pm)C_{t-1}+\tfrac Pm\cdot\tfrac1m\sum_k\|\tilde g_k^t-\nabla L_k(\theta_*)\|^2",
                 lambda v: _c_recursion(v, v.P / v.m),
                 BOTH_HOLD,
                 note="C_t from the stored gradients; the identity is what (28) starts from, with tilde g_k what client k would store",
                 mutants=(Mutant("as if everyone took part", lambda v: _c_recursion(v, 1)),),
             ),
         ),
-        (),
+        ALGORITHM_3,
         SYMBOLS,
         "definition",
     ),
@@ -315,7 +351,7 @@ _ALL = (
                 mutants=(Mutant("sign of h", lambda v: _epsilon_identity(v, -1)),),
             ),
         ),
-        (),
+        ALGORITHM_3,
         SYMBOLS,
         "definition",
     ),
@@ -339,7 +375,7 @@ _ALL = (
                 ),
             ),
         ),
-        (),
+        ALGORITHM_3,
         SYMBOLS,
         "definition",
     ),
@@ -371,7 +407,7 @@ _ALL = (
                 "coordinate, and a client that never took part stores 0",
             ),
         ),
-        (),
+        ALGORITHM_3,
         SYMBOLS,
     ),
 )

@@ -18,14 +18,13 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.report.style import COLOURS, headline, new_figure
 from fedtheory.theorems import get
+from fedtheory.theorems.rational import SPLIT
 from fedtheory.theorems.views import RunView
 
 __all__ = ["RATIOS", "compute", "draw", "draw_summary", "ordinary_run", "stalled_instance", "stalled_run"]
 
 RATIOS = (30.0, 100.0, 1000.0)
-SUMS = (
-    "inner_exact", "inner_sign", "inner_own", "inner_own_sign", "inner_split", "inner_split_sign", "inner_split_own_sign",
-)  # fmt: skip
+SUMS = [f"inner_{name}" for name in ("exact", "sign", "own", "own_sign", *SPLIT)]  # over the rounds
 _CONFIDENCE = 0.999
 _STALLED_PULL = 0.95  # size of every client's gradient at the start, in units of lambda_1: below 1, so nobody moves
 

@@ -203,8 +203,8 @@ STATEMENTS = (
             lambda v: _eq23(v, v.stored_next, v.lambda1_sign[:, None]),
             {"sign": "holds", "true-gradient": "violated"},
             ("wrong sign", lambda v: _eq23(v, v.stored_next, -v.lambda1_sign[:, None])),
-            note="with g_k^t, what line 5 stores, for the gradient; under the sign rule this is line 5 itself, but then (33) may not "
-            "use (15)",
+            note="with g_k^t, what line 5 stores, for the gradient; under the sign rule this is line 5 itself, but then (33) "
+            "may not use (15)",
         ),
         form(
             "repaired",
@@ -220,7 +220,8 @@ STATEMENTS = (
         "proof of Lemma B.3, (24)",
         form(
             "printed",
-            _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT) + "=" + _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN),
+            _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT)
+            + "=" + _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN),
             lambda v: _eq24(v, v.theta),
             BOTH_HOLD,
             ("sign taken from gamma", lambda v: _eq24(v, v.gamma)),

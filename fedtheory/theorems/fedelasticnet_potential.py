@@ -72,6 +72,11 @@ def _b6_zeros(v: RoundView, kappa_scale: Any = 1) -> Sides:
     return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
 
 
+def _b6_small(v: RoundView, kappa_scale: Any = 1, floor_scale: Any = 1) -> Sides:
+    floor = floor_scale * 11 * v.constants.printed[0] / 100 * v.lambda1 * v.lambda1 * v.zeros
+    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
+
+
 def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
     family = v.constants.theorem_b(tau)
     floor = family[0] * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
@@ -99,7 +104,8 @@ _RECURSION_SIGN = (
 
 
 def _of_40(recursion: str, last: str) -> str:
-    rest = r"-\tfrac2{\lambda_2}" + _D + r"+\tfrac\beta{\lambda_2}\epsilon_t+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2" + last
+    moved = r"+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
+    rest = r"-\tfrac2{\lambda_2}" + _D + r"+\tfrac\beta{\lambda_2}\epsilon_t" + moved + last
     return _A_NEXT + r"+\kappa C_t\le" + _A + recursion + rest
 
 
@@ -157,10 +163,11 @@ STATEMENTS = (
         (
             Form(
                 "printed",
-                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2+\beta(\lambda_2^2-25\beta^2)"
-                r"+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad "
-                r"f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
-                r"+\kappa\tfrac P{2m}\lambda_1^2d,\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};\quad "
+                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
+                r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
+                r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
+                r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
+                r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
                 r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
                 None,
                 {"any": "holds"},
@@ -186,7 +193,8 @@ STATEMENTS = (
             ),
             Form(
                 "repaired",
-                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
+                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
+                r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
                 r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
                 r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
                 r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
@@ -194,8 +202,8 @@ STATEMENTS = (
                 None,
                 {"any": "holds"},
                 symbolic=constants_identities,
-                note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; "
-                "then the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
+                note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
+                "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
             ),
         ),
         (),
@@ -230,7 +238,8 @@ STATEMENTS = (
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             threshold=PRINTED_THRESHOLD,
-            note="exact s, but no factor d: the sign rule breaks it with five coordinates",
+            note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
+            "by the small floor",
         ),
         form(
             "no floor",
@@ -249,6 +258,15 @@ STATEMENTS = (
             ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
             threshold=REPAIRED_THRESHOLD,
             note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
+        ),
+        form(
+            "small floor",
+            _of_b6(r"+0.22\,\kappa\tfrac P{2m}\lambda_1^2z_t", LAST_S),
+            _b6_small,
+            {"sign": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
         ),
     ),
     statement(

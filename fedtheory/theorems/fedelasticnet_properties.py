@@ -181,7 +181,8 @@ _ALL = (
                 _where_the_model_moves,
                 BOTH_FAIL,
                 note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that moves may keep "
-                "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the readings agree",
+                "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the two "
+                "readings agree",
             ),
         ),
         CONVEX_SMOOTH,
@@ -238,7 +239,8 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
+                r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
+                r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
                 lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D),
                 BOTH_HOLD,
                 mutants=(
@@ -309,10 +311,10 @@ _ALL = (
                 r"=\tfrac1m\sum_{k\in[m]}\mathbb E\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2",
                 _c_from_the_gradients,
                 BOTH_FAIL,
-                note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is the "
-                "C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a coordinate, and "
-                "under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0 (Algorithm 3 leaves "
-                "theta_k^0 open)",
+                note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is "
+                "the C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a "
+                "coordinate, and under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0 "
+                "(Algorithm 3 leaves theta_k^0 open)",
             ),
             Form(
                 "clients that took part",
@@ -387,7 +389,7 @@ _ALL = (
         (
             Form(
                 "printed",
-                r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t)",
+                r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t),\ \text{what is stored for }\nabla L_k(\theta_k^t)",
                 lambda v: eq(v.h_next, v.stored_next.sum(axis=2) / v.m, v.h[:, None], vector=True, axes=COHORTS),
                 BOTH_HOLD,
                 note="with what line 5 stores for grad L_k(theta_k^t); its proof sums over [m] what is updated on P_t only",

@@ -80,6 +80,12 @@ def _sharpened(r: RunView, first: Any = 1, inner: Any = None) -> Sides:
     return bound(r, (3 * a / 10, 3 * kappa / 10, kappa_0), r.C0, floor, inner, first=first)
 
 
+def _small_floor(r: RunView, first: Any = 1, floor_scale: Any = 1) -> Sides:
+    """The sum of Theorem B.6 with its small floor."""
+    floor = floor_scale * 11 * r.constants.printed[0] / 100 * r.constants.lambda1 * r.constants.lambda1 * r.zeros
+    return _repaired(r, floor=floor, first=first)
+
+
 def _theorem_a(r: RunView, **change: Any) -> Sides:
     options = {"family": r.constants.theorem_a, "c0": r.C0, "floor": 0, "inner": r.inner_exact}
     return bound(r, **{**options, **change})
@@ -134,7 +140,7 @@ def _as_repaired(floor: str = FLOOR, last: str = _whole(EXACT), square: str = SQ
 REPAIRED = _as_repaired()
 UNDONE = {  # what is shown for a form with one repair undone
     "sign(0) = 0": _as_repaired(last=_whole(SIGN)),
-    "1/kappa_0 missing": EXCESS + r"\tfrac1{\kappa_0}\Big[\tfrac1T" + START + "+" + FLOOR + r"\Big]" + _whole(EXACT) + _c0(SQUARED),
+    "1/kappa_0 missing": _as_repaired(last="").removesuffix(_c0(SQUARED)) + _whole(EXACT) + _c0(SQUARED),
     "C_0 not squared": _as_repaired(square=UNSQUARED),
     "C_0 from the true gradients": _as_repaired(square=TRUE_GRADIENTS),
     "expectation of the sign only": _as_repaired(last=_mean_only(EXACT)),
@@ -146,12 +152,12 @@ SHARPENED = (
     + r"\quad(\text{sign rule; without }" + _ZEROS + r"\text{ under the true-gradient rule})"
 )
 MEAN_NOTE = (
-    "as it stands, with the expectation around the sign; gamma^{t-1} is random where P < m, and the line is judged with its mean, "
-    "which it would imply if it held for every gamma^{t-1}"
+    "as it stands, with the expectation around the sign; gamma^{t-1} is random where P < m, and the line is judged with its "
+    "mean: a line that held for every gamma^{t-1} would hold for the mean"
 )
 WHOLE_NOTE = (
-    "the expectation read as Theorem B.6 says, given round t-1, and the line then averaged: the expectation of the whole inner "
-    "product; where nothing is random the two readings are one"
+    "the expectation read as Theorem B.6 says, given round t-1, and the line then averaged: the expectation of the whole "
+    "inner product; where nothing is random the two readings are one"
 )
 
 _REPAIRED_MUTANTS = (
@@ -175,14 +181,15 @@ def _repaired_form() -> Form:
 
 
 def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "") -> tuple[Form, Form]:
-    """The printed line in its two readings. ``square``: C_0's summand; ``inner``: the sums of the last term, for each reading."""
+    """The printed line in its two readings. ``square``: C_0's summand; ``inner``: the last term's sum in each reading."""
 
     def sides(name: str) -> Any:
         return lambda r: _printed(r, r.C0 if square == SQUARED else r.C0_printed, getattr(r, name))
 
     def one(name: str, inner: str, last: str, reading: str, exact_only: bool) -> Form:
         latex = _as_printed(last, square) + more
-        return Form(name, latex, sides(inner), BOTH_FAIL, PRINTED_THRESHOLD, f"{note}; {reading}", exact_only=exact_only)
+        about = f"{note}; {reading}"
+        return Form(name, latex, sides(inner), BOTH_FAIL, PRINTED_THRESHOLD, about, exact_only=exact_only)
 
     return (
         one("printed", inner[0], _mean_only(SIGN), MEAN_NOTE, True),
@@ -219,6 +226,15 @@ STATEMENTS = (
                 (Mutant("first term ten times smaller", lambda r: _sharpened(r, 1 / 10)),),
             ),
             Form(
+                "small floor",
+                _as_repaired(r"0.22\kappa'\lambda_1^2\bar z"),
+                _small_floor,
+                {"sign": "holds"},
+                REPAIRED_THRESHOLD,
+                "the sum of fedelasticnet/theorem-b6 [small floor]; z as in the sharpened form, kappa as printed",
+                (Mutant("first term ten times smaller", lambda r: _small_floor(r, 1 / 10)),),
+            ),
+            Form(
                 "no floor",
                 _as_repaired(floor=""),
                 lambda r: _repaired(r, floor=0),
@@ -240,7 +256,7 @@ STATEMENTS = (
                 "sign(0) = 0",
                 lambda r: _repaired(r, inner=r.inner_sign),
                 {"sign": "violated", "true-gradient": "open"},
-                "repair 1 undone: a run that never moves has no last term left (sign rule)",
+                "repair 1 undone: a run that never moves has no last term left (sign rule), and breaks it after 121 rounds or more",
             ),
             _undone(
                 "1/kappa_0 missing",

@@ -103,6 +103,9 @@ def test_every_form_that_holds_has_a_mutant():
 def test_symbolic_identities_hold_and_their_mutants_do_not():
     assert chain_after_41() and not chain_after_41(lead=9)
     assert constants_identities() and not constants_identities(threshold=26)
+    constants = theorems.get("fedelasticnet/constants")
+    assert r"\Rightarrow\kappa>0" in constants.form("printed").latex  # what the paper says, and uses
+    assert r"\Rightarrow\kappa_0>0" in constants.form("repaired").latex  # what the division by kappa_0 T needs
     assert kappa_is_positive() and not kappa_is_positive(threshold=4) and not kappa_is_positive(exactly=6)
 
 

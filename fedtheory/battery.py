@@ -22,8 +22,8 @@ __all__ = ["FAMILIES", "Instance", "long_runs", "random_battery", "real_battery"
 
 # lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
 RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
-# lambda_1 relative to the size of the gradients at the optimum: from nothing to "nobody ever moves".
-L1 = (0.0, 0.001, 0.03, 0.3, 1.0, 10.0)
+# lambda_1 relative to the size of the gradients at the optimum: from next to nothing to "nobody ever moves".
+L1 = (1e-5, 0.001, 0.03, 0.3, 1.0, 10.0)
 FAMILIES = {"quadratic": 200, "ill-conditioned": 80, "identical": 80, "logistic": 80, "huber": 80}
 _CONDITION = 1e4
 

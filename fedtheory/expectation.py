@@ -20,6 +20,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation import check_start, simulate
+from fedtheory.theorems.rational import SPLIT
 from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
 __all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
@@ -178,7 +179,7 @@ class _Accumulator:
         paths, d = state.x.shape
         self.gamma_sum = np.zeros((paths, d))
         self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
-        self.split = 0.0
+        self.split = dict.fromkeys(SPLIT, 0.0)
 
     def add(
         self,
@@ -200,13 +201,16 @@ class _Accumulator:
         self.sums["exact"] += inner(away, exact.mean(axis=1))
         self.sums["sign"] += inner(away, sign.mean(axis=1))
         self.sums["zeros"] += (delta == 0).sum(axis=-1).mean(axis=1)
-        self.split += float(inner(away.mean(axis=0), exact.mean(axis=(0, 1))))
+        parts = [exact, sign]
         if own is not None:
             local, y_own = own
             # The exact subgradient belongs to the anchor of the minimisation, theta_k^{t-1}.
             residual = stored - self.losses.gradients_each(y_own) - l2 * (y_own - local)
             self.sums["own"] += inner(away, np.clip(residual, -l1, l1).mean(axis=1))
-            self.sums["own_sign"] += inner(away, (l1 * sgn(y_own - theta[:, None, :])).mean(axis=1))
+            parts.append(l1 * sgn(y_own - theta[:, None, :]))
+            self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
+        for name, part in zip(SPLIT, parts, strict=False):
+            self.split[name] += float(inner(away.mean(axis=0), part.mean(axis=(0, 1))))
 
     def repeat(self, count: int) -> None:
         self.gamma_sum = np.repeat(self.gamma_sum, count, axis=0)
@@ -261,7 +265,7 @@ def tree(
     state = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start = _start_constants(losses, state, algorithm)
     sums = _Accumulator(losses, algorithm, state)
-    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", "split")}
+    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
     totals = dict.fromkeys(("exact", "sign", "own", "own_sign", "zeros"), 0.0)
     noise = []
     uniform = np.allclose(law.probability, 1.0 / count, rtol=1e-12)
@@ -276,7 +280,8 @@ def tree(
         noise.append(float(losses.noise(sums.gamma_sum / t).mean()))
         for name in totals:
             rows[name].append(float(sums.sums[name].mean()))
-        rows["split"].append(float(sums.split))
+        for name in SPLIT:
+            rows[name].append(sums.split[name])
         if t < rounds:
             nodes = state.x.shape[0]
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
@@ -297,7 +302,7 @@ def tree(
         inner_sign=column["sign"],
         inner_own=column["own"],
         inner_own_sign=column["own_sign"],
-        inner_split=column["split"],
+        **{f"inner_{name}": column[name] for name in SPLIT},
         zeros=column["zeros"] / horizons[:, None],
         **start,
     )

@@ -47,6 +47,8 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
     """The first assumption of FedElasticNet's Theorem 3.1 that fails, with value and limit; None when all hold."""
     if not isinstance(algorithm, FedElasticNetDyn):
         return f"the statement is about FedElasticNet's Algorithm 3 (FedElasticNetDyn), not {type(algorithm).__name__}"
+    if not algorithm.l1 > 0:
+        return f"lambda_1 = {algorithm.l1:g} is not above 0, as Algorithm 3 asks (with 0 it is FedDyn): choose lambda_1 > 0"
     if algorithm.rule not in form.established:
         return f"not claimed for the {algorithm.rule} rule"
     if algorithm.epsilon != 0:

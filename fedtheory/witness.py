@@ -35,6 +35,7 @@ class Witness:
 
     Attributes
     ----------
+    lambda1 : above 0, as Algorithm 3 asks
     h, c : m rows of d curvatures >= 0 and minimisers
     P : cohort size
     x0 : d numbers, or n rows of d for n equally likely starts; the run starts there with g_k = 0
@@ -169,6 +170,8 @@ def _assumptions(statement: Statement, form: Form, witness: Witness, instance: I
         raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
     if witness.rule not in form.established:
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
+    if not instance.lambda1 > 0:
+        raise InvalidInput(f"lambda_1 = {instance.lambda1} is not above 0, as Algorithm 3 asks: the assumptions of {statement.id} fail")
     ratio = instance.lambda2 / instance.losses.beta
     least = max(form.threshold or 0, statement.witness_threshold)
     if not ratio > Fraction(least):

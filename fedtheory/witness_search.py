@@ -183,7 +183,7 @@ class _Target:
             out["local"] = out["local"] + out["x0"][:, None, :]
         if self.shape.same:
             out |= {k: np.repeat(v, self.shape.d, axis=-1) for k, v in out.items() if v.ndim > 1}
-        out["l1"] = np.where(out["l1"] < 0.05, 0.0, 10 ** (6 * out["l1"] - 4)) * beta * length
+        out["l1"] = 10 ** (6 * out["l1"] - 4) * beta * length  # above 0, as Algorithm 3 asks
         least = max(self.form.threshold or 0.02, self.least_ratio)
         out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
         return out

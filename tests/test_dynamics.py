@@ -5,6 +5,7 @@ One client, L(x) = h x^2/2, one coordinate: a round is worked out here by hand a
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction as F
 
 import numpy as np
@@ -90,6 +91,32 @@ def test_above_half_of_beta_the_true_gradient_rule_converges_there():
         float_path.append(library_round(*float_path[-1], 1.0, 1.0, 0.51, "true-gradient"))
     assert abs(path[60][0]) < 1
     assert abs(float_path[-1][0]) < 1e-8
+
+
+@pytest.mark.parametrize(("quartic", "grows"), [(F(1), True), (F(0), None), (F(-1), False)])
+def test_at_equality_the_next_term_decides_whether_the_optimum_repels(quartic, grows):
+    """L = x^2/2 + q x^4 near 0 and lambda_2 = L''(0)/2: nobody moves (delta = 0), so x -> x - 2 L'(x) = -x - 8 q x^3 under the
+    true-gradient rule. q = 1 repels, q = 0 swings for ever, q = -1 (convex near 0) attracts."""
+    l1, l2 = F(1), F(1, 2)
+
+    def slope(x: F) -> F:
+        return x + 4 * quartic * x**3
+
+    theta, stored = F(1, 100), slope(F(1, 100))
+    for _ in range(4):
+        assert abs(stored - slope(theta)) <= l1  # so y = theta solves the local problem
+        stored = slope(theta)
+        before, theta = theta, theta - stored / l2
+        assert theta == -before - 8 * quartic * before**3
+        assert (abs(theta) > abs(before)) is (grows is True) and (abs(theta) < abs(before)) is (grows is False)
+
+
+def test_at_equality_a_logistic_optimum_attracts():
+    """log cosh(x/2) has L''(0) = 1/4; with lambda_2 = 1/8 the library's runs come nearer to 0 in every round."""
+    problem = problems.Logistic([[[1.0], [-1.0]]], [[1.0, 1.0]])
+    run = simulate(problem, FedElasticNetDyn(1.0, 0.125, "true-gradient"), 60, x0=[0.3], keep_states=True)
+    sizes = [abs(float(state.x[0, 0])) for state in run.states]
+    assert all(b < a for a, b in itertools.pairwise(sizes[:60])) and sizes[-1] < 0.27
 
 
 def test_a_state_stalls_if_and_only_if_every_client_is_within_lambda_1_and_h_is_0():

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
 from fedtheory.theorems.core import in_words
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
-from fedtheory.theorems.symbolic import chain_after_41, constants_identities
+from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
 from fedtheory.verification import check_view, verify
 
 RULES = ("sign", "true-gradient")
@@ -103,6 +103,10 @@ def test_every_form_that_holds_has_a_mutant():
 def test_symbolic_identities_hold_and_their_mutants_do_not():
     assert chain_after_41() and not chain_after_41(lead=9)
     assert constants_identities() and not constants_identities(threshold=26)
+    constants = theorems.get("fedelasticnet/constants")
+    assert r"\Rightarrow\kappa>0" in constants.form("printed").latex  # what the paper says, and uses
+    assert r"\Rightarrow\kappa_0>0" in constants.form("repaired").latex  # what the division by kappa_0 T needs
+    assert kappa_is_positive() and not kappa_is_positive(threshold=4) and not kappa_is_positive(exactly=6)
 
 
 def test_ids_cover_the_papers_numbers():
@@ -236,10 +240,10 @@ def test_a_bad_mode_is_refused():
 def test_the_worst_place_is_told_in_words(views) -> None:
     rule, view = views["round"][0]
     places = {}
-    for name in ("eq-12", "eq-20", "gamma", "lemma-b5"):
+    for name, form in (("eq-12", "printed"), ("eq-20", "clients that took part"), ("gamma", "printed"), ("lemma-b5", "printed")):
         statement = theorems.get(f"fedelasticnet/{name}")
-        check = check_view(statement, statement.forms[0], view, rule)
-        sides = statement.forms[0].sides(view)
+        check = check_view(statement, statement.form(form), view, rule)
+        sides = statement.form(form).sides(view)
         shape = np.shape(sides.lhs)
         sizes = {"state": len(view.theta), "cohort": len(view.members), "client": int(view.m)}
         assert shape == tuple(sizes[a] for a in check.where["axes"])  # the words are those of the axes

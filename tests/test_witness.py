@@ -59,7 +59,7 @@ def test_one_changed_number_is_noticed(witness):
 def test_data_that_do_not_violate_are_refused():
     assert replay(STALL).verdict == "violated"
     with pytest.raises(InvalidInput, match="not a witness"):
-        replay(replace(STALL, lambda1="0"))
+        replay(replace(STALL, x0=["0"]))
     with pytest.raises(InvalidInput, match="changed after it was found"):
         replay(replace(STALL, lhs="2"))
     with pytest.raises(InvalidInput, match="not a witness"):

@@ -18,11 +18,13 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.report.style import COLOURS, headline, new_figure
 from fedtheory.theorems import get
+from fedtheory.theorems.rational import SPLIT
 from fedtheory.theorems.views import RunView
 
 __all__ = ["RATIOS", "compute", "draw", "draw_summary", "ordinary_run", "stalled_instance", "stalled_run"]
 
 RATIOS = (30.0, 100.0, 1000.0)
+SUMS = [f"inner_{name}" for name in ("exact", "sign", "own", "own_sign", *SPLIT)]  # over the rounds
 _CONFIDENCE = 0.999
 _STALLED_PULL = 0.95  # size of every client's gradient at the start, in units of lambda_1: below 1, so nobody moves
 
@@ -55,7 +57,7 @@ def stalled_run(problem: Problem, algorithm: FedElasticNetDyn, cohort: int, x0: 
         raise FedTheoryError("the start is not a stalled state: some cohort moves it")
     one = tree(problem, algorithm, Uniform(cohort), 1, x0, losses=losses)
     rows = np.repeat([0], len(horizons))
-    sums = {name: getattr(one, name)[rows] * horizons[:, None] for name in ("inner_exact", "inner_sign", "inner_own_sign")}
+    sums = {name: getattr(one, name)[rows] * horizons[:, None] for name in SUMS}
     return replace(one, horizons=horizons, excess=one.excess[rows], noise=one.noise[rows], zeros=one.zeros[rows], **sums)
 
 
@@ -71,7 +73,7 @@ def ordinary_run(ratio: float, rule: str, rounds: int, scenarios: int, seed: int
 
 
 def _panel(view: RunView, ratio: float) -> dict[str, Any]:
-    """Everything one panel shows, from the statements' own code."""
+    """Everything one panel shows, from the statements' own code. (18) with the expectation over the whole inner product."""
     a, kappa, kappa_0 = view.constants.printed
     ones = np.ones_like(view.excess)
     parts = {
@@ -79,8 +81,8 @@ def _panel(view: RunView, ratio: float) -> dict[str, Any]:
         "floor": a / 2 * view.constants.lambda1**2 * view.d / kappa_0 * ones,
         "last": -2 * view.inner_exact / (view.constants.lambda2 * view.T * kappa_0),
     }
-    printed = get("fedelasticnet/theorem-b1").form("printed").sides(view).rhs
-    repaired = get("fedelasticnet/theorem-b1").form("repaired").sides(view).rhs
+    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides(view).rhs
+    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides(view).rhs
     letter = "a" if view.rule == "true-gradient" else "b"
     sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides(view).rhs
     count = view.excess.shape[1]
@@ -132,9 +134,9 @@ def _draw_panel(ax: Any, p: dict[str, Any], parts: bool = True) -> None:
         for name, label in names.items():
             _signed(ax, t, p["parts"][name], color=COLOURS[name], linewidth=1.2, label=label)
     letter = "A" if p["rule"] == "true-gradient" else "B"
-    ax.plot(t, p["repaired"], color=COLOURS["repaired"], linewidth=2.4, label="bound (18) as repaired")
+    ax.plot(t, p["repaired"], color=COLOURS["repaired"], linewidth=2.4, label="Theorem 3.1 as repaired")
     ax.plot(t, p["sharpened"], color=COLOURS[f"theorem {letter}"], label=f"Theorem {letter}")
-    ax.plot(t, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 2)), linewidth=1.7, label="bound (18) as printed")
+    ax.plot(t, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 2)), linewidth=1.7, label="Theorem 3.1 as printed in (18)")
     ax.plot(t, measured, color=COLOURS["measured"], linewidth=2.4, label=r"measured $\mathbb{E}R(\bar\gamma_T)-R_*$")
     if np.any(p["band"] > 0):
         low = np.maximum(measured - p["band"], measured / 50)

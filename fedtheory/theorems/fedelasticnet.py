@@ -31,6 +31,7 @@ def load() -> None:
     """Register all statements of the paper (once)."""
     from fedtheory.theorems import (
         fedelasticnet_algorithm1,
+        fedelasticnet_definitions,
         fedelasticnet_descent,
         fedelasticnet_drift,
         fedelasticnet_potential,
@@ -40,6 +41,7 @@ def load() -> None:
 
     register(
         *fedelasticnet_properties.STATEMENTS,
+        *fedelasticnet_definitions.STATEMENTS,
         *fedelasticnet_descent.STATEMENTS,
         *fedelasticnet_drift.STATEMENTS,
         *fedelasticnet_potential.STATEMENTS,

@@ -130,7 +130,7 @@ def _bound(v: FixedPointView, with_drift: bool = True) -> Sides:
 STATEMENTS = (
     Statement(
         "fedelasticnet/algorithm-1-fixed-point",
-        "fixed points of Algorithm 1 are not optima",
+        "fixed points of Algorithm 1, and how far from stationary they are",
         "our statement on Algorithm 1 (the paper has none)",
         "fixed-point",
         (
@@ -139,6 +139,8 @@ STATEMENTS = (
                 r"\sum_kw_k\delta_k=0,\quad\sum_kw_k\nabla L_k(\theta+\delta_k)=-\lambda_1\sum_kw_ks_k",
                 _identity,
                 {"any": "holds"},
+                note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, c = +-1, lambda_1 = 1/10, "
+                "lambda_2 = 1, x = 0), and another point though they agree (L_k = x^2/2 for all k, lambda_1 = 1, x = 1/2)",
                 mutants=(Mutant("sign of s", lambda v: _identity(v, 1)),),
             ),
             Form(

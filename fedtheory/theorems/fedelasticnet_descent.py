@@ -35,21 +35,22 @@ def _eq24(v: RoundView, anchor: Any) -> Sides:
     """Cohort means computed from theta_k^t of each cohort, and from theta_tilde."""
     here = v.losses.gradients_each(v.local_next) + v.lambda1 * sgn(v.local_next - anchor[:, None, None, :])
     there = v.grad_tilde + v.lambda1_sign
-    left = v.E(v.cohort_mean(v.stored[:, None] - here)) / v.lambda2
-    right = v.E(v.cohort_mean(v.stored - there)) / v.lambda2
+    left = v.E(v.cohort_mean(v.stored[:, None] - here)) / v.lambda2 - v.h / v.lambda2
+    right = v.E(v.cohort_mean(v.stored - there)) / v.lambda2 - v.h / v.lambda2
     return eq(left, right, v.mean_k(v.stored) / v.lambda2, v.mean_k(v.grad_tilde) / v.lambda2, vector=True)
 
 
 def _eq25(v: RoundView, divisor: Any) -> Sides:
     each = v.stored - v.grad_tilde - v.lambda1_sign
-    left = v.E(v.cohort_mean(each)) * v.P / divisor
-    return eq(left, v.mean_k(each), v.mean_k(v.stored), v.mean_k(v.grad_tilde), vector=True)
+    left = (v.E(v.cohort_mean(each)) * v.P / divisor - v.h) / v.lambda2
+    parts = (v.mean_k(p) / v.lambda2 for p in (v.stored, v.grad_tilde))
+    return eq(left, (v.mean_k(each) - v.h) / v.lambda2, *parts, vector=True)
 
 
 def _eq26(v: RoundView, h: Any) -> Sides:
-    left = v.mean_k(v.stored - v.grad_tilde - v.lambda1_sign) - h
-    right = -v.mean_k(v.grad_tilde) - v.mean_k(v.lambda1_sign)
-    return eq(left, right, v.mean_k(v.stored), v.h, v.mean_k(v.grad_tilde), vector=True)
+    left = (v.mean_k(v.stored - v.grad_tilde - v.lambda1_sign) - h) / v.lambda2
+    right = -v.mean_k(v.grad_tilde) / v.lambda2 - v.mean_k(v.lambda1_sign) / v.lambda2
+    return eq(left, right, *(p / v.lambda2 for p in (v.mean_k(v.stored), v.h, v.mean_k(v.grad_tilde))), vector=True)
 
 
 # --- (27)-(29) --------------------------------------------------------------------------------------------------------
@@ -129,6 +130,41 @@ def _eq35(v: RoundView, subgradient: Any, factor: int = 1) -> Sides:
     return eq(sum(left[1:], left[0]), right, *left, noise=v.noise_A)
 
 
+# --- formulas: G is what is taken off g_k, S the subgradient or sign --------------------------------------------------
+_SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
+_SIGN_OF_COHORT = r"\mathrm{sign}(\theta_k^t-\theta^{t-1})"
+_MOVE = r"\mathbb E[\gamma^t-\gamma^{t-1}]="
+_A_NEXT, _MOVED = r"\mathbb E\|\gamma^t-\theta_*\|^2", r"\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
+_A = r"\|\gamma^{t-1}-\theta_*\|^2"
+_DECREASE = r"-\tfrac2{\lambda_2}(R(\gamma^{t-1})-R(\theta_*))+\tfrac\beta{\lambda_2}\epsilon_t"
+
+
+def _over_cohort(g: str, s: str) -> str:
+    mean = r"\tfrac1{\lambda_2P}\sum_{k\in\mathcal P_t}(g_k-" + g + r"-\lambda_1 " + s + ")"
+    return r"\mathbb E\Big[" + mean + r"-\tfrac1{\lambda_2}h^{t-1}\Big]"
+
+
+def _over_all(s: str) -> str:
+    return r"\tfrac1{\lambda_2m}\sum_k(g_k-\nabla L_k(\tilde\theta_k^t)-\lambda_1 " + s + r")-\tfrac1{\lambda_2}h^{t-1}"
+
+
+def _without_memory(s: str) -> str:
+    return r"-\tfrac1{\lambda_2m}\sum_k\nabla L_k(\tilde\theta_k^t)-\tfrac{\lambda_1}{\lambda_2m}\sum_k" + s
+
+
+def _inner_products(s: str) -> str:
+    return r"\tfrac2{\lambda_2m}\sum_k\langle\gamma^{t-1}-\theta_*,-\lambda_1 " + s + r"\rangle"
+
+
+def _of_32(s: str) -> str:
+    pull = r"-\nabla L_k(\tilde\theta_k^t)-\lambda_1 " + s
+    return _A + "+" + _MOVED + r"+\tfrac2{\lambda_2m}\sum_k\langle\gamma^{t-1}-\theta_*," + pull + r"\rangle"
+
+
+_BENT = r"\tfrac2{\lambda_2m}\sum_k[L_k(\theta_*)-L_k(\gamma^{t-1})+\tfrac\beta2\|\tilde\theta_k^t-\gamma^{t-1}\|^2]"
+_OF_33 = _A + "+" + _MOVED + "+" + _BENT + "+" + _inner_products(_SIGN)
+_OF_34 = _A + "+" + _MOVED + _DECREASE + "+" + _inner_products(_SIGN)
+
 STATEMENTS = (
     statement(
         "lemma-b3",
@@ -136,15 +172,14 @@ STATEMENTS = (
         "Lemma B.3",
         form(
             "printed",
-            r"\mathbb E[\gamma^t-\gamma^{t-1}]=-\frac1{\lambda_2m}\sum_k\nabla L_k(\tilde\theta_k^t)"
-            r"-\frac{\lambda_1}{\lambda_2m}\sum_k\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
+            _MOVE + _without_memory(_SIGN),
             lambda v: _b3(v, v.lambda1_sign),
             BOTH_FAIL,
             note=SIGN_NOTE,
         ),
         form(
             "repaired",
-            r"\mathbb E[\gamma^t-\gamma^{t-1}]=-\frac1{\lambda_2m}\sum_k(\nabla L_k(\tilde\theta_k^t)+\lambda_1s_k^t)",
+            _MOVE + _without_memory("s_k^t"),
             lambda v: _b3(v, v.lambda1_s),
             BOTH_HOLD,
             ("wrong sign of s", lambda v: _b3(v, -v.lambda1_s)),
@@ -157,23 +192,23 @@ STATEMENTS = (
         "proof of Lemma B.3, (23)",
         form(
             "printed",
-            r"\mathbb E[\gamma^t-\gamma^{t-1}]=\mathbb E\Big[\frac1{\lambda_2P}\sum_{k\in\mathcal P_t}"
-            r"(g_k-\nabla L_k(\theta_k^t)-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1}))-\frac1{\lambda_2}h^{t-1}\Big]",
+            _MOVE + _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT),
             lambda v: _eq23(v, v.grad_tilde[:, None], v.lambda1_sign[:, None]),
             BOTH_FAIL,
             note=SIGN_NOTE,
         ),
         form(
             "stored gradient",
-            r"\text{the same with what line 5 stores for }\nabla L_k(\theta_k^t)",
+            _MOVE + _over_cohort("g_k^t", _SIGN_OF_COHORT),
             lambda v: _eq23(v, v.stored_next, v.lambda1_sign[:, None]),
             {"sign": "holds", "true-gradient": "violated"},
             ("wrong sign", lambda v: _eq23(v, v.stored_next, -v.lambda1_sign[:, None])),
-            note="under the sign rule this is line 5 itself; but then (33) may not use (15)",
+            note="with g_k^t, what line 5 stores, for the gradient; under the sign rule this is line 5 itself, but then (33) "
+            "may not use (15)",
         ),
         form(
             "repaired",
-            r"\text{the same with }s_k^t\text{ for sign}",
+            _MOVE + _over_cohort(r"\nabla L_k(\theta_k^t)", "s_k^t"),
             lambda v: _eq23(v, v.grad_tilde[:, None], v.lambda1_s[:, None]),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq23(v, v.grad_tilde[:, None], 0 * v.lambda1_s[:, None])),
@@ -185,7 +220,8 @@ STATEMENTS = (
         "proof of Lemma B.3, (24)",
         form(
             "printed",
-            r"\theta_k^t\to\tilde\theta_k^t\ (k\in\mathcal P_t)\text{ in (23)}",
+            _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT)
+            + "=" + _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN),
             lambda v: _eq24(v, v.theta),
             BOTH_HOLD,
             ("sign taken from gamma", lambda v: _eq24(v, v.gamma)),
@@ -197,7 +233,7 @@ STATEMENTS = (
         "proof of Lemma B.3, (25)",
         form(
             "printed",
-            r"\mathbb E\frac1P\sum_{k\in\mathcal P_t}v_k=\frac1m\sum_{k\in[m]}v_k",
+            _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN) + "=" + _over_all(_SIGN),
             lambda v: _eq25(v, v.P),
             BOTH_HOLD,
             ("divided by m, not by P", lambda v: _eq25(v, v.m)),
@@ -209,8 +245,7 @@ STATEMENTS = (
         "proof of Lemma B.3, (26)",
         form(
             "printed",
-            r"\frac1m\sum_k(g_k-\nabla L_k(\tilde\theta_k^t)-\lambda_1\mathrm{sign})-h^{t-1}"
-            r"=-\frac1m\sum_k\nabla L_k(\tilde\theta_k^t)-\frac{\lambda_1}m\sum_k\mathrm{sign}",
+            _over_all(_SIGN) + "=" + _without_memory(_SIGN),
             lambda v: _eq26(v, v.h),
             BOTH_HOLD,
             ("h dropped", lambda v: _eq26(v, 0 * v.h)),
@@ -269,15 +304,14 @@ STATEMENTS = (
         "Lemma B.4, (30)-(31)",
         form(
             "printed",
-            r"\mathbb E\|\gamma^t-\theta_*\|^2\le\|\gamma^{t-1}-\theta_*\|^2-\tfrac2{\lambda_2}(R(\gamma^{t-1})-R_*)"
-            r"+\tfrac\beta{\lambda_2}\epsilon_t+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2" + LAST_SIGN,
+            _A_NEXT + r"\le" + _A + _DECREASE + "+" + _MOVED + LAST_SIGN,
             lambda v: _b4(v, v.lambda1_sign),
             BOTH_FAIL,
             note=SIGN_NOTE,
         ),
         form(
             "repaired",
-            r"\text{the same with }" + LAST_S,
+            _A_NEXT + r"\le" + _A + _DECREASE + "+" + _MOVED + LAST_S,
             lambda v: _b4(v, v.lambda1_s),
             BOTH_HOLD,
             ("sign of the last term", lambda v: _b4(v, v.lambda1_s, last=-1)),
@@ -290,15 +324,14 @@ STATEMENTS = (
         "proof of Lemma B.4, (32)",
         form(
             "printed",
-            r"\mathbb E\|\gamma^t-\theta_*\|^2=\|\gamma^{t-1}-\theta_*\|^2+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
-            r"+\tfrac2{\lambda_2m}\sum_k\langle\gamma^{t-1}-\theta_*,-\nabla L_k(\tilde\theta_k^t)-\lambda_1\mathrm{sign}\rangle",
+            _A_NEXT + "=" + _of_32(_SIGN),
             lambda v: _eq32(v, v.lambda1_sign),
             BOTH_FAIL,
             note=SIGN_NOTE,
         ),
         form(
             "repaired",
-            r"\text{the same with }s_k^t\text{ for sign}",
+            _A_NEXT + "=" + _of_32("s_k^t"),
             lambda v: _eq32(v, v.lambda1_s),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq32(v, 0 * v.lambda1_s)),
@@ -310,8 +343,7 @@ STATEMENTS = (
         "proof of Lemma B.4, (33)",
         form(
             "printed",
-            r"\text{(32)}\le\dots+\tfrac2{\lambda_2m}\sum_k\mathbb E[L_k(\theta_*)-L_k(\gamma^{t-1})"
-            r"+\tfrac\beta2\|\tilde\theta_k^t-\gamma^{t-1}\|^2]+\dots",
+            _of_32(_SIGN) + r"\le" + _OF_33,
             lambda v: _eq33(v, v.lambda1_sign),
             BOTH_HOLD,
             ("quadratic term dropped", lambda v: _eq33(v, v.lambda1_sign, quadratic=0)),
@@ -323,7 +355,7 @@ STATEMENTS = (
         "proof of Lemma B.4, (34)",
         form(
             "printed",
-            r"\text{(33)}=\dots-\tfrac2{\lambda_2}\mathbb E[R(\gamma^{t-1})-R(\theta_*)]+\tfrac\beta{\lambda_2}\epsilon_t+\dots",
+            _OF_33 + "=" + _OF_34,
             lambda v: _eq34(v, v.lambda1_sign),
             BOTH_HOLD,
             ("factor 1 for 2", lambda v: _eq34(v, v.lambda1_sign, excess=1)),
@@ -335,8 +367,7 @@ STATEMENTS = (
         "proof of Lemma B.4, (35)",
         form(
             "printed",
-            r"\tfrac1m\sum_k\langle\gamma^{t-1}-\theta_*,\mathrm{sign}_k\rangle"
-            r"=\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k\mathrm{sign}_k\rangle",
+            _OF_34 + "=" + _A + "+" + _MOVED + _DECREASE + LAST_SIGN,
             lambda v: _eq35(v, v.lambda1_sign),
             BOTH_HOLD,
             ("last term twice", lambda v: _eq35(v, v.lambda1_sign, factor=2)),

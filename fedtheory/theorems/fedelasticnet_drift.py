@@ -98,6 +98,25 @@ def _shrunk(sides: Sides, factor: int) -> tuple[Any, Any]:
     return sides.lhs, sides.rhs / factor
 
 
+# --- formulas ---------------------------------------------------------------------------------------------------------
+_SIGN_OF_COHORT = r"\mathrm{sign}(\theta_k^t-\theta^{t-1})"
+
+
+def _of_36(s: str) -> str:
+    return r"\tfrac1{\lambda_2^2m}\sum_k\mathbb E\|g_k-\nabla L_k(\tilde\theta_k^t)-\lambda_1 " + s + r"-h^{t-1}\|^2"
+
+
+_GRADIENTS = (
+    r"\tfrac5{\lambda_2^2}\Big[\tfrac1m\sum_k\|g_k-\nabla L_k(\theta_*)\|^2"
+    r"+\tfrac1m\sum_k\|\nabla L_k(\gamma^{t-1})-\nabla L_k(\theta_*)\|^2"
+    r"+\tfrac1m\sum_k\|\nabla L_k(\tilde\theta_k^t)-\nabla L_k(\gamma^{t-1})\|^2"
+)
+_OF_37 = _GRADIENTS + r"+\tfrac1m\sum_k\mathbb E\|\lambda_1 " + _SIGN_OF_COHORT + r"\|^2+\|h^{t-1}\|^2\Big]"
+_OF_38 = _GRADIENTS + r"+\lambda_1^2d+C_{t-1}\Big]"
+_OF_39 = (
+    r"\tfrac5{\lambda_2^2}\Big[C_{t-1}+2\beta(R(\gamma^{t-1})-R(\theta_*))+\beta^2\epsilon_t+\lambda_1^2d+C_{t-1}\Big]"
+)
+
 STATEMENTS = (
     statement(
         "lemma-b5",
@@ -120,22 +139,21 @@ STATEMENTS = (
         "proof of Lemma B.5, (36)",
         form(
             "printed",
-            r"\epsilon_t=\tfrac1{\lambda_2^2m}\sum_k\mathbb E\|g_k-\nabla L_k(\tilde\theta_k^t)"
-            r"-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})-h^{t-1}\|^2",
+            r"\epsilon_t=" + _of_36(_SIGN_OF_COHORT),
             lambda v: _eq36(v, _sign_of_cohort(v)),
             BOTH_FAIL,
             note="theta_k^t should be theta_tilde_k^t (a client that stays away keeps theta_k^{t-1}), and sign(0) = 0",
         ),
         form(
             "theta_tilde only",
-            r"\text{the same with }\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
+            r"\epsilon_t=" + _of_36(r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"),
             lambda v: _eq36(v, v.lambda1_sign),
             BOTH_FAIL,
             note="sign(0) = 0 alone already breaks it",
         ),
         form(
             "repaired",
-            r"\text{the same with }s_k^t",
+            r"\epsilon_t=" + _of_36("s_k^t"),
             lambda v: _eq36(v, v.lambda1_s),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq36(v, 0 * v.lambda1_s)),
@@ -147,8 +165,7 @@ STATEMENTS = (
         "proof of Lemma B.5, (37)",
         form(
             "printed",
-            r"\text{(36)}\le\tfrac5{\lambda_2^2}[C_{t-1}+\tfrac1m\sum\|\nabla L_k(\gamma^{t-1})-\nabla L_k(\theta_*)\|^2"
-            r"+\tfrac1m\sum\|\nabla L_k(\tilde\theta_k^t)-\nabla L_k(\gamma^{t-1})\|^2+\|\lambda_1\mathrm{sign}\|^2+\|h\|^2]",
+            _of_36(_SIGN_OF_COHORT) + r"\le" + _OF_37,
             lambda v: le(_eq36_rhs(v, _sign_of_cohort(v)), *_eq37_rhs(v, _sign_of_cohort(v))),
             BOTH_HOLD,
             ("factor 1 for 5", lambda v: le(_eq36_rhs(v, _sign_of_cohort(v)), *_eq37_rhs(v, _sign_of_cohort(v), 1))),
@@ -161,7 +178,7 @@ STATEMENTS = (
         "proof of Lemma B.5, (38)",
         form(
             "printed",
-            r"\|\lambda_1\mathrm{sign}\|^2\le\lambda_1^2d,\quad\|h^{t-1}\|^2\le C_{t-1}",
+            _OF_37 + r"\le" + _OF_38,
             lambda v: le(total(_eq37_rhs(v, _sign_of_cohort(v))), *_eq38_rhs(v)),
             BOTH_HOLD,
             ("d dropped", lambda v: le(total(_eq37_rhs(v, v.lambda1_s)), *_eq38_rhs(v, d=0))),
@@ -173,7 +190,7 @@ STATEMENTS = (
         "proof of Lemma B.5, (39)",
         form(
             "printed",
-            r"\text{(38)}\le\tfrac5{\lambda_2^2}[2C_{t-1}+2\beta\mathbb E(R(\gamma^{t-1})-R_*)+\beta^2\epsilon_t+\lambda_1^2d]",
+            _OF_38 + r"\le" + _OF_39,
             lambda v: le(
                 total(_eq38_rhs(v)), *_eq39_rhs(v), noise=10 * v.beta * v.noise_D / (v.lambda2 * v.lambda2)
             ),
@@ -187,8 +204,8 @@ STATEMENTS = (
         "our repair: the lemma behind 'no l1 floor'",
         form(
             "repaired",
-            r"h=\tfrac1m\sum_kc_k,\ D_k=\mathrm{diag}\in[0,1]\ \Rightarrow\ "
-            r"\tfrac1m\sum_k\|D_kc_k-h\|^2\le\tfrac1m\sum_k\|c_k\|^2",
+            r"c_k=g_k-\nabla L_k(\theta_*),\ h^{t-1}=\tfrac1m\sum_kc_k,\ D_k=\mathrm{diag}\in[0,1]\ \Rightarrow\ "
+            r"\tfrac1m\sum_k\|D_kc_k-h^{t-1}\|^2\le\tfrac1m\sum_k\|c_k\|^2",
             _diagonal,
             BOTH_HOLD,
             ("half of the right side", lambda v: _diagonal(v, 1 / (2 * v.P / v.P))),

@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     statement,
 )
 from fedtheory.theorems.fedelasticnet_descent import eq28_sign
-from fedtheory.theorems.symbolic import chain_after_41, constants_identities
+from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
 from fedtheory.theorems.views import RoundView, sgn
 
 __all__ = ["STATEMENTS", "potential_step"]
@@ -72,6 +72,11 @@ def _b6_zeros(v: RoundView, kappa_scale: Any = 1) -> Sides:
     return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
 
 
+def _b6_small(v: RoundView, kappa_scale: Any = 1, floor_scale: Any = 1) -> Sides:
+    floor = floor_scale * 11 * v.constants.printed[0] / 100 * v.lambda1 * v.lambda1 * v.zeros
+    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
+
+
 def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
     family = v.constants.theorem_b(tau)
     floor = family[0] * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
@@ -88,6 +93,31 @@ def _sag(v: RoundView, step: int = 1) -> Sides:
     return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True, axes=("state", "cohort"))
 
 
+# --- formulas ---------------------------------------------------------------------------------------------------------
+_A, _A_NEXT = r"\|\gamma^{t-1}-\theta_*\|^2", r"\mathbb E\|\gamma^t-\theta_*\|^2"
+_D = r"(R(\gamma^{t-1})-R(\theta_*))"
+_RECURSION = r"+\kappa C_{t-1}-\kappa\tfrac PmC_{t-1}+\kappa\tfrac{2\beta^2P}m\epsilon_t+\kappa\tfrac{4\beta P}m" + _D
+_RECURSION_SIGN = (
+    r"+\kappa C_{t-1}-\kappa\tfrac PmC_{t-1}+\kappa\tfrac Pm\Big[3\Big(2\beta^2\epsilon_t+4\beta"
+    + _D + r"\Big)+\tfrac32\lambda_1^2z_t\Big]"
+)
+
+
+def _of_40(recursion: str, last: str) -> str:
+    moved = r"+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
+    rest = r"-\tfrac2{\lambda_2}" + _D + r"+\tfrac\beta{\lambda_2}\epsilon_t" + moved + last
+    return _A_NEXT + r"+\kappa C_t\le" + _A + recursion + rest
+
+
+def _of_b6(floor: str, last: str, theorem: str = "") -> str:
+    """One step of the potential; ``theorem``: whose kappa and kappa_0, where they are not the paper's."""
+    kappa = rf"\kappa^{theorem}" if theorem else r"\kappa"
+    before, after = f"({_A}+{kappa} C_{{t-1}})", f"({_A_NEXT}+{kappa} C_t)"
+    return kappa.replace(r"\kappa", r"\kappa_0") + _D + r"\le" + before + "-" + after + floor + last
+
+
+_FLOOR = r"+\kappa\tfrac P{2m}\lambda_1^2"
+
 STATEMENTS = (
     statement(
         "eq-40",
@@ -95,7 +125,7 @@ STATEMENTS = (
         "proof of Theorem B.6, (40)",
         form(
             "printed",
-            r"\mathbb E\|\gamma^t-\theta_*\|^2+\kappa C_t\le\dots" + LAST_SIGN,
+            _of_40(_RECURSION, LAST_SIGN),
             lambda v: _eq40(v, v.lambda1_sign),
             BOTH_FAIL,
             threshold=PRINTED_THRESHOLD,
@@ -103,7 +133,8 @@ STATEMENTS = (
         ),
         form(
             "repaired",
-            r"\text{exact }s_k^t\text{, and (28) as repaired}",
+            r"\text{sign rule: }" + _of_40(_RECURSION_SIGN, LAST_S)
+            + r";\quad\text{true-gradient rule: }" + _of_40(_RECURSION, LAST_S),
             lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
             BOTH_HOLD,
             ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
@@ -132,8 +163,12 @@ STATEMENTS = (
         (
             Form(
                 "printed",
-                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1"
-                r"=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2}(1-5\tfrac{\beta^2}{\lambda_2^2})=\dots",
+                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
+                r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
+                r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
+                r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
+                r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
+                r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
                 None,
                 {"any": "holds"},
                 symbolic=chain_after_41,
@@ -150,11 +185,25 @@ STATEMENTS = (
         (
             Form(
                 "printed",
-                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\ \ (\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta)",
+                r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
+                None,
+                {"any": "holds"},
+                symbolic=kappa_is_positive,
+                note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
+            ),
+            Form(
+                "repaired",
+                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
+                r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
+                r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
+                r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
+                r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
+                r"=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-c\beta\lambda_2-2c\beta^2}{\lambda_2^2-c\beta^2}",
                 None,
                 {"any": "holds"},
                 symbolic=constants_identities,
-                note="the paper says kappa is positive; kappa_0 is meant",
+                note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
+                "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
             ),
         ),
         (),
@@ -166,8 +215,7 @@ STATEMENTS = (
         "Theorem B.6",
         form(
             "printed",
-            r"\kappa_0\mathbb E[R(\gamma^{t-1})-R_*]\le(\mathbb E\|\gamma^{t-1}-\theta_*\|^2+\kappa C_{t-1})"
-            r"-(\mathbb E\|\gamma^t-\theta_*\|^2+\kappa C_t)+\kappa\tfrac P{2m}\lambda_1^2" + LAST_SIGN,
+            _of_b6(_FLOOR, LAST_SIGN),
             lambda v: _b6(v, 1, v.lambda1_sign),
             BOTH_FAIL,
             threshold=PRINTED_THRESHOLD,
@@ -175,7 +223,7 @@ STATEMENTS = (
         ),
         form(
             "repaired",
-            r"\dots+\kappa\tfrac P{2m}\lambda_1^2d" + LAST_S,
+            _of_b6(_FLOOR + "d", LAST_S),
             lambda v: _b6(v, v.d, v.lambda1_s),
             BOTH_HOLD,
             ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
@@ -185,16 +233,17 @@ STATEMENTS = (
         ),
         form(
             "d missing",
-            r"\dots+\kappa\tfrac P{2m}\lambda_1^2" + LAST_S,
+            _of_b6(_FLOOR, LAST_S),
             lambda v: _b6(v, 1, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             threshold=PRINTED_THRESHOLD,
-            note="exact s, but no factor d: the sign rule breaks it from about five coordinates on",
+            note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
+            "by the small floor",
         ),
         form(
             "no floor",
-            r"\dots+0" + LAST_S,
+            _of_b6("", LAST_S),
             lambda v: _b6(v, 0, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
@@ -203,12 +252,21 @@ STATEMENTS = (
         ),
         form(
             "sharpened",
-            r"\dots+0.4125\,a\lambda_1^2z_t" + LAST_S,
+            _of_b6(r"+0.825\,\kappa\tfrac P{2m}\lambda_1^2z_t", LAST_S),
             lambda v: _b6_zeros(v),
             {"sign": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
             threshold=REPAIRED_THRESHOLD,
             note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
+        ),
+        form(
+            "small floor",
+            _of_b6(r"+0.22\,\kappa\tfrac P{2m}\lambda_1^2z_t", LAST_S),
+            _b6_small,
+            {"sign": "holds"},
+            ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
+            threshold=REPAIRED_THRESHOLD,
+            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
         ),
     ),
     statement(
@@ -217,7 +275,7 @@ STATEMENTS = (
         "our repair: Theorem A, one round",
         form(
             "repaired",
-            r"\kappa_0^AD\le(A+\kappa^AC)_{t-1}-\mathbb E(A+\kappa^AC)_t" + LAST_S,
+            _of_b6("", LAST_S, "A"),
             lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s),
             {"true-gradient": "holds"},
             (
@@ -235,7 +293,7 @@ STATEMENTS = (
         "our repair: Theorem B, one round, tau = 2",
         form(
             "repaired",
-            r"\kappa_0^BD\le(A+\kappa^BC)_{t-1}-\mathbb E(A+\kappa^BC)_t+\tfrac32a^B\lambda_1^2z_t" + LAST_S,
+            _of_b6(r"+\tfrac32\kappa^B\tfrac Pm\lambda_1^2z_t", LAST_S, "B"),
             _theorem_b_step,
             {"sign": "holds"},
             ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),

@@ -1,4 +1,8 @@
-"""FedElasticNet, Theorem 3.1 = (13), Theorem B.1 = (18), (42), each repair undone, and Theorems A and B."""
+"""FedElasticNet, Theorem 3.1 as printed in (13), (18) and (42), repaired, with each repair undone, and Theorems A and B.
+
+(18) is Theorem B.1, the full statement of Theorem 3.1, and (42) the end of its proof. As printed the three differ (in the anchor of
+theta_tilde and in C_0); repaired they are one bound, which is called the repaired Theorem 3.1 everywhere.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ __all__ = ["STATEMENTS", "bound"]
 
 ASSUMPTIONS = (
     "every L_k is convex and beta-smooth, R is their plain mean and has a minimiser",
+    "lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",
     "P of the m clients are drawn uniformly, independently each round",
     "lambda_2 > 27 beta (repaired: lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta)",
     "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
@@ -56,7 +61,7 @@ def _printed(r: RunView, c0: Any, inner: Any) -> Sides:
 
 
 def _repaired(r: RunView, **change: Any) -> Sides:
-    """The repaired (13), with one thing changed."""
+    """The repaired Theorem 3.1, with one thing changed."""
     options: dict[str, Any] = {
         "family": r.constants.printed,
         "c0": r.C0,
@@ -75,6 +80,12 @@ def _sharpened(r: RunView, first: Any = 1, inner: Any = None) -> Sides:
     return bound(r, (3 * a / 10, 3 * kappa / 10, kappa_0), r.C0, floor, inner, first=first)
 
 
+def _small_floor(r: RunView, first: Any = 1, floor_scale: Any = 1) -> Sides:
+    """The sum of Theorem B.6 with its small floor."""
+    floor = floor_scale * 11 * r.constants.printed[0] / 100 * r.constants.lambda1 * r.constants.lambda1 * r.zeros
+    return _repaired(r, floor=floor, first=first)
+
+
 def _theorem_a(r: RunView, **change: Any) -> Sides:
     options = {"family": r.constants.theorem_a, "c0": r.C0, "floor": 0, "inner": r.inner_exact}
     return bound(r, **{**options, **change})
@@ -87,15 +98,66 @@ def _theorem_b(r: RunView, floor_scale: Any = 1, **change: Any) -> Sides:
     return bound(r, **{**options, **change})
 
 
-PRINTED = (
-    r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]\le\tfrac1{T\kappa_0}(\|\gamma^0-\theta_*\|^2+\kappa C_0)"
-    r"+\tfrac{\kappa'}{\kappa_0}\lambda_1^2d-\tfrac{2\lambda_1}{T\lambda_2}\sum_{t=1}^T\langle\gamma^{t-1}-\theta_*,"
-    r"\tfrac1m\sum_k\mathbb E[\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})]\rangle"
+EXCESS = r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]\le"
+START = r"(\mathbb E\|\gamma^0-\theta_*\|^2+\kappa C_0)"
+FLOOR = r"\kappa'\lambda_1^2d"
+EXACT, SIGN = "s_k^t", r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
+SQUARED = r"\|g_k^0-\nabla L_k(\theta_*)\|^2"
+UNSQUARED = r"\|g_k^0-\nabla L_k(\theta_*)\|"
+TRUE_GRADIENTS = r"\|\nabla L_k(\theta^0)-\nabla L_k(\theta_*)\|^2"
+OWN_ANCHOR = r",\quad\tilde\theta_k^t\text{ anchored at }\theta_k^{t-1}"
+
+
+def _last(inner: str) -> str:
+    return r"-\tfrac{2\lambda_1}{T\lambda_2}\sum_{t=1}^T" + inner
+
+
+def _whole(subgradient: str) -> str:
+    """The last term with the expectation over the whole inner product."""
+    return _last(r"\mathbb E\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k" + subgradient + r"\rangle")
+
+
+def _mean_only(subgradient: str) -> str:
+    """The last term with the expectation of the sign (or of s) only, and of gamma."""
+    return _last(r"\langle\mathbb E[\gamma^{t-1}]-\theta_*,\tfrac1m\sum_k\mathbb E[" + subgradient + r"]\rangle")
+
+
+def _c0(square: str) -> str:
+    return r",\quad C_0=\tfrac1m\sum_k\mathbb E" + square
+
+
+def _as_printed(last: str, square: str) -> str:
+    """(13), (18), (42): 1/kappa_0 on all terms but the last."""
+    return EXCESS + r"\tfrac1{T\kappa_0}" + START + r"+\tfrac{\kappa'}{\kappa_0}\lambda_1^2d" + last + _c0(square)
+
+
+def _as_repaired(floor: str = FLOOR, last: str = _whole(EXACT), square: str = SQUARED, start: str = START) -> str:
+    """1/kappa_0 on all terms."""
+    floor = f"+{floor}" if floor else ""
+    return EXCESS + r"\tfrac1{\kappa_0}\Big[\tfrac1T" + start + floor + last + r"\Big]" + _c0(square)
+
+
+REPAIRED = _as_repaired()
+UNDONE = {  # what is shown for a form with one repair undone
+    "sign(0) = 0": _as_repaired(last=_whole(SIGN)),
+    "1/kappa_0 missing": _as_repaired(last="").removesuffix(_c0(SQUARED)) + _whole(EXACT) + _c0(SQUARED),
+    "C_0 not squared": _as_repaired(square=UNSQUARED),
+    "C_0 from the true gradients": _as_repaired(square=TRUE_GRADIENTS),
+    "expectation of the sign only": _as_repaired(last=_mean_only(EXACT)),
+    "anchor theta_k": _as_repaired(last=_whole(SIGN)) + OWN_ANCHOR,
+}
+_ZEROS = r"0.825\kappa'\lambda_1^2\bar z"
+SHARPENED = (
+    _as_repaired(_ZEROS, start=START.replace(r"\kappa", r"0.3\kappa"))
+    + r"\quad(\text{sign rule; without }" + _ZEROS + r"\text{ under the true-gradient rule})"
 )
-REPAIRED = (
-    r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]\le\tfrac1{\kappa_0}\Big[\tfrac1T(\|\gamma^0-\theta_*\|^2+\kappa C_0)"
-    r"+\kappa'\lambda_1^2d-\tfrac{2\lambda_1}{T\lambda_2}\sum_{t=1}^T\mathbb E\langle\gamma^{t-1}-\theta_*,"
-    r"\tfrac1m\sum_ks_k^t\rangle\Big],\quad C_0=\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|^2"
+MEAN_NOTE = (
+    "as it stands, with the expectation around the sign; gamma^{t-1} is random where P < m, and the line is judged with its "
+    "mean: a line that held for every gamma^{t-1} would hold for the mean"
+)
+WHOLE_NOTE = (
+    "the expectation read as Theorem B.6 says, given round t-1, and the line then averaged: the expectation of the whole "
+    "inner product; where nothing is random the two readings are one"
 )
 
 _REPAIRED_MUTANTS = (
@@ -118,8 +180,25 @@ def _repaired_form() -> Form:
     )
 
 
+def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "") -> tuple[Form, Form]:
+    """The printed line in its two readings. ``square``: C_0's summand; ``inner``: the last term's sum in each reading."""
+
+    def sides(name: str) -> Any:
+        return lambda r: _printed(r, r.C0 if square == SQUARED else r.C0_printed, getattr(r, name))
+
+    def one(name: str, inner: str, last: str, reading: str, exact_only: bool) -> Form:
+        latex = _as_printed(last, square) + more
+        about = f"{note}; {reading}"
+        return Form(name, latex, sides(inner), BOTH_FAIL, PRINTED_THRESHOLD, about, exact_only=exact_only)
+
+    return (
+        one("printed", inner[0], _mean_only(SIGN), MEAN_NOTE, True),
+        one("printed, whole expectation", inner[1], _whole(SIGN), WHOLE_NOTE, inner[1] == "inner_own_sign"),
+    )
+
+
 def _undone(name: str, sides: Any, established: dict[str, Any], note: str, **more: Any) -> Form:
-    return Form(name, REPAIRED + r"\ \text{(" + name + ")}", sides, established, PRINTED_THRESHOLD, note, **more)
+    return Form(name, UNDONE[name], sides, established, PRINTED_THRESHOLD, note, **more)
 
 
 STATEMENTS = (
@@ -129,21 +208,16 @@ STATEMENTS = (
         "Theorem 3.1, (13)",
         "run",
         (
-            Form(
-                "printed",
-                PRINTED + r",\quad C_0=\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|,\ \tilde\theta_k^t\text{ anchored at }"
-                r"\theta_k^{t-1}",
-                lambda r: _printed(r, r.C0_printed, r.inner_own_sign),
-                BOTH_FAIL,
-                PRINTED_THRESHOLD,
+            *_printed_forms(
+                UNSQUARED,
+                ("inner_split_own_sign", "inner_own_sign"),
                 "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared, theta_tilde anchored at theta_k^{t-1}",
-                exact_only=True,
+                OWN_ANCHOR,
             ),
             _repaired_form(),
             Form(
                 "sharpened",
-                REPAIRED + r"\ \text{ with }0.3\kappa\text{ and }0.825\kappa'\lambda_1^2\bar z\text{ for }"
-                r"\kappa'\lambda_1^2d\text{ (sign rule), no floor (true-gradient rule)}",
+                SHARPENED,
                 _sharpened,
                 BOTH_HOLD,
                 REPAIRED_THRESHOLD,
@@ -152,8 +226,17 @@ STATEMENTS = (
                 (Mutant("first term ten times smaller", lambda r: _sharpened(r, 1 / 10)),),
             ),
             Form(
+                "small floor",
+                _as_repaired(r"0.22\kappa'\lambda_1^2\bar z"),
+                _small_floor,
+                {"sign": "holds"},
+                REPAIRED_THRESHOLD,
+                "the sum of fedelasticnet/theorem-b6 [small floor]; z as in the sharpened form, kappa as printed",
+                (Mutant("first term ten times smaller", lambda r: _small_floor(r, 1 / 10)),),
+            ),
+            Form(
                 "no floor",
-                REPAIRED + r"\ \text{ without }\kappa'\lambda_1^2d",
+                _as_repaired(floor=""),
                 lambda r: _repaired(r, floor=0),
                 {"sign": "open", "true-gradient": "holds"},
                 REPAIRED_THRESHOLD,
@@ -163,7 +246,7 @@ STATEMENTS = (
             ),
             Form(
                 "without lambda_2 > 27 beta",
-                REPAIRED + r"\ \text{ for every }\lambda_2",
+                REPAIRED + r"\quad(\text{every }\lambda_2)",
                 _repaired,
                 BOTH_FAIL,
                 None,
@@ -173,7 +256,7 @@ STATEMENTS = (
                 "sign(0) = 0",
                 lambda r: _repaired(r, inner=r.inner_sign),
                 {"sign": "violated", "true-gradient": "open"},
-                "repair 1 undone: a run that never moves has no last term left (sign rule)",
+                "repair 1 undone: a run that never moves has no last term left (sign rule), and breaks it after 121 rounds or more",
             ),
             _undone(
                 "1/kappa_0 missing",
@@ -217,13 +300,10 @@ STATEMENTS = (
         "Theorem B.1, (18)",
         "run",
         (
-            Form(
-                "printed",
-                PRINTED + r",\quad C_0=\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|",
-                lambda r: _printed(r, r.C0_printed, r.inner_sign),
-                BOTH_FAIL,
-                PRINTED_THRESHOLD,
-                "as (13), with theta_tilde anchored as in (19)",
+            *_printed_forms(
+                UNSQUARED,
+                ("inner_split_sign", "inner_sign"),
+                "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared; theta_tilde is anchored as in (19)",
             ),
             _repaired_form(),
         ),
@@ -236,13 +316,10 @@ STATEMENTS = (
         "end of the proof, (42)",
         "run",
         (
-            Form(
-                "printed",
-                PRINTED + r",\quad C_0\text{ as in (20)}",
-                lambda r: _printed(r, r.C0, r.inner_sign),
-                BOTH_FAIL,
-                PRINTED_THRESHOLD,
-                "dividing by kappa_0 T misses the last term",
+            *_printed_forms(
+                SQUARED,
+                ("inner_split_sign", "inner_sign"),
+                "sign(0) = 0, and dividing by kappa_0 T misses the last term; C_0 is that of (20)",
             ),
             _repaired_form(),
         ),
@@ -257,13 +334,13 @@ STATEMENTS = (
         (
             Form(
                 "repaired",
-                r"\mathbb E[R(\bar\gamma)-R_*]\le\tfrac1{\kappa_0}\big[\tfrac1T(\|\gamma^0-\theta_*\|^2+\kappa C_0)+S_T\big],"
+                EXCESS + r"\tfrac1{\kappa_0}\Big[\tfrac1T" + START + _whole(EXACT) + r"\Big]" + _c0(SQUARED) + ","
                 r"\ \kappa=\tfrac{3m}P\tfrac{\lambda_2+\beta}{\lambda_2(\lambda_2^2-9\beta^2)},"
                 r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-9\beta\lambda_2-18\beta^2}{\lambda_2^2-9\beta^2}",
                 _theorem_a,
                 {"true-gradient": "holds"},
                 THEOREM_A_THRESHOLD,
-                "S_T is not shown to vanish: a bound, not convergence",
+                "the last sum is not shown to vanish: a bound, not convergence",
                 (
                     Mutant("C_0 dropped", lambda r: _theorem_a(r, c0=0)),
                     Mutant("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
@@ -282,8 +359,9 @@ STATEMENTS = (
         (
             Form(
                 "repaired",
-                r"\mathbb E[R(\bar\gamma)-R_*]\le\tfrac1{\kappa_0}\big[\tfrac1T(\|\gamma^0-\theta_*\|^2+\kappa C_0)"
-                r"+\tfrac32a\lambda_1^2\bar z+S_T\big],\ a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-21\beta^2)}",
+                _as_repaired(r"\tfrac32a\lambda_1^2\bar z")
+                + r",\ a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-21\beta^2)},\ \kappa=\tfrac mPa,"
+                r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-21\beta\lambda_2-42\beta^2}{\lambda_2^2-21\beta^2}",
                 _theorem_b,
                 {"sign": "holds"},
                 THEOREM_B_THRESHOLD,

@@ -24,6 +24,7 @@ __all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_u
 
 RULES = ("sign", "true-gradient")
 MAX_PATHS = 20_000
+SPLIT = ("split", "split_sign", "split_own_sign")  # of `RunView`: the expectation taken of the sign only
 
 
 def exact_array(values: Any) -> np.ndarray:
@@ -317,8 +318,8 @@ class Instance:
         node, state = self.repeat(paths), self.start()
         m = self.constants.m
         names = ("exact", "sign", "own", "own_sign", "zeros")
-        rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", "split")}
-        gamma_sum, split = 0 * state.theta, 0
+        rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", *SPLIT)}
+        gamma_sum, split = 0 * state.theta, dict.fromkeys(SPLIT, 0)
         sums: dict[str, Any] = {n: 0 * state.theta[:, 0] for n in names}
 
         def expect(values: Any) -> Any:  # over the paths of each instance
@@ -336,15 +337,17 @@ class Instance:
             own = node.minimise(state.local, state.stored)
             v_own = state.stored - losses.gradients_each(own) - l2 * (own - state.local)
             exact = np.where(delta == 0, v, l1 * sgn(delta)).sum(axis=1) / m
-            own_sign = sgn(own - state.theta[:, None, :])
+            sign = l1 * sgn(delta).sum(axis=1) / m
+            own_sign = l1 * sgn(own - state.theta[:, None, :]).sum(axis=1) / m
             sums["exact"] = sums["exact"] + inner(away, exact)
-            sums["sign"] = sums["sign"] + inner(away, l1 * sgn(delta).sum(axis=1) / m)
+            sums["sign"] = sums["sign"] + inner(away, sign)
             sums["own"] = sums["own"] + inner(away, v_own.sum(axis=1) / m)
-            sums["own_sign"] = sums["own_sign"] + inner(away, l1 * own_sign.sum(axis=1) / m)
+            sums["own_sign"] = sums["own_sign"] + inner(away, own_sign)
             sums["zeros"] = sums["zeros"] + np.asarray(delta == 0).astype(int).sum(axis=(1, 2)) / m
-            split = split + inner(expect(away), expect(exact))
             rows["excess"].append(expect(losses.excess(gamma_sum / t)))
-            rows["split"].append(split)
+            for name, part in zip(SPLIT, (exact, sign, own_sign), strict=True):
+                split[name] = split[name] + inner(expect(away), expect(part))
+                rows[name].append(split[name])
             for name in names:
                 rows[name].append(expect(sums[name]))
             if t < rounds:
@@ -369,7 +372,7 @@ class Instance:
             inner_sign=column["sign"],
             inner_own=column["own"],
             inner_own_sign=column["own_sign"],
-            inner_split=column["split"],
+            **{f"inner_{name}": column[name] for name in SPLIT},
             zeros=column["zeros"] / horizons[:, None],
             **self._start_constants(),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["chain_after_41", "constants_identities"]
+__all__ = ["chain_after_41", "constants_identities", "kappa_is_positive"]
 
 
 @cache
@@ -24,6 +24,17 @@ def chain_after_41(lead: int = 10) -> bool:
     kappa_0 = 2 / l2 * (l2**2 - 25 * l2 * b - 50 * b**2) / core
     zero = (first - second, second - third, fourth - fifth, 2 / l2 - 5 * b * kappa * P / m - kappa_0)
     return all(sp.simplify(e) == 0 for e in zero)
+
+
+@cache
+def kappa_is_positive(threshold: int = 27, exactly: int = 5) -> bool:
+    """kappa > 0 for lambda_2 > threshold * beta, and exactly for lambda_2 > exactly * beta."""
+    import sympy as sp
+
+    x = sp.symbols("x", positive=True)  # lambda_2/beta; 10 m/P and beta are positive
+    positive = sp.solve_univariate_inequality((x + 1) / (x * (x**2 - 25)) > 0, x, relational=False)
+    positive = positive.intersect(sp.Interval.open(0, sp.oo))
+    return positive == sp.Interval.open(exactly, sp.oo) and sp.Interval.open(threshold, sp.oo).is_subset(positive)
 
 
 @cache

@@ -319,8 +319,11 @@ class RunView:
     inner_exact, inner_sign, inner_own : (K, S)
         sum_{t <= T} <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k^t>, with the exact subgradient, with sign(0) = 0, and with the
         model anchored at theta_k^{t-1}.
-    inner_split, inner_own_split : (K, 1) or None
-        sum_t <E gamma^{t-1} - theta*, E (1/m) sum_k lambda_1 s_k^t>: the expectation taken of the sign only (exact runs).
+    inner_own_sign : (K, S) or None
+        The same with the sign of theta_tilde_k - theta^{t-1}, theta_tilde anchored at theta_k^{t-1}, as (13) prints it.
+    inner_split, inner_split_sign, inner_split_own_sign : (K, 1) or None
+        sum_t <E gamma^{t-1} - theta*, E (1/m) sum_k lambda_1 s_k^t>, and the same with the two signs: the expectation taken of
+        the sign only, and gamma at its mean (exact runs).
     zeros : (K, S)
         Mean number of zero coordinates of theta_tilde_k - theta over rounds and clients.
     """
@@ -343,6 +346,8 @@ class RunView:
     inner_own: Any = None
     inner_split: Any = None
     inner_own_sign: Any = None
+    inner_split_sign: Any = None
+    inner_split_own_sign: Any = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,169 @@
+"""The formula shown for a form of FedElasticNet is what runs: its letters are those its two sides depend on."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedtheory.report.formulas import to_text
+from fedtheory.theorems import all_statements
+from fedtheory.theorems.rational import Instance, RationalState
+from fedtheory.theorems.views import RoundView
+
+FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
+ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]
+RUN = [(s, f) for s, f in FORMS if s.scope == "run"]
+
+
+def _instances(rule):
+    rng = np.random.default_rng(1)
+    h, c = rng.uniform(0.2, 1, (8, 3, 2)), rng.standard_normal((8, 3, 2))
+    x0 = c.mean(axis=1) + rng.standard_normal((8, 2))
+    return Instance.batch(h, c, rng.uniform(0.2, 0.6, 8), np.full(8, 30.0), 2, rule, x0)
+
+
+@pytest.fixture(scope="module")
+def views():
+    """For each scope and rule a view of random states or runs, every letter of it worked out."""
+    out = {}
+    for rule in ("sign", "true-gradient"):
+        instance, rng = _instances(rule), np.random.default_rng(2)
+        stored, local = rng.standard_normal((2, 8, 3, 2))
+        view = instance.round_view(RationalState(instance.x0, stored.mean(axis=1), stored, local))
+        for name in (*BY_VALUE, "gamma", "gamma_next", "grad_star", "grad_gamma", "grad_tilde", "delta"):
+            getattr(view, name)
+        out["round", rule] = view
+        out["run", rule] = instance.run_view(4)
+    return out
+
+
+class _MoreCoordinates(RoundView):
+    @property
+    def d(self) -> int:
+        return self.theta.shape[-1] + 1
+
+
+BY_VALUE = ("lambda1_s", "lambda1_sign", "zeros", "C", "C_next", "epsilon", "D", "A", "A_next", "move", "drift")
+ROUND_LETTERS = {  # attribute of a RoundView: how a formula writes it
+    "lambda1_s": r"s_k\^t(?!o)",
+    "lambda1_sign": r"\\mathrm\{sign\}|\\tilde g_k",
+    "zeros": r"z_t",
+    "C": r"C_\{t-1\}|\\\|g_k-\\nabla L_k\(\\theta_\*\)\\\|",
+    "C_next": r"C_t(?![a-z])|\\\|g_k\^t-\\nabla",
+    "epsilon": r"\\epsilon_t",
+    "D": r"R\(\\gamma\^\{t-1\}\)|R\(x\)",
+    "A": r"\\\|\\gamma\^\{t-1\}-\\theta_\*\\\|\^2",
+    "A_next": r"\\\|\\gamma\^t-\\theta_\*\\\|\^2",
+    "move": r"\\\|\\gamma\^t-\\gamma\^\{t-1\}\\\|\^2",
+    "drift": r"\\mathbb E\[\\gamma\^t-\\gamma\^\{t-1\}\]",
+    "h": r"h\^\{t-1\}",
+    "d": r"\\lambda_1\^2d|\\tfrac\{5\\lambda_1\^2\}\{\\lambda_2\^2\}d",
+}
+INNER = r"\\langle\\gamma\^\{t-1\}-\\theta_\*,\\tfrac1m\\sum_k"
+SPLIT = r"\\langle\\mathbb E\[\\gamma\^\{t-1\}\]-\\theta_\*,\\tfrac1m\\sum_k\\mathbb E\["
+SIGN, OWN = r"\\mathrm\{sign\}", r"(?=.*anchored at \}\\theta_k\^\{t-1\})"
+NOT_OWN = r"(?!.*anchored at \}\\theta_k\^\{t-1\})"
+RUN_LETTERS = {  # field of a RunView: how a formula writes it
+    "excess": r"R\(\\tfrac1T\\sum_\{t<T\}\\gamma\^t\)-R\(\\theta_\*\)",
+    "start_sq": r"\\mathbb E\\\|\\gamma\^0-\\theta_\*\\\|\^2",
+    "C0": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|g_k\^0-\\nabla L_k\(\\theta_\*\)\\\|\^2",
+    "C0_printed": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|g_k\^0-\\nabla L_k\(\\theta_\*\)\\\|(?!\^)",
+    "C0_true": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|\\nabla L_k\(\\theta\^0\)-\\nabla L_k\(\\theta_\*\)\\\|\^2",
+    "inner_exact": r"\\mathbb E" + INNER + r"s_k\^t",
+    "inner_sign": NOT_OWN + r".*\\mathbb E" + INNER + SIGN,
+    "inner_own_sign": OWN + r".*\\mathbb E" + INNER + SIGN,
+    "inner_split": SPLIT + r"s_k\^t",
+    "inner_split_sign": NOT_OWN + ".*" + SPLIT + SIGN,
+    "inner_split_own_sign": OWN + ".*" + SPLIT + SIGN,
+    "zeros": r"\\bar z",
+    "d": r"\\lambda_1\^2d",
+}
+
+
+def letters(latex: str, scope: str) -> set[str]:
+    known = ROUND_LETTERS if scope == "round" else RUN_LETTERS
+    return {name for name, pattern in known.items() if (re.match if "(?" in pattern[:2] else re.search)(pattern, latex)}
+
+
+def changed(view, name: str):
+    """The view with one letter changed and all others as they were."""
+    if not isinstance(view, RoundView):
+        value = getattr(view, name)
+        return replace(view, **{name: value + 1 if name == "d" else 1.7 * value + 0.3})
+    out = copy.copy(view)
+    if name == "d":
+        out.__class__ = _MoreCoordinates
+    else:
+        value = np.asarray(getattr(view, name))
+        out.__dict__[name] = value + np.random.default_rng(3).uniform(0.5, 2, value.shape)
+    return out
+
+
+def same(a, b) -> bool:
+    pairs = [(np.asarray(x, dtype=float), np.asarray(y, dtype=float)) for x, y in ((a.lhs, b.lhs), (a.rhs, b.rhs))]
+    return all(x.shape == y.shape and np.allclose(x, y, rtol=1e-9, atol=1e-12) for x, y in pairs)
+
+
+def used(form, scope: str, views) -> set[str]:
+    """The letters on which a side of the form depends under some rule."""
+    out = set()
+    for rule in form.established:
+        view = views[scope, rule]
+        base = form.sides(view)
+        out |= {n for n in (ROUND_LETTERS if scope == "round" else RUN_LETTERS) if not same(base, form.sides(changed(view, n)))}
+    return out
+
+
+@pytest.mark.parametrize(("statement", "form"), RUN, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_the_letters_of_a_run_formula_are_those_it_depends_on(statement, form, views):
+    assert letters(form.latex, "run") == used(form, "run", views)
+
+
+@pytest.mark.parametrize(("statement", "form"), ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_the_letters_of_a_round_formula_are_those_it_depends_on(statement, form, views):
+    shown, runs = letters(form.latex, "round"), used(form, "round", views)
+    assert runs <= shown
+    rest = shown - runs
+    if "lambda1_sign" in rest and r"\mathrm{sign}(\tilde" not in form.latex:
+        rest -= {"lambda1_sign"}  # sign(theta_k^t - theta^{t-1}) of the cohorts' own models
+    if form.sides(views["round", next(iter(form.established))]).relation == "==":
+        left, right = re.split(r"(?<!:)=", form.latex, maxsplit=1)
+        rest -= letters(left, "round") & letters(right, "round")  # the same on both sides of an equation
+        rest -= {"C", "C_next", "epsilon", "h", "D"} if statement.kind == "definition" else set()  # defined, not compared
+    if statement.id.endswith(("eq-17", "lemma-diagonal", "sag-identity", "eq-29", "eq-12")):
+        rest -= {"C", "epsilon", "lambda1_sign"}  # spelt out in the formula
+    assert not rest
+
+
+def test_the_guard_sees_a_formula_of_another_form(views):
+    """Had a form with one repair undone shown the repaired formula, it would be noticed."""
+    theorem = next(s for s in all_statements("fedelasticnet/theorem-3.1"))
+    repaired = letters(theorem.form("repaired").latex, "run")
+    undone = [f for f in theorem.forms if f.name not in ("repaired", "sharpened", "without lambda_2 > 27 beta", "1/kappa_0 missing")]
+    assert len(undone) >= 8 and all(used(f, "run", views) != repaired for f in undone)
+
+
+@pytest.mark.parametrize("statement", all_statements("fedelasticnet/"), ids=lambda s: s.id)
+def test_forms_with_different_sides_show_different_formulas(statement, views):
+    if statement.scope not in ("round", "run"):
+        return
+    bare = {f.name: re.sub(r"\\quad\(\\text.*", "", f.latex) for f in statement.forms}  # without remarks in brackets
+    for one, other in itertools.combinations(statement.forms, 2):
+        rules = set(one.established) & set(other.established)
+        differ = any(not same(*(f.sides(views[statement.scope, r]) for f in (one, other))) for r in rules)
+        if differ:
+            assert bare[one.name] != bare[other.name], (one.name, other.name)
+        assert one.latex != other.latex
+
+
+@pytest.mark.parametrize("statement", all_statements("fedelasticnet/"), ids=lambda s: s.id)
+def test_formulas_are_whole_and_readable(statement):
+    for form in statement.forms:
+        assert "dots" not in form.latex and "the same" not in form.latex
+        assert not re.search(r"\([0-9]{2}\)", form.latex), "a formula that is another one's number"
+        assert "\\" not in to_text(form.latex), "a command the terminal cannot show"

@@ -15,7 +15,7 @@ from fedtheory.fedmls_battery import MLSInstance, applies, judge_mls, mls_batter
 from fedtheory.problems import nonsmooth
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 from fedtheory.theorems.fedmls_rational import MLSWitness, constants, evaluate, exact_run, minimum, train, train_exactly
-from fedtheory.theorems.fedmls_views import kappa, kappa_last
+from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last
 from fedtheory.witness import builtin_witnesses, replay
 
 WITNESSES = {w.name: w for w in builtin_witnesses("witnesses_fedmls")}
@@ -255,6 +255,10 @@ def test_a_quarter_of_lambda_g_squared():
     view = view_of_run(problem, FedMLS(1.0, 5.0, 30, 2.0, 1.0, skip_last=False), np.array([0.0, 0.05]), points=0, radius=2.0)
     reached = float(view.excess[-1, 0])
     assert 0.8 / 4 < reached <= view.constants.large_k() < view.constants.theorem_1()
+    # the telescoped sum, against a pair (x, u) that is not a consensus point: Psi(0, u) = mean r^2/2
+    first = 2 * ((0.05**2) + c_factor(view.T[0, 0]) * (0.5**2 + 0.05**2))
+    errors = (view.k * view.inner_error().mean(axis=1)).sum()
+    assert view.Psi[-1, 0] - 1 / 8 <= 2 / (30 * 31) * (first + errors)
 
 
 def test_the_quarter_remains_for_large_k():

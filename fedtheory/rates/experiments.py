@@ -1,9 +1,9 @@
 """Rounds to epsilon, measured, on four instances, each with its methods.
 
 The two-client pull and Nesterov's worst function are made anew for every epsilon: there FedMLS's 1/epsilon meets the 1/epsilon^2 of
-FedProx and FedAvg, and of one subgradient a round. On the pull a tuned distributed subgradient step needs fewer rounds than FedMLS all
-the same, and Nesterov's instance has one client, on which FedAvg with n local steps needs one round. The Arjevani-Shamir chain is a
-lower bound for every method. On the fixed low-dimensional LAD problem tuned steps win.
+FedProx and FedAvg, and of one subgradient a round. On the pull the distributed subgradient method with a tuned step h/sqrt(t)
+needs fewer rounds than FedMLS all the same, and Nesterov's instance has one client, on which FedAvg with n local steps needs one
+round. The Arjevani-Shamir chain is a lower bound for every method. On the fixed low-dimensional LAD problem tuned steps win.
 """
 
 from __future__ import annotations

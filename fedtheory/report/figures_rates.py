@@ -137,7 +137,7 @@ def draw_summary(data: dict[str, Any]) -> Figure:
         _guides(ax, float(epsilons.max()), float(epsilons.min()))
     headline(
         figure,
-        "FedMLS needs 1/ε rounds on both; a tuned subgradient step needs fewer on both",
+        "FedMLS needs 1/ε rounds on both; tuned subgradient steps h/√t need fewer",
         "number: fitted slope against ε (−1: 1/ε, −2: 1/ε²); steps tuned for each ε, but for ε/G²; dotted: enough by Theorem 1",
     )
     return figure
@@ -166,7 +166,7 @@ def draw(data: dict[str, Any]) -> Figure:
         _guides(ax, float(epsilons.max()), float(epsilons.min()))
     headline(
         figure,
-        "FedMLS needs 1/ε rounds on these four instances; a tuned subgradient step needs fewer on the pull and on the fixed data",
+        "FedMLS needs 1/ε rounds on these four; tuned subgradient steps h/√t need fewer on the pull and on fixed data",
         "number behind a name: fitted slope against ε (−1: 1/ε, −2: 1/ε²); every step is tuned on a grid for each ε, except ε/G²; "
         "FedMLS: λ = ε/G² and the smallest K that reaches ε; dotted: K_min, enough by Theorem 1; FedProx solves exactly",
     )

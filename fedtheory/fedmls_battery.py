@@ -206,7 +206,7 @@ def applies(form: Form, instance: MLSInstance) -> str | None:
         return "line 14 is read the other way"
     for need in form.requires:
         if need in ("printed", *SLACK) and (instance.rounds != need or instance.lam_scale != 1):
-            return f"K is not the {need} one of Theorem 2"
+            return f"K is not Theorem 2's ({need})"
     return None
 
 

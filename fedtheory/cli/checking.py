@@ -119,7 +119,7 @@ def _verify_fedmls(
     if how["mode"] != "auto":
         raise InvalidInput(f"--mode {how['mode']}: a run of FedMLS is exact without --noise, and Monte Carlo with it; leave it out")
     rounds = how["rounds"]
-    if rounds is None:  # Theorem 2 is about the printed K, which is enough for the fewest as well
+    if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
         rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
     with progress("certifying the optimum"):
         made = make_fedmls(problem, options, x0, rounds)

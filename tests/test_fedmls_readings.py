@@ -266,5 +266,5 @@ def test_the_quarter_remains_for_large_k():
     limit = constants.lam * constants.G_sq / 4
     few, many = (
         replace(constants, K=k, steps=np.ceil(np.arange(1, k + 1) ** 2 * k / 4)).large_k() for k in (4, 4000)
-    )  # T_k of line 4 with D = 25
+    )  # T_k of line 4 with D = 50
     assert limit < many < 1.01 * limit < few

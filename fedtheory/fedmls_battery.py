@@ -28,6 +28,7 @@ __all__ = ["ANALYTIC", "FAMILIES", "MLSInstance", "check_instance", "mls_battery
 ANALYTIC = ("two-client pull", "Nesterov's worst function", "Arjevani-Shamir chain")
 FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1 distance", "Euclidean distance")
 RADIUS = 3.0
+SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class MLSInstance:
     clients, dim : N, d
     noise : noise_std in units of the root mean square Lipschitz constant; 0 is deterministic
     accuracy : epsilon in units of G ||x_0 - x*||, for lambda = epsilon/G^2
-    rounds : 'printed', 'fewest', or a number (Theorem 1 holds for any K)
+    rounds : of Theorem 2 'printed', 'fewest' (K_min) or 'sharpened' (K_min of the sharpened Theorem 1); or a number, as Theorem 1
+        holds for any K
     lam_scale : multiplies lambda (1 for Theorem 2)
     scenarios : of stochastic runs
     """
@@ -103,7 +105,8 @@ class MLSInstance:
         if self.rounds == "printed":
             rounds = math.ceil(6 * math.sqrt(2 * product))
         else:
-            rounds = k_min(_fraction(product)) if self.rounds == "fewest" else int(self.rounds)
+            slack = SLACK.get(str(self.rounds))
+            rounds = int(self.rounds) if slack is None else k_min(_fraction(product), slack)
         return FedMLS(
             self.lam_scale * epsilon / g**2, distance_sq, rounds, RADIUS, g,
             sigma=sigma, noise_std=sigma, average=self.average, skip_last=False,
@@ -179,7 +182,7 @@ def view_of_run(
     start = check_start(problem, x0, 1)[0]
     constants = MLSConstants(
         algorithm.rounds, float(algorithm.lam), float(algorithm.D), problem.lipschitz(radius), noise,
-        float(((start - optimum.x) ** 2).sum()), steps,
+        float(((start - optimum.x) ** 2).sum()), steps, (radius + float(np.linalg.norm(start))) ** 2,
     )  # fmt: skip
     objective = problem.objective(np.moveaxis(x, -1, 1))
     size = float(np.abs(objective).max() + abs(optimum.value))
@@ -202,8 +205,8 @@ def applies(form: Form, instance: MLSInstance) -> str | None:
     if (LINE_14 in form.requires) != (instance.average == "printed"):
         return "line 14 is read the other way"
     for need in form.requires:
-        if need in ("printed", "fewest") and (instance.rounds != need or instance.lam_scale != 1):
-            return f"K is not the {need} one of Theorem 2"
+        if need in ("printed", *SLACK) and (instance.rounds != need or instance.lam_scale != 1):
+            return f"K is not Theorem 2's ({need})"
     return None
 
 
@@ -258,12 +261,12 @@ def assumption_failure(problem: Problem, algorithm: Any, form: Form, x0: np.ndar
     except MissingCapability as error:
         return str(error)
     if float(algorithm.lipschitz) < g * (1 - 1e-12):
-        return f"G = {float(algorithm.lipschitz):.6g} is below the root mean square of the G_i on the ball, {g:.6g}"
+        return f"G = {float(algorithm.lipschitz):.6g} is below the root mean square of the G_i on the closed ball, {g:.6g}"
     if not problem.convex:
         return "some client's loss is not convex"
     if float(np.linalg.norm(x0)) > float(algorithm.radius) * (1 + 1e-12):
         return f"||x_0|| = {float(np.linalg.norm(x0)):.6g} is outside the ball of radius {float(algorithm.radius):.6g}"
-    if {"printed", "fewest"} & set(form.requires):
+    if {"printed", *SLACK} & set(form.requires):
         return _not_theorem_2(form, problem, algorithm, x0)
     return None
 
@@ -273,7 +276,11 @@ def _not_theorem_2(form: Form, problem: Problem, algorithm: FedMLS, x0: np.ndarr
     g_sq, lam, d = problem.lipschitz_rms(float(algorithm.radius)) ** 2, float(algorithm.lam), float(algorithm.D)
     epsilon = lam * g_sq
     product = g_sq * d / epsilon**2
-    need = math.ceil(6 * math.sqrt(2 * product) - 1e-9) if "printed" in form.requires else k_min(_fraction(product * (1 - 1e-12)))
+    slack = next((SLACK[name] for name in form.requires if name in SLACK), None)
+    if slack is None:
+        need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
+    else:
+        need = k_min(_fraction(product * (1 - 1e-12)), slack)
     if algorithm.rounds < need:
         return f"K = {algorithm.rounds} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
     star = problem.optimum_on_ball(float(algorithm.radius)).x
@@ -326,7 +333,8 @@ def judge_mls(
 
 
 def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
-    """Every family, N from 1 to 20, exact and noisy subgradients, Theorem 2's parameters (printed and fewest K) and free ones."""
+    """Every family, N from 1 to 20, exact and noisy subgradients, Theorem 2's parameters (printed K, K_min, also that of the sharpened
+    Theorem 1) and free ones."""
     out = []
     for family in FAMILIES:
         rng = Stream(seed).generator(f"fedmls battery {family}")
@@ -339,6 +347,8 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
             average = "printed" if n == 3 or (n == 6 and family in ("LAD", "l1 distance")) else "averaged"
             dim = int(rng.integers(1, 6))
             out.append(MLSInstance(family, clients, dim, noise, accuracy, rounds, lam, 100, seed * 1000 + n, average))
+        for n, noise in enumerate((0.0, 0.5)):
+            out.append(MLSInstance(family, 3, 2, noise, 1.0 if noise else 0.5, "sharpened", 1.0, 100, seed * 1000 + 500 + n))
     for family, clients, dim in zip(ANALYTIC, (2, 3, 4), (2, 8, 6), strict=True):
         for n, rounds in enumerate(("fewest", "printed", 7)):
             noise = 1.0 if rounds == 7 else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.efl_search import Tape, Target, changed
 from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.fedmls_battery import MLSInstance, applies, view_of_run
+from fedtheory.fedmls_battery import SLACK, MLSInstance, applies, view_of_run
 from fedtheory.optimum import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
@@ -42,7 +42,7 @@ class Lines:
     slopes, offsets : (N, p) tuples of fractions
     x0, lam, D : fractions
     rounds : K
-    parameters : 'free', or 'printed' or 'fewest': those of Theorem 2
+    parameters : 'free', or those of Theorem 2 with K 'printed', 'fewest' or 'sharpened' (see `MLSInstance`)
     average : 'averaged' or 'printed', line 14
     """
 
@@ -99,7 +99,7 @@ def draw(tape: Any) -> Lines:
     slopes = [[_fraction(s * v) for v in row] for s, row in zip(size, tape.uniform(-2.0, 2.0, (n, p)), strict=True)]
     offsets = [[_fraction(v) for v in row] for row in tape.uniform(-1.0, 1.0, (n, p))]
     x0 = _fraction(tape.uniform(-1.0, 1.0))
-    parameters = ("free", "printed", "fewest")[int(tape.integers(0, 3))]
+    parameters = ("free", "printed", *SLACK)[int(tape.integers(0, 4))]
     average = "printed" if tape.random() < 0.2 else "averaged"
     lam_at, d_at, rounds = 10.0 ** tape.uniform(-1.5, 1.0), 10.0 ** tape.uniform(-2.0, 1.0), int(tape.integers(1, 13))
     clients = [list(zip(a, b, strict=True)) for a, b in zip(slopes, offsets, strict=True)]
@@ -112,7 +112,8 @@ def draw(tape: Any) -> Lines:
         lam = max(lam, Fraction(math.ceil(math.sqrt(float(distance_sq) / g_sq) / 2 * _GRID), _GRID))
         d = distance_sq
         product = float(d) / (float(lam) ** 2 * g_sq)  # G^2 D/epsilon^2
-        rounds = math.ceil(6 * math.sqrt(2 * product)) if parameters == "printed" else k_min(Fraction(product))
+        least = math.ceil(6 * math.sqrt(2 * product))
+        rounds = k_min(Fraction(product), SLACK[parameters]) if parameters in SLACK else least
     return Lines(tuple(map(tuple, slopes)), tuple(map(tuple, offsets)), x0, lam, d, max(rounds, 1), parameters, average)
 
 

@@ -269,3 +269,59 @@ def test_the_table_names_slopes_and_schedules():
     assert result.exit_code == 2 and "2 different epsilons" in " ".join(result.output.split())
     result = CliRunner().invoke(app, ["rates", "--epsilons", "0.2,x"])
     assert result.exit_code == 2 and "write numbers with commas" in " ".join(result.output.split())
+
+
+# --- what docs/fedmls.md says of the rates ------------------------------------------------------------------------------
+def test_the_subgradient_method_is_ahead_on_the_pull(written):
+    _, data = written
+    rows = {s["label"]: np.array(s["rounds"]) for s in data["series"] if s["instance"] == "pull"}
+    for label in ("subgradient, constant", "subgradient, 1/sqrt(t)"):
+        assert (4 * rows[label] < rows["FedMLS"]).all(), label
+    ahead = {c["other"]: (c["at"], c["ahead_at_smallest"]) for c in data["crossovers"] if c["instance"] == "pull"}
+    assert ahead["subgradient, 1/sqrt(t)"] == ([], "subgradient, 1/sqrt(t)")
+
+
+def test_the_documented_rounds_at_a_hundredth():
+    problem, case = TwoClientPull(0.01), experiments.pull_case(0.01)
+    for kind, likely, rounds in (("constant", 0.01, 129), ("inverse-sqrt", 0.5, 16)):
+        assert tune(lambda s, most: pull_rounds(problem, s, 1, most, 0.01), kind, experiments._grid(-1, 1), likely, 1000)[0] == rounds
+    assert case.gap(0.01, 654) <= 0.01 < case.gap(0.01, 648)  # bisection to 0.5 %
+
+
+def test_at_small_epsilon_only_the_decaying_subgradient_step_stays_ahead():
+    def tuned(kind, epsilon, likely):
+        problem, steps = TwoClientPull(epsilon), experiments._grid(-4, 2)
+        return tune(lambda s, most: pull_rounds(problem, s, 1, most, epsilon), kind, steps, likely, 10**6)[0]
+
+    enough = experiments.pull_case(0.00177828).fedmls(0.00177828, "fewest").rounds
+    assert tuned("constant", 0.00177828, 0.01) == 11553 > enough == 6970  # behind even the rounds proved enough
+    assert tuned("inverse-sqrt", 0.001, 10.0) == 96
+
+
+@pytest.mark.parametrize("steps", [0, 10])
+@pytest.mark.parametrize("kind", ["constant", "inverse-sqrt"])
+def test_on_a_fixed_pull_fedprox_and_fedavg_have_fedmlss_slope(kind, steps):
+    problem, epsilons = TwoClientPull(0.1), np.array([0.1, 0.05, 0.02, 0.01])
+    rounds = [
+        tune(lambda s, most, e=e: pull_rounds(problem, s, steps, most, e), kind, experiments._grid(-4, 1), e, 5000)[0] for e in epsilons
+    ]
+    slope = np.polyfit(np.log(epsilons), np.log(rounds), 1)[0]
+    assert -1.1 < slope < -0.9
+    assert rounds[-1] < 654 * 0.6  # and fewer rounds than FedMLS
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.05, 0.02])
+def test_nesterovs_instance_takes_fedavg_one_round_of_n_local_steps(epsilon):
+    problem = NesterovWorst.for_epsilon(epsilon)
+    assert problem.num_clients == 1 and experiments.nesterov_case(epsilon).problem.num_clients == 1
+    run = simulate(problem, FedAvg(), 1, local_solver=GradientSteps(problem.dim, 0.5625 / math.sqrt(problem.dim)))
+    assert run.metrics["objective"][1, 0] - problem.least_value(1.0) <= epsilon
+
+
+def test_the_figures_do_not_claim_more_than_that(written):
+    _, data = written
+    texts = [figures_rates.SUMMARY["pull"], *figures_rates._TITLES["pull"], *figures_rates._TITLES["nesterov"]]
+    assert all("made for each" in t for t in (texts[0], texts[1], texts[3])) and "one client" in texts[4]
+    for figure in (figures_rates.draw(data), figures_rates.draw_summary(data)):
+        shown = " ".join(t.get_text() for t in figure.texts)
+        assert "tuned subgradient steps h/√t need fewer" in " ".join(shown.split()) and "everywhere" not in shown

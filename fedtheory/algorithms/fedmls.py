@@ -61,7 +61,10 @@ def printed_rounds(epsilon: Any, lipschitz: Any, distance: Any) -> int:
 
 
 def fewest_rounds(epsilon: Any, lipschitz: Any, distance: Any) -> int:
-    """K_min: the least K with K(K + 1) >= 36 G^2 D~/epsilon^2, for which Theorem 1 gives epsilon (at least 1)."""
+    """K_min: the least K with K(K + 1) >= 36 G^2 D~/epsilon^2, for which the repaired Theorem 1 gives epsilon (at least 1).
+
+    Fewer can do: with the sharpened Theorem 1 K(K + 1) >= 28 G^2 D~/epsilon^2 is enough.
+    """
     e, G, r = (exact_number(v) for v in (epsilon, lipschitz, distance))
     product = math.ceil(36 * (G * r / e) ** 2)
     K = max(1, (math.isqrt(4 * product + 1) - 1) // 2)
@@ -94,7 +97,8 @@ class FedMLS(Algorithm):
     radius : float > 0
         R; ``math.inf`` for none.
     lipschitz : float > 0
-        G. What the proof needs is the root mean square of the clients' constants: `Problem.lipschitz_rms`.
+        G. What the proof needs is the root mean square of the clients' G_i, each a bound of every subgradient that is returned on
+        the closed ball: `Problem.lipschitz_rms`.
     sigma : float >= 0
         Root mean square of the subgradients' noise, as T_k assumes it. It adds no noise.
     noise_std : float >= 0
@@ -296,7 +300,7 @@ def fedmls_parameters(
     x0 : (d,), default 0
         For distance=None.
     rounds : 'fewest', 'printed' or int
-        K_min (enough for the repaired Theorem 1), the printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
+        K_min (the least K that the repaired Theorem 1 calls enough), the printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
     lipschitz : float, default ``problem.lipschitz_rms(radius)``
     options : further fields of `FedMLS`
 

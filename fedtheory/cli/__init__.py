@@ -311,8 +311,9 @@ def rates(
 ) -> None:
     """Measure how many rounds FedMLS and what it is compared with need for an accuracy, fit the slopes, and find where they cross.
 
-    FedMLS needs rounds like 1/epsilon everywhere; tuned plain methods need 1/epsilon^2 on instances that are provably that hard, and
-    fewer than FedMLS on easy ones. Writes rates.json, rates.png and rates.pdf.
+    FedMLS needs rounds like 1/epsilon on all four instances. FedAvg and FedProx need 1/epsilon^2 on one that is made anew for each
+    epsilon; the subgradient method with a tuned step h/sqrt(t) needs fewer than FedMLS there and on fixed data. Writes rates.json,
+    rates.png and rates.pdf.
 
     Interrupted, it writes what is finished and exits with 130."""
     from fedtheory.cli import rating

@@ -119,7 +119,7 @@ def _verify_fedmls(
     if how["mode"] != "auto":
         raise InvalidInput(f"--mode {how['mode']}: a run of FedMLS is exact without --noise, and Monte Carlo with it; leave it out")
     rounds = how["rounds"]
-    if rounds is None:  # Theorem 2 is about the printed K, which is enough for the fewest as well
+    if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
         rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
     with progress("certifying the optimum"):
         made = make_fedmls(problem, options, x0, rounds)
@@ -253,8 +253,9 @@ def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
 
     pieces = [list(zip(a, b, strict=True)) for a, b in zip(witness.slopes, witness.offsets, strict=True)]
     clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]
-    alike = len(set(clients)) == 1 and len(clients) > 1
-    shown = [("every client", clients[0])] if alike else [(f"client {k}", c) for k, c in enumerate(clients)]
+    alike = len(set(clients)) == 1 and (len(clients) > 1 or witness.copies)
+    named = [f"{c} clients each" if c > 1 else "1 client" for c in witness.copies] or [f"client {k}" for k in range(len(clients))]
+    shown = [("every client", clients[0])] if alike else list(zip(named, clients, strict=True))
     return [
         ("reading", VARIANTS[witness.variant]),
         ("losses", "f_i(x) = the largest of"),

@@ -146,7 +146,8 @@ PROBLEMS: dict[str, NamedProblem] = {
         _nonsmooth("random_euclidean_distance", unequal=False), _SIZES, True,
     ),
     "two-client-pull": NamedProblem(
-        "two clients that pull apart: FedAvg and FedProx with constant or 1/sqrt(t) steps need 1/epsilon^2 rounds",
+        "two clients that pull apart, made for one epsilon: FedAvg and FedProx with constant or 1/sqrt(t) steps need 1/epsilon^2 "
+        "rounds",
         _hard("TwoClientPull", 0.1), ("for_epsilon",), True,
     ),
     "nesterov-worst": NamedProblem(

@@ -168,7 +168,7 @@ class Problem:
         return float(self.weights @ self.strong_convexity())
 
     def lipschitz(self, radius: float) -> np.ndarray:
-        """G_k (N,): the largest norm of a subgradient of f_k on the ball ||x|| <= radius (an upper bound where
+        """G_k (N,): the largest norm of a subgradient of f_k on the closed ball ||x|| <= radius (an upper bound where
         ``lipschitz_exact`` is False).
 
         Raises
@@ -184,7 +184,10 @@ class Problem:
         )
 
     def lipschitz_exact(self, radius: float) -> np.ndarray:
-        """(N,) True where ``lipschitz`` is proved to be the smallest Lipschitz constant (to rounding), attained by a subgradient."""
+        """(N,) True where ``lipschitz`` is proved to be the norm of a subgradient on the closed ball, to rounding.
+
+        f_k's Lipschitz constant there is smaller only where a steeper piece touches the ball from outside.
+        """
         self.lipschitz(radius)
         return np.zeros(self.num_clients, dtype=bool)
 

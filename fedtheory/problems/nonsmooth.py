@@ -1,8 +1,9 @@
 """Nonsmooth convex clients with bounded subgradients: kinked linear models, maxima of affine functions and distances.
 
 ``client_gradient`` returns one subgradient, the same in every array library; each class says which at a kink.
-``lipschitz(radius)`` is the largest norm of a subgradient of f_k on the ball ||x|| <= radius, ``lipschitz_exact`` says where that
-is proved attained. Smoothness and Hessians are missing capabilities.
+``lipschitz(radius)`` is the largest norm of a subgradient of f_k on the closed ball ||x|| <= radius: it bounds every subgradient
+that is returned there, also at a kink on the boundary. ``lipschitz_exact`` says where that is proved attained. Smoothness and
+Hessians are missing capabilities.
 """
 
 from __future__ import annotations

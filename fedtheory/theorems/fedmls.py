@@ -1,53 +1,15 @@
-"""FedMLS (gradient sliding over clients): Theorems 1 and 2 as printed and as repaired, and the steps of their proof."""
+"""FedMLS (gradient sliding over clients): the steps of the proof of Theorem 1; the theorems stand in `fedmls_theorem`."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any
-
 import numpy as np
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement, le, register
-from fedtheory.theorems.fedmls_rational import VARIANTS
-from fedtheory.theorems.fedmls_views import MLSView, c_factor, kappa_last
+from fedtheory.theorems.core import Form, Sides, le, register
+from fedtheory.theorems.fedmls_common import BOTH, LINE_14, SYMBOLS, WITNESS, form, statement
+from fedtheory.theorems.fedmls_theorem import THEOREMS, k_min
+from fedtheory.theorems.fedmls_views import MLSView, c_factor
 
-__all__ = ["SYMBOLS", "k_min", "load"]
-
-SYMBOLS = {
-    "N, d": "problem.num_clients, problem.dim",
-    "lambda, D-tilde, K": "algorithm.lam, algorithm.D, algorithm.rounds",
-    "G_i, G": "problem.lipschitz(radius), problem.lipschitz_rms(radius)",
-    "x_k, z_k": "state.x, state.z",
-    "x'_{i,k}, z'_{i,k}": "state.x_local[:, i], state.z_local[:, i]",
-    "tilde z'_{i,k}": "LocalResult.average",
-    "T_k": "algorithm.steps(k)",
-    "Psi(x, x')": "MLSView.psi",
-    "||.||": "norm of the mean product (1/N) sum_i <u_i, v_i>",
-}
-ASSUMPTIONS = (
-    "every f_i is convex, and G_i-Lipschitz on the ball of radius R; G^2 = (1/N) sum_i G_i^2",
-    "x_0 and a minimiser x* over the ball lie in the ball; F* is its minimum over the same ball",
-    "subgradients are exact, or unbiased with variance sigma_i^2",
-    "the server projects z_k onto the ball (or every f_i is G_i-Lipschitz on all of R^d)",
-)
-WITNESS, LINE_14 = "a witness", "line 14 as printed"  # what a form may ask of a run
-BOTH = {"deterministic": "holds", "stochastic": "holds"}
-EXACT = {"deterministic": "holds"}
-
-
-def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
-    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
-    need = 2 * (10 + Fraction(slack)) * product
-    k = int((1 + 4 * float(need)) ** 0.5 / 2)  # a float guess, corrected below
-    while k * (k + 1) >= need and k > 0:
-        k -= 1
-    while k * (k + 1) < need:
-        k += 1
-    return max(k, 1)
-
-
-def _constant(view: MLSView, value: float) -> np.ndarray:
-    return np.full((1, view.excess.shape[-1]), value)
+__all__ = ["LINE_14", "SYMBOLS", "WITNESS", "k_min", "load"]
 
 
 def _penalty_at(v: MLSView, clients: np.ndarray, u: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -129,36 +91,6 @@ def _penalty_gap(v: MLSView, with_gap: bool = True) -> Sides:
     return _rows(le(v.values(everyone).mean(axis=-2), v.Psi, gap + 0 * v.Psi, noise=v.noise))
 
 
-def _theorem_1(v: MLSView, **change: Any) -> Sides:
-    return le(v.excess[-1:], _constant(v, v.constants.theorem_1(**change)), noise=v.noise)
-
-
-def _epsilon(v: MLSView) -> float:
-    """The accuracy lambda = epsilon/G^2 stands for."""
-    return v.lam * v.constants.G_sq
-
-
-def _within(v: MLSView, share: float) -> Sides:
-    return le(v.excess[-1:], _constant(v, share * _epsilon(v)), noise=v.noise)
-
-
-def _step_total(v: MLSView, ceilings: int = 1) -> Sides:
-    """sum_k T_k <= a K(K+1)(2K+1)/6 + K with a = (4 G^2 + sigma^2) lambda^2 K/(2 D)."""
-    c = v.constants
-    a = (4 * c.G_sq + c.sigma_sq) * c.lam**2 * c.K / (2 * c.D)
-    total = _constant(v, float(c.steps.sum()))
-    return le(total, _constant(v, a * c.K * (c.K + 1) * (2 * c.K + 1) / 6), _constant(v, float(ceilings * c.K)))
-
-
-def _step_total_below(v: MLSView) -> Sides:
-    upper = _step_total(v, ceilings=0)
-    return le(upper.rhs, upper.lhs, noise=1e-9 * upper.scale)
-
-
-def _doubled(sides: Sides) -> tuple[Any, Any]:
-    return 2 * sides.lhs, sides.rhs
-
-
 def identities(start: int = 2) -> bool:
     """Gamma_k, W_T, w_t p_t and the final plug-in, with SymPy; ``start`` is the 2 of Gamma_k = 2/(k(k+1))."""
     import sympy as sp
@@ -181,18 +113,8 @@ def identities(start: int = 2) -> bool:
     return all(sp.simplify(e) == 0 for e in zero)
 
 
-def _form(name: str, latex: str, sides: Any, established: Any, *mutants: tuple[str, Any], **more: Any) -> Form:
-    return Form(name, latex, sides, established, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
-
-
-def _statement(id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement") -> Statement:
-    return Statement(f"fedmls/{id}", title, source, scope, forms, ASSUMPTIONS, SYMBOLS, kind)  # type: ignore[arg-type]
-
-
-THEOREM = r"\mathbb E F(x_K)-F(x^*)\le\frac{%s\|x_0-x^*\|^2+%s\tilde D}{\lambda K(K+1)}+\frac{G^2\lambda}2"
-
 STATEMENTS = (
-    _statement(
+    statement(
         "identities",
         "weights of the outer and the inner loop, and Theorem 2's plug-in",
         "proof of Theorems 1 and 2 (symbolic)",
@@ -206,11 +128,11 @@ STATEMENTS = (
         ),
         scope="algebra",
     ),
-    _statement(
+    statement(
         "inner-loop",
         "local training nearly solves the proximal problem",
         "Lan 2016, Proposition 1, for lines 18-27",
-        _form(
+        form(
             "repaired",
             r"\Phi_i(\tilde u_T)-\Phi_i(u)\le\tfrac{\beta}{T(T+3)}\|u-u_0\|^2-\tfrac{(T+1)(T+2)}{T(T+3)}\tfrac\beta2\|u-u_T\|^2+E_i,"
             r"\ E_i=\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
@@ -219,7 +141,7 @@ STATEMENTS = (
             ("E ten times smaller", lambda v: _inner(v, error=0.1)),
             note="for every client, round and point u of the ball; Lan's E_i = 8(4G_i^2+sigma_i^2)/(beta(T+3)) is larger",
         ),
-        _form(
+        form(
             "Lan",
             r"\text{the same with }E_i=\tfrac{8(4G_i^2+\sigma_i^2)}{\beta(T+3)}",
             lambda v: _inner(v, "lan"),
@@ -227,11 +149,11 @@ STATEMENTS = (
             ("E a hundred times smaller", lambda v: _inner(v, "lan", error=0.01)),
         ),
     ),
-    _statement(
+    statement(
         "recursion",
         "one round of the outer loop",
         "proof of Theorem 1, the recursion",
-        _form(
+        form(
             "repaired",
             r"\Psi_k-\Psi(u)\le(1-\gamma_k)(\Psi_{k-1}-\Psi(u))+\tfrac{\gamma_k\beta_k}2[\|u-z_{k-1}\|^2-\|u-z_k\|^2"
             r"+c(T_k)(\|u-z'_{k-1}\|^2-\|u-z'_k\|^2)]+\gamma_k\bar E",
@@ -240,11 +162,11 @@ STATEMENTS = (
             ("clients' distances dropped", lambda v: _recursion(v, clients=0.0)),
         ),
     ),
-    _statement(
+    statement(
         "telescoped",
         "the recursion summed over the rounds",
         "proof of Theorem 1, the telescoped sum",
-        _form(
+        form(
             "repaired",
             r"\Psi_K-F(u)\le\tfrac2{K(K+1)}\big[\tfrac2\lambda(1+c(T_1))\|u-x_0\|^2+\sum_kk\bar E_k\big]",
             _telescoped,
@@ -252,137 +174,23 @@ STATEMENTS = (
             ("distance a hundred times smaller", lambda v: _telescoped(v, error=0.0, start=0.01)),
         ),
     ),
-    _statement(
+    statement(
         "penalty-gap",
         "what the penalty costs",
         "proof of Theorem 1, from Psi to F",
-        _form(
+        form(
             "repaired",
             r"F(x_k)\le\Psi(x_k,x'_k)+\tfrac{\lambda G^2}2",
             _penalty_gap,
             BOTH,
             ("gap dropped", lambda v: _penalty_gap(v, with_gap=False)),
-            note="needs x_k where the f_i are G_i-Lipschitz: in the ball",
+            note="needs x_k where G_i bounds the subgradients: in the ball",
         ),
     ),
-    _statement(
-        "theorem-1",
-        "convergence of FedMLS",
-        "Theorem 1",
-        _form(
-            "printed",
-            THEOREM % (10, 8) + r",\quad\|\nabla F\|\le G\text{ for the joint }F",
-            lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq),
-            {"deterministic": "violated"},
-            requires=(WITNESS,),
-            note="the joint F on R^{Nd} has gradients of norm RMS(G_i)/sqrt(N): with ||x_0 - x*|| in R^d that is too "
-            "small; in the plain norm of R^{Nd} it is too small as well, as a start at x* shows (in floating point)",
-        ),
-        _form(
-            "repaired",
-            THEOREM % (10, 8),
-            _theorem_1,
-            BOTH,
-            ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.008)),
-            note="G is the root mean square of the G_i, norms are those of the mean product, the server projects onto the ball, "
-            "line 14 averages",
-        ),
-        _form(
-            "sharpened",
-            THEOREM % (10, 4),
-            lambda v: _theorem_1(v, slack=4.0),
-            BOTH,
-            ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.004)),
-            note="4 for 8 with noise or without; without noise 2.0605 is enough",
-        ),
-        _form(
-            "a posteriori",
-            r"\dots\le\tfrac{(4+4c(T_1))\|x_0-x^*\|^2}{\lambda K(K+1)}+\tfrac{4\lambda}{K(K+1)}\sum_{k<K}\tfrac{k^2}{T_k}"
-            r"[G^2\kappa(T_k)+\tfrac{\sigma^2}2\kappa'(T_k)]+\tfrac{\lambda G^2}2",
-            lambda v: le(v.excess[-1:], _constant(v, v.constants.a_posteriori()), noise=v.noise),
-            BOTH,
-            ("a thousand times smaller", lambda v: le(v.excess[-1:], _constant(v, v.constants.a_posteriori() / 1000), noise=v.noise)),
-            note="with the local steps that were taken; round K's do not count",
-        ),
-        _form(
-            "line 14 as printed",
-            THEOREM % (10, r"4\kappa_\ell(T_K)") + r",\quad z'\text{ for }\tilde z'\text{ in line 14}",
-            lambda v: _theorem_1(v, slack=4 * kappa_last(int(v.constants.steps.max()))),
-            BOTH,
-            ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.0)),
-            requires=(LINE_14,),
-            note="the last iterate of local training will do as well, with kappa_l(T) of about (log T)/2 + 0.64: the printed 8 is "
-            "enough while all T_k <= 828 without noise, T_k <= 26 with it; beyond, no violation was found",
-        ),
-        *(
-            _form(
-                name,
-                THEOREM % (10, 8) + r",\quad\text{" + name + "}",
-                _theorem_1,
-                {"deterministic": "violated"},
-                requires=(WITNESS,),
-                note=VARIANTS[name],
-            )
-            for name in ("consensus G", "no server projection", "mixed norms", "prox without the square")
-        ),
-    ),
-    _statement(
-        "theorem-2",
-        "rounds and local steps to epsilon",
-        "Theorem 2",
-        _form(
-            "printed",
-            r"\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ K=\lceil6G\sqrt{2\tilde D}/\epsilon\rceil"
-            r"\Rightarrow\mathbb E F(x_K)-F(x^*)\le\epsilon",
-            lambda v: _within(v, 1.0),
-            BOTH,
-            ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
-            note="with G the root mean square",
-            requires=("printed",),
-        ),
-        _form(
-            "sharpened",
-            r"\dots\le\tfrac34\epsilon",
-            lambda v: _within(v, 0.75),
-            BOTH,
-            ("a thousandth of epsilon", lambda v: _within(v, 0.75e-3)),
-            note="the printed K guarantees three quarters of epsilon",
-            requires=("printed",),
-        ),
-        _form(
-            "fewest rounds",
-            r"K(K+1)\ge36G^2\tilde D/\epsilon^2\Rightarrow\mathbb E F(x_K)-F(x^*)\le\epsilon",
-            lambda v: _within(v, 1.0),
-            BOTH,
-            ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
-            note="K_min = ceil((sqrt(1 + 144 G^2 D/epsilon^2) - 1)/2)",
-            requires=("fewest",),
-        ),
-        _form(
-            "local steps",
-            r"\sum_kT_k\le\tfrac{(4G^2+\sigma^2)\lambda^2K}{2\tilde D}\cdot\tfrac{K(K+1)(2K+1)}6+K",
-            _step_total,
-            BOTH,
-            ("as if nothing were rounded up", lambda v: le(*_half(_step_total(v)))),
-        ),
-        _form(
-            "local steps, from below",
-            r"\tfrac{(4G^2+\sigma^2)\lambda^2K}{2\tilde D}\cdot\tfrac{K(K+1)(2K+1)}6\le\sum_kT_k",
-            _step_total_below,
-            BOTH,
-            ("doubled", lambda v: le(*_doubled(_step_total_below(v)))),
-            note="with the form above: sum T_k ~ (4G^2+sigma^2) lambda^2 K^4/(6D), the asymptotic constant of Theorem 2",
-        ),
-    ),
+    *THEOREMS,
 )
-
-
-def _half(sides: Sides) -> tuple[Any, Any]:
-    return sides.lhs, sides.rhs / 2
 
 
 def load() -> None:
     """Register all statements of the poster (once)."""
     register(*STATEMENTS)
-
-

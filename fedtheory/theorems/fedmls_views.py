@@ -41,10 +41,13 @@ def kappa_noise(steps: Any) -> Any:
     return (t + 1.5 - harmonic(t + 2)) / (t + 3)
 
 
-def kappa_last(steps: int) -> float:
-    """kappa's counterpart when line 14 takes the last iterate: about (log T)/2 + 0.64; at most 4 up to T = 828."""
+def kappa_last(steps: int, noise: bool = False) -> float:
+    """kappa's counterpart when line 14 takes the last iterate: about (log T)/2 + 0.64, at most 4 up to T = 828.
+
+    noise: that of `kappa_noise`, which is smaller, and at most 2 up to T = 26.
+    """
     t = np.arange(1, steps + 1, dtype=float)
-    error = 4 * (1 + 1 / t)
+    error = 4 * (t + 1) / (t + 2 if noise else t)
     after = np.concatenate([np.cumsum(error[::-1])[::-1], [0.0]])  # after[j] = sum_{t > j} e_t
     weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])  # weight[j - 1] = sum_{t >= j} (t + 1)
     j = np.arange(1, steps)
@@ -57,9 +60,11 @@ class MLSConstants:
 
     Attributes
     ----------
-    K : rounds; lam : lambda; D : D-tilde; G_i, sigma_i : (N,) Lipschitz constants on the ball and noise levels
+    K : rounds; lam : lambda; D : D-tilde
+    G_i, sigma_i : (N,) bounds of the subgradients on the closed ball, and noise levels
     distance_sq : ||x_0 - x*||^2
     steps : (K,) T_k
+    reach_sq : (R + ||x_0||)^2, which no ||x_0 - u||^2 in the ball exceeds
     """
 
     K: int
@@ -69,6 +74,7 @@ class MLSConstants:
     sigma_i: np.ndarray
     distance_sq: float
     steps: np.ndarray
+    reach_sq: float = float("inf")
 
     @property
     def G_sq(self) -> float:
@@ -89,14 +95,25 @@ class MLSConstants:
         G_sq = self.G_sq if G_sq is None else G_sq
         return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1 - shift)) + G_sq * self.lam / 2
 
-    def a_posteriori(self, kappa_scale: float = 1.0) -> float:
-        """Theorem 1 with the steps T_k that were taken; the training of round K does not enter x_K."""
+    def excess_of_psi(self, distance_sq: float) -> float:
+        """Bound of E Psi_K - Psi(u, u') after the steps T_k that were taken, with ||u - x_0||^2, ||u' - x_0||^2 <= distance_sq.
+
+        The training of round K does not enter x_K, so that it may be thought of as exact.
+        """
         k = np.arange(1, self.K)
         t = self.steps[: self.K - 1]
         inner = k**2 * (self.G_sq * kappa(t) + self.sigma_sq * kappa_noise(t) / 2) / t
         start = 4 + 4 * c_factor(self.steps[0])
-        total = start * self.distance_sq + 4 * self.lam**2 * kappa_scale * float(inner.sum())
-        return total / (self.lam * self.K * (self.K + 1)) + self.G_sq * self.lam / 2
+        return float((start * distance_sq + 4 * self.lam**2 * float(inner.sum())) / (self.lam * self.K * (self.K + 1)))
+
+    def a_posteriori(self) -> float:
+        """Theorem 1 with the steps T_k that were taken."""
+        return self.excess_of_psi(self.distance_sq) + self.G_sq * self.lam / 2
+
+    def large_k(self) -> float:
+        """lam G^2/4 + G sqrt(lam e/2) + e, with e = `excess_of_psi` of any point of the ball."""
+        e = self.excess_of_psi(self.reach_sq)
+        return self.lam * self.G_sq / 4 + float(np.sqrt(self.G_sq * self.lam * e / 2)) + e
 
 
 @dataclass

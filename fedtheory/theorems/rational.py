@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.rational_losses import DiagonalLosses, PerInstance, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.rational_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
 from fedtheory.theorems.rational_still import still_run_view
 from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 

@@ -1,8 +1,9 @@
-"""Many identical clients of which few take part, as long as none of them moves: exact expectations from two moments.
+"""Many identical clients of which few take part, as long as none of them moves: exact, by two moments.
 
-With the true-gradient rule and |v_k| <= lambda_1 for everyone, delta_k = 0 and a round is linear in what is kept: the clients drawn
-store their gradient at theta, and theta <- theta - h/lambda_2 (stochastic average gradient with step 1/lambda_2). Expectations over
-all sequences of cohorts then follow from first and second moments, coordinate by coordinate, however many clients there are. That
+With the true-gradient rule and |v_k| <= lambda_1 for everyone, delta_k = 0 and a round is linear in
+what is kept: the clients drawn store their gradient at theta, and theta <- theta - h/lambda_2, which
+is stochastic average gradient with step 1/lambda_2. Expectations over all sequences of cohorts then
+follow from first and second moments, coordinate by coordinate, however many clients there are. That
 nobody moves is not assumed: intervals that hold every reachable state prove it, round by round.
 """
 
@@ -23,7 +24,7 @@ __all__ = ["still_run_view"]
 
 
 class _Reach:
-    """Intervals, for each start, around theta - theta*, every stored gradient and h: what any sequence of cohorts can reach."""
+    """Intervals around theta - theta* and every stored gradient, for each start: what can be reached."""
 
     def __init__(self, away: Any, curvature: Any, l2: Any, share: Any) -> None:
         self.low = self.high = away  # (columns, starts, d)
@@ -46,7 +47,7 @@ class _Reach:
 
 
 class _Moments:
-    """Means of a = theta - theta*, h, and of the products that the next round and the theorem's sides need; (columns, d) each.
+    """Means of a = theta - theta*, h and of the products that the next round needs; (columns, d) each.
 
     q is the mean square of the stored gradients, s the sum of gamma - theta* so far.
     """
@@ -60,7 +61,7 @@ class _Moments:
         self.s, self.ss, self.sa, self.sh = zero, zero, zero, zero
 
     def look(self) -> tuple[Any, Any, Any]:
-        """gamma is added to s; E <gamma - theta*, mean_k lambda_1 s_k>, the same with the expectations taken apart, E s^2."""
+        """Adds gamma to s. Returns E <gamma - theta*, mean_k lambda_1 s_k>, its split version, E s^2."""
         l2, curvature = self.l2, self.curvature
         gamma, ga, gh = self.a + self.h / l2, self.aa + self.ah / l2, self.ah + self.hh / l2
         whole, split = gh - curvature * ga, gamma * (self.h - curvature * self.a)
@@ -70,7 +71,7 @@ class _Moments:
         return whole.sum(axis=-1), split.sum(axis=-1), self.ss
 
     def step(self) -> None:
-        """One round. With d_k = grad L_k(theta) - g_k the cohort adds sum_{k in P_t} d_k/m to h, and theta loses h/lambda_2."""
+        """One round: with d_k = grad L_k(theta) - g_k the cohort adds sum_{k in P_t} d_k/m to h."""
         c, l2, m, P = self.curvature, self.l2, self.m, self.P
         share = P / m
         square = c * c * self.aa - 2 * c * self.ah + self.q  # E mean_k d_k^2
@@ -87,10 +88,10 @@ class _Moments:
 
 
 def still_run_view(instance: Instance, rounds: int) -> RunView:
-    """All horizons 1..rounds of m identical clients, P of them a round, under the true-gradient rule, while nobody moves.
+    """All horizons 1..rounds of m identical clients, P a round, while nobody moves (true-gradient rule).
 
-    In float64, horizons at which a client may have moved have excess NaN. What is anchored at theta_k^{t-1} is not followed: NaN,
-    or None when exact.
+    In float64, horizons at which a client may have moved have excess NaN. What is anchored at
+    theta_k^{t-1} is not followed: NaN, or None when exact.
 
     Raises
     ------

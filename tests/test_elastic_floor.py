@@ -82,6 +82,10 @@ def start_of(m: int, T: int, l2: F) -> F:
     return (T * F(m - 1, m) + 1) / l2
 
 
+def test_no_form_of_the_theorem_is_on_record_as_open():
+    assert not [f.name for f in THEOREM.forms if "open" in f.established.values()]
+
+
 @pytest.mark.parametrize(("m", "T"), [(2, 1), (2, 43), (3, 10), (7, 25)])
 def test_the_drift_in_closed_form_is_the_exact_engines(m, T):
     l2 = F(10**6)
@@ -115,6 +119,14 @@ def test_the_floor_needed_comes_as_near_to_a_fifth_as_one_likes(m, T, floor):
     for name in ("floor 0.28", "sharpened", "repaired"):
         sides = THEOREM.form(name).sides(view)
         assert (sides.lhs <= sides.rhs).all()
+
+
+def test_a_large_beta_changes_the_floor_little():
+    """beta is any smoothness constant: for lambda_2 = 27 beta a fifth becomes (x^2 - 25)/(5 (x^2 + x)) = 0.1862."""
+    m, T, l2 = 1000, 10**7, F(10**20)
+    view = drift_view(m, T, l2, start_of(m, T, l2))
+    view = replace(view, constants=replace(view.constants, beta=l2 / 27))
+    assert violates(view, F(185, 1000)) and not violates(view, F(187, 1000))
 
 
 # --- what is enough: 0.12 kappa and 0.28 kappa' lambda_1^2 z ------------------------------------------------------------

@@ -127,7 +127,8 @@ class _Target:
         out["l2"] = beta * least * (1 + 1e-3) * ((1e8 if several else 1000) / least) ** out["l2"]
         if several:
             steepest = (out["h"] * abs(out["c"] - star[:, None])).max(axis=(1, 2))
-            out["x0"] = out["x0"] * (self.shape.T * steepest / out["l2"] / length)[:, None, None]
+            share = np.cbrt(out["x0"] / (4 * length[:, None, None]))  # in [-1, 1]
+            out["x0"] = share * (self.shape.T * steepest / out["l2"])[:, None, None]
         out["x0"] = out["x0"] + star[:, None, :]
         slope = _slope_of_one(out["h"], out["c"], out["x0"], out["l1"])
         out["l1"] = np.where(slope < 1e-3 * beta * length, np.nan, slope)  # nothing but rounding errors moves there
@@ -295,8 +296,8 @@ def search(
     hunt = form.established[rule] != "holds"
     if shapes is None:
         shapes = default_shapes(statement.scope, hunt)
-        shapes = shapes[: max(2, budget // 100)]  # a small budget goes into few shapes
-        shapes = [s for s in shapes if s.copies is None or s.P == s.m or rule == "true-gradient"]  # what can be merged
+        mergeable = [s for s in shapes if s.copies is None or s.P == s.m or rule == "true-gradient"]
+        shapes = mergeable[: max(2, budget // 100)]  # a small budget goes into few shapes
     found: list[tuple[_Target, _Best]] = []
     evaluations = 0
     for number, shape in enumerate(shapes):

@@ -49,14 +49,14 @@ RUN_SHAPES = (
     Shape(1, 1, 1, 60),
     Shape(2, 1, 1, 6),
     Shape(2, 2, 1, 40),
+    *EDGE_SHAPES,
+    Shape(1, 1, 1, 60, starts=2),
     Shape(3, 3, 1, 12),
     Shape(3, 1, 1, 4),
+    Shape(2, 1, 2, 4),
     Shape(3, 2, 1, 4),
     Shape(4, 1, 1, 3),
     Shape(1, 1, 2, 12),
-    Shape(2, 1, 2, 4),
-    Shape(1, 1, 1, 60, starts=2),
-    *EDGE_SHAPES,
 )
 LONG_RUN_SHAPES = (
     Shape(1, 1, 1, 12),

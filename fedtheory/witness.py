@@ -214,7 +214,8 @@ def exact_check(witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         view: Any = instance.run_view(witness.T)
         form_sides = form.sides
         if view.inner_own is None and _uses_own_anchor(form_sides, view):
-            raise InvalidInput(f"{statement.id} [{form.name}] is about models anchored at theta_k: write the merged clients out")
+            what = f"{statement.id} [{form.name}] is about models anchored at theta_k"
+            raise InvalidInput(f"{what}: write the merged clients out")
 
         def last(run: Any) -> Sides:
             whole = form_sides(run)  # type: ignore[misc]

@@ -17,10 +17,10 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.witness import Witness
-from fedtheory.witness_shapes import EDGE_SHAPES, Shape, default_shapes
+from fedtheory.witness_shapes import Shape, default_shapes
 from fedtheory.witness_shrink import margin, shrink
 
-__all__ = ["EDGE_SHAPES", "VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
+__all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
 
 VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
 POPULATION = 96
@@ -118,8 +118,11 @@ class _Target:
         return out
 
     def _at_the_edge(self, out: dict[str, np.ndarray], beta: np.ndarray, length: np.ndarray) -> dict[str, np.ndarray]:
-        """lambda_1 from a slope at the start. Clients of several kinds are nearly linear (lambda_2 up to 10^8 beta), and the start
-        is as far from the optimum as gamma moves in the run."""
+        """lambda_1 from a slope at the start.
+
+        Clients of several kinds are nearly linear (lambda_2 up to 10^8 beta), and the start is as
+        far from the optimum as gamma moves in the run.
+        """
         several = self.shape.rows > 1
         pull = out["h"] * np.array(self.shape.copies or [1] * self.shape.rows)[:, None]
         star = (pull * out["c"]).sum(axis=1) / pull.sum(axis=1)

@@ -21,7 +21,7 @@ class Shape:
     cohorts: tuple[tuple[int, ...], ...] | None = ()
     starts: int = 1  # equally likely starts of a run
     same: bool = False  # the d coordinates are copies of one: what a missing factor d needs
-    edge: bool = False  # lambda_1 is the slope of one client at the start, and several kinds of clients are nearly linear
+    edge: bool = False  # lambda_1 is the slope of one client at the start; several kinds are nearly linear
     copies: tuple[int, ...] | None = None  # the m clients come in so many identical ones of each kind
 
     @property
@@ -39,7 +39,7 @@ class Shape:
         return f"m={self.m}{kinds} P={self.P} d={self.d}{' (copies)' if self.same else ''} T={self.T} {state}{edge}"
 
 
-# What nearly linear losses with slopes on both sides of lambda_1 do in a long run, and a client that hears of few others.
+# Nearly linear losses with slopes on both sides of lambda_1 in a long run; one of many clients a round.
 EDGE_SHAPES = (
     Shape(2, 2, 1, 80, edge=True),
     Shape(1000, 1, 1, 160, edge=True, copies=(1000,)),

@@ -99,7 +99,7 @@ def _opposite(n: Numbers) -> Numbers:
 
 
 def _mirrored(n: Numbers) -> Numbers:
-    """Two clients of equal curvature around an optimum at 0, there as steep as lambda_1; the start as many moves away."""
+    """Two clients of equal curvature, as steep as lambda_1 at an optimum at 0; the start as many moves away."""
     top, l1 = _near(n["h"].max(), Fraction(1, 4)), n["lambda1"][0]
     side = _near(l1 / n["h"].max(), Fraction(1, 4)) if l1 else top
     ends = np.array([side if x > 0 else -side for x in n["c"][0] - n["c"][1]], dtype=object)

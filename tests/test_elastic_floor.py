@@ -20,14 +20,15 @@ from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.theorems.symbolic import small_floor
 from fedtheory.theorems.views import RunView
 from fedtheory.witness import Witness, exact_check, replay
-from fedtheory.witness_search import EDGE_SHAPES, search
+from fedtheory.witness_search import search
+from fedtheory.witness_shapes import EDGE_SHAPES
 from fedtheory.witness_shrink import margin, shrink
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")
 
 
-# --- under the sign rule gamma drifts at a constant speed for ever -------------------------------------------------------
+# --- under the sign rule gamma drifts at a constant speed for ever ---
 
 
 def drifting(m: int, l2: F, z: F) -> Instance:
@@ -129,7 +130,7 @@ def test_a_large_beta_changes_the_floor_little():
     assert violates(view, F(185, 1000)) and not violates(view, F(187, 1000))
 
 
-# --- what is enough: 0.12 kappa and 0.28 kappa' lambda_1^2 z ------------------------------------------------------------
+# --- what is enough: 0.12 kappa and 0.28 kappa' lambda_1^2 z ---
 
 
 def test_a_floor_of_028_is_enough_for_every_lambda_2():
@@ -176,7 +177,7 @@ def test_the_floor_of_028_by_hand():
         assert (sides.lhs[-1, 0], sides.rhs[-1, 0]) == (F(1, 2), expected)
 
 
-# --- many identical clients, few a round ----------------------------------------------------------------------------------
+# --- many identical clients, few a round ---
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ def test_one_of_a_thousand_identical_clients_leaves_gamma_where_it_was():
     assert THEOREM.form("sign(0) = 0").sides(view).rhs[-1, 0] == rhs < view.excess[-1, 0]
 
 
-# --- the expectation of the sign only, from a fixed start -----------------------------------------------------------------
+# --- the expectation of the sign only, from a fixed start ---
 
 
 def play(m: int, slope: F, l2: F, cohorts: list[int]) -> list[F]:
@@ -301,7 +302,7 @@ def test_from_a_fixed_start_the_sign_rule_breaks_the_expectation_of_the_sign_onl
     assert lhs > rhs * F(13, 10)
 
 
-# --- the search reaches all of this ---------------------------------------------------------------------------------------
+# --- the search reaches all of this ---
 
 
 @pytest.mark.parametrize(
@@ -325,10 +326,9 @@ def test_the_search_of_a_form_that_holds_leaves_out_what_cannot_be_merged():
 
 def test_a_pair_of_opposed_slopes_becomes_short():
     side = F("0.9821")
-    rough = Witness(
-        THEOREM.id, "no floor", "sign", [["1.0213"], ["0.7004"]], [[str(-side)], [str(side * F("1.0213") / F("0.7004"))]],
-        "1.00301873", "21345678", 2, ["0.00000191"], T=80,
-    )  # fmt: skip
+    h, c = [["1.0213"], ["0.7004"]], [[str(-side)], [str(side * F("1.0213") / F("0.7004"))]]
+    numbers = "1.00301873", "21345678", 2, ["0.00000191"]
+    rough = Witness(THEOREM.id, "no floor", "sign", h, c, *numbers, T=80)
     short = shrink(rough)
     assert short is not None and replay(short).verdict == "violated" and margin(short) >= margin(rough) / 2
     assert sum(len(x) for x in (*short.h[0], *short.h[1], *short.c[0], *short.c[1], short.lambda1)) <= 20

@@ -76,7 +76,7 @@ def _sharpened(r: RunView, first: Any = 1, inner: Any = None) -> Sides:
 
 
 def _sharp_floor(r: RunView, scale: Any = 1, first: Any = 1) -> Sides:
-    """kappa_0 as printed, 0.12 kappa, and 0.28 kappa' for the zeros of the sign rule: the triangle inequality for (17)."""
+    """kappa_0 as printed, 0.12 kappa, and 0.28 kappa' for the zeros of the sign rule."""
     a, kappa, kappa_0 = r.constants.printed
     floor = 7 * a / 50 * r.constants.lambda1 * r.constants.lambda1 * r.zeros * scale if r.rule == "sign" else 0
     return bound(r, (3 * a / 25, 3 * kappa / 25, kappa_0), r.C0, floor, r.inner_exact, first=first)
@@ -165,8 +165,8 @@ STATEMENTS = (
                 _sharp_floor,
                 BOTH_HOLD,
                 REPAIRED_THRESHOLD,
-                "root mean squares are added by the triangle inequality instead of (17); between 0.2, which instances approach, and "
-                "0.28 the least constant is open",
+                "root mean squares are added by the triangle inequality instead of (17); between 0.2, which instances "
+                "approach, and 0.28 the least constant is open",
                 (Mutant("first term ten times smaller", lambda r: _sharp_floor(r, first=1 / 10)),),
             ),
             Form(
@@ -175,7 +175,7 @@ STATEMENTS = (
                 lambda r: _repaired(r, floor=_floor(r) / 10),
                 {"sign": "violated"},
                 REPAIRED_THRESHOLD,
-                "one steep client among 7 nearly linear ones and a long run; 0.2 is what such instances come near, with m and T large",
+                "one steep client among 7 nearly linear ones and a long run; with m and T large such instances come near 0.2",
             ),
             Form(
                 "no floor",
@@ -183,9 +183,9 @@ STATEMENTS = (
                 lambda r: _repaired(r, floor=0),
                 {"sign": "violated", "true-gradient": "holds"},
                 REPAIRED_THRESHOLD,
-                "proved for the true-gradient rule; under the sign rule opposed slopes on both sides of lambda_1 keep h at a constant, "
-                "and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow kappa C_0. It was on "
-                "record as open: the search had no nearly linear losses",
+                "proved for the true-gradient rule; under the sign rule opposed slopes on both sides of lambda_1 keep h at "
+                "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
+                "kappa C_0. It was on record as open: the search had no nearly linear losses",
                 (Mutant("first term ten times smaller", lambda r: _repaired(r, first=1 / 10, floor=0)),),
             ),
             Form(
@@ -200,8 +200,8 @@ STATEMENTS = (
                 "sign(0) = 0",
                 lambda r: _repaired(r, inner=r.inner_sign),
                 BOTH_FAIL,
-                "repair 1 undone: a run that never moves has no last term left. Under the true-gradient rule one of many identical "
-                "clients a round hardly moves it either (on record as open until clients were merged)",
+                "repair 1 undone: a run that never moves has no last term left. Under the true-gradient rule one of many "
+                "identical clients a round hardly moves it either (on record as open until clients were merged)",
             ),
             _undone(
                 "1/kappa_0 missing",
@@ -225,9 +225,9 @@ STATEMENTS = (
                 "expectation of the sign only",
                 lambda r: _repaired(r, inner=r.inner_split),
                 BOTH_FAIL,
-                "repair 4 undone: with a random start, which (13) admits by E ||gamma^0 - theta*||^2, the mean of gamma - theta* says "
-                "nothing of its size. From a fixed start the sign rule breaks it too (docs/fedelasticnet.md); whether the "
-                "true-gradient rule does is open",
+                "repair 4 undone: with a random start, which (13) admits by E ||gamma^0 - theta*||^2, the mean of "
+                "gamma - theta* says nothing of its size. From a fixed start the sign rule breaks it too "
+                "(docs/fedelasticnet.md); whether the true-gradient rule does is open",
                 exact_only=True,
             ),
             _undone(

@@ -39,7 +39,7 @@ class RationalState(NamedTuple):
 def _checked_copies(copies: Any, rows: int) -> tuple[int, ...] | None:
     if copies is None:
         return None
-    good = isinstance(copies, list | tuple) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in copies)
+    good = isinstance(copies, list | tuple) and all(type(n) is int and n >= 1 for n in copies)
     if not good or len(copies) != rows:
         raise InvalidInput(f"copies = {copies!r}: expected one integer >= 1 for each of the {rows} rows of h")
     return tuple(copies)
@@ -80,8 +80,8 @@ class Instance:
         Raises
         ------
         InvalidInput
-            Shapes that disagree, a negative curvature or lambda_1, lambda_2 <= 0, P > m, an unknown rule, copies that are not
-            one integer >= 1 a row.
+            Shapes that disagree, a negative curvature or lambda_1, lambda_2 <= 0, P > m, an unknown
+            rule, copies that are not one integer >= 1 a row.
         """
         h, c, x0 = (exact_array(a) for a in (h, c, x0))
         l1, l2 = (exact_array([a])[0] for a in (lambda1, lambda2))
@@ -103,7 +103,15 @@ class Instance:
 
     @classmethod
     def batch(
-        cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any, copies: tuple[int, ...] | None = None
+        cls,
+        h: Any,
+        c: Any,
+        lambda1: Any,
+        lambda2: Any,
+        P: int,
+        rule: str,
+        x0: Any,
+        copies: tuple[int, ...] | None = None,
     ) -> Instance:
         """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d) or (B, n, d). The caller answers for the values."""
         h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
@@ -209,7 +217,8 @@ class Instance:
 
     def _refuse_merged(self) -> None:
         if self.losses.copies is not None:
-            raise InvalidInput(f"copies = {list(self.losses.copies)}: merged clients are for runs; write the {self.m} clients out")
+            copies = list(self.losses.copies)
+            raise InvalidInput(f"copies = {copies}: merged clients are for runs; write the {self.m} clients out")
 
     def round_view(self, state: RationalState) -> RoundView:
         """One round from the S given states, over all cohorts; in a batch, state i belongs to instance i."""
@@ -242,8 +251,8 @@ class Instance:
         Raises
         ------
         InvalidInput
-            When the last level would have more than 20,000 nodes; merged clients of which only some take part, unless they are
-            as `still_run_view` asks.
+            When the last level would have more than 20,000 nodes; merged clients of which only some
+            take part, unless they are as `still_run_view` asks.
         """
         if self.losses.copies is not None and self.P < self.m:
             return still_run_view(self, rounds)

@@ -100,8 +100,9 @@ def still_run_view(instance: Instance, rounds: int) -> RunView:
     """
     if instance.rows > 1 or instance.rule != "true-gradient":
         raise InvalidInput(
-            f"copies = {list(instance.losses.copies or ())} with P = {instance.P} of m = {instance.m} under the {instance.rule} "
-            "rule: merged clients of which some stay away must all be identical (one row), under the true-gradient rule"
+            f"copies = {list(instance.losses.copies or ())} with P = {instance.P} of m = {instance.m} under the "
+            f"{instance.rule} rule: merged clients of which some stay away must all be identical (one row), under "
+            "the true-gradient rule"
         )
     exact = instance.is_exact
     number = Fraction if exact else float

@@ -49,9 +49,10 @@ def constants_identities(threshold: int = 27) -> bool:
 def small_floor(share: str = "3/25", tau: str = "6") -> bool:
     """Whether the potential with share * kappa decreases up to the floor share (1 + 1/tau) kappa P/m lambda_1^2 z.
 
-    With E = sqrt(epsilon), F = sqrt(2 beta D), G = sqrt(C) and (lambda_2 - beta) E <= G + F, for every lambda_2 > 26.861 beta:
-    (1 + b) E^2 + K (1 + tau)(beta E + F)^2 <= K G^2 + (2/lambda_2 - kappa_0) D, where K = share kappa P/m. Both sides are
-    divided by kappa P/m (for beta = 1) and written in e = beta/(lambda_2 - beta); the difference is a quadratic form in (G, F).
+    With E = sqrt(epsilon), F = sqrt(2 beta D), G = sqrt(C) and (lambda_2 - beta) E <= G + F, for
+    every lambda_2 > 26.861 beta: (1 + b) E^2 + K (1 + tau)(beta E + F)^2 <= K G^2
+    + (2/lambda_2 - kappa_0) D, where K = share kappa P/m. Both sides are divided by kappa P/m (for
+    beta = 1) and written in e = beta/(lambda_2 - beta); the difference is a quadratic form in (G, F).
     """
     import sympy as sp
 

@@ -25,6 +25,7 @@ __all__ = ["Witness", "builtin_witnesses", "exact_check", "load", "replay", "sav
 
 FORMAT = "fedtheory witness, version 1"
 MAX_BYTES = 1_000_000
+MAX_ROUNDS = 2000
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Witness:
     lambda1 : above 0, as Algorithm 3 asks
     h, c : m rows of d curvatures >= 0 and minimisers
     P : cohort size
+    copies : how many identical clients each row of h and c stands for (default: one), for statements about runs
     x0 : d numbers, or n rows of d for n equally likely starts; the run starts there with g_k = 0
     T : horizon, for statements about runs
     cohorts : for statements about one round: the cohorts of the rounds before it (client numbers from 0); the state is the
@@ -56,6 +58,7 @@ class Witness:
     lambda2: str
     P: int
     x0: list[Any]
+    copies: list[int] | None = None
     T: int | None = None
     cohorts: list[list[int]] | None = None
     state: dict[str, Any] | None = None
@@ -77,7 +80,7 @@ class Witness:
         return re.sub(r"[^a-z0-9.]+", "-", text).strip("-")
 
     def __str__(self) -> str:
-        m, d = len(self.h), len(self.h[0])
+        m, d = sum(self.copies or [1] * len(self.h)), len(self.h[0])
         starts = f", {len(self.x0)} starts" if isinstance(self.x0[0], list) else ""
         when = f"T = {self.T}{starts}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
         return f"{self.statement} [{self.form}, {self.rule} rule]: m = {m}, P = {self.P}, d = {d}, {when}"
@@ -144,7 +147,7 @@ def _parse(text: str, label: str) -> Witness | MLSWitness | EFLWitness:
 def instance_of(witness: Witness) -> Instance:
     """The exact instance. Raises `InvalidInput` as `Instance.exact` does."""
     w = witness
-    return Instance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0)
+    return Instance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
 
 
 def _state_of(witness: Witness, instance: Instance) -> RationalState:
@@ -185,6 +188,15 @@ def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
     return Fraction(lhs), Fraction(rhs), Fraction(scale)
 
 
+def _uses_own_anchor(sides: Any, view: Any) -> bool:
+    """Whether a form needs what a view of merged clients leaves out."""
+    try:
+        sides(view)
+    except TypeError:  # arithmetic with None
+        return True
+    return False
+
+
 def exact_check(witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
     """Run the form on the witness's instance in exact arithmetic, whatever it claims: the check, then lhs, rhs, scale.
 
@@ -200,10 +212,13 @@ def exact_check(witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
     instance = instance_of(witness)
     _assumptions(statement, form, witness, instance)
     if statement.scope == "run":
-        if not isinstance(witness.T, int) or isinstance(witness.T, bool) or not 1 <= witness.T <= 200:
-            raise InvalidInput(f"horizon T = {witness.T!r}: expected an integer between 1 and 200")
+        if not isinstance(witness.T, int) or isinstance(witness.T, bool) or not 1 <= witness.T <= MAX_ROUNDS:
+            raise InvalidInput(f"horizon T = {witness.T!r}: expected an integer between 1 and {MAX_ROUNDS}")
         view: Any = instance.run_view(witness.T)
         form_sides = form.sides
+        if view.inner_own is None and _uses_own_anchor(form_sides, view):
+            what = f"{statement.id} [{form.name}] is about models anchored at theta_k"
+            raise InvalidInput(f"{what}: write the merged clients out")
 
         def last(run: Any) -> Sides:
             whole = form_sides(run)  # type: ignore[misc]

@@ -17,86 +17,13 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.witness import Witness
+from fedtheory.witness_shapes import Shape, default_shapes
 from fedtheory.witness_shrink import margin, shrink
 
 __all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
 
 VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
 POPULATION = 96
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The discrete part of an instance: m clients, P a round, dimension d, T rounds (run) or the cohorts before the round.
-
-    With ``cohorts=None`` a statement about one round is tried from arbitrary states.
-    """
-
-    m: int
-    P: int
-    d: int
-    T: int = 1
-    cohorts: tuple[tuple[int, ...], ...] | None = ()
-    starts: int = 1  # equally likely starts of a run
-    same: bool = False  # the d coordinates are copies of one: what a missing factor d needs
-
-    def __str__(self) -> str:
-        state = "any state" if self.cohorts is None else f"after {[list(c) for c in self.cohorts]}" if self.cohorts else "start"
-        if self.cohorts is not None and len(self.cohorts) > 4:
-            state = f"after {len(self.cohorts)} rounds"
-        state = state if self.starts == 1 else f"{self.starts} starts"
-        return f"m={self.m} P={self.P} d={self.d}{' (copies)' if self.same else ''} T={self.T} {state}"
-
-
-RUN_SHAPES = (
-    Shape(1, 1, 1, 60),
-    Shape(2, 1, 1, 6),
-    Shape(2, 2, 1, 40),
-    Shape(3, 3, 1, 12),
-    Shape(3, 1, 1, 4),
-    Shape(3, 2, 1, 4),
-    Shape(4, 1, 1, 3),
-    Shape(1, 1, 2, 12),
-    Shape(2, 1, 2, 4),
-    Shape(1, 1, 1, 60, starts=2),
-)
-LONG_RUN_SHAPES = (
-    Shape(1, 1, 1, 12),
-    Shape(1, 1, 1, 160),
-    Shape(2, 1, 1, 5),
-    Shape(2, 2, 1, 12),
-    Shape(2, 2, 1, 120),
-    Shape(2, 1, 1, 9),
-    Shape(3, 3, 1, 60),
-    Shape(3, 1, 1, 6),
-    Shape(3, 2, 1, 6),
-    Shape(1, 1, 1, 160, starts=2),
-)
-REACHED_SHAPES = (
-    Shape(1, 1, 1),
-    Shape(1, 1, 1, cohorts=((0,),)),
-    Shape(1, 1, 1, cohorts=((0,), (0,))),
-    Shape(2, 1, 1),
-    Shape(2, 2, 1),
-    Shape(2, 1, 1, cohorts=((0,),)),
-    Shape(2, 2, 1, cohorts=((0, 1),)),
-    Shape(2, 1, 1, cohorts=((0,), (1,))),
-    Shape(3, 1, 1, cohorts=((0,), (1,))),
-    Shape(2, 1, 1, cohorts=((0,), (1,), (0,))),
-    Shape(2, 1, 2, cohorts=((0,), (1,))),
-    Shape(1, 1, 7, cohorts=((0,),) * 28, same=True),
-    Shape(1, 1, 6, cohorts=((0,),) * 59, same=True),
-)
-_FREE = ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 1), (1, 1, 2), (2, 1, 2), (3, 2, 2), (2, 1, 3), (4, 2, 1))
-FREE_SHAPES = (*(Shape(m, P, d, cohorts=None) for m, P, d in _FREE), Shape(1, 1, 7, cohorts=None, same=True))
-
-
-def default_shapes(scope: str, hunt: bool) -> tuple[Shape, ...]:
-    """Simplest first. When hunting for a witness, states of real runs come before arbitrary ones; to test that nothing is found,
-    arbitrary states come first, since they include the others."""
-    if scope == "run":
-        return LONG_RUN_SHAPES if hunt else RUN_SHAPES
-    return REACHED_SHAPES + FREE_SHAPES if hunt else FREE_SHAPES + REACHED_SHAPES[5:6]
 
 
 @dataclass(frozen=True)
@@ -146,7 +73,7 @@ class _Target:
         self.run, self.form, self.rule, self.shape, self.sides = statement.scope == "run", form, rule, shape, sides
         violated = form.established.get(rule) == "violated"
         self.least_ratio = statement.witness_threshold if violated else 0.0  # what holds is searched for every lambda_2
-        m, d = shape.m, 1 if shape.same else shape.d
+        m, d = shape.rows, 1 if shape.same else shape.d
         self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (shape.starts, d), "l1": (), "l2": ()}
         if self.run:
             self.parts |= {"beta": (), "length": ()}
@@ -173,6 +100,8 @@ class _Target:
                 least = 1e-6 if name == "x0" else 0.0  # nearer to the optimum float64 sees rounding errors
                 size = np.maximum(np.abs(z) ** power, least)
                 out[name] = 4 * np.where(z < 0, -size, size) * unit.reshape((-1,) + (1,) * (z.ndim - 1))
+        if self.shape.edge:
+            return self._at_the_edge(out, beta, length)
         # Starts are measured from the optimum, local models from the start: both may nearly coincide.
         weight = out["h"].sum(axis=1)
         star = (out["h"] * out["c"]).sum(axis=1) / np.where(weight > 0, weight, 1.0)
@@ -188,10 +117,32 @@ class _Target:
         out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
         return out
 
+    def _at_the_edge(self, out: dict[str, np.ndarray], beta: np.ndarray, length: np.ndarray) -> dict[str, np.ndarray]:
+        """lambda_1 from a slope at the start.
+
+        Clients of several kinds are nearly linear (lambda_2 up to 10^8 beta), and the start is as
+        far from the optimum as gamma moves in the run.
+        """
+        several = self.shape.rows > 1
+        pull = out["h"] * np.array(self.shape.copies or [1] * self.shape.rows)[:, None]
+        star = (pull * out["c"]).sum(axis=1) / pull.sum(axis=1)
+        least = max(self.form.threshold or 0.02, self.least_ratio)
+        out["l2"] = beta * least * (1 + 1e-3) * ((1e8 if several else 1000) / least) ** out["l2"]
+        if several:
+            steepest = (out["h"] * abs(out["c"] - star[:, None])).max(axis=(1, 2))
+            share = np.cbrt(out["x0"] / (4 * length[:, None, None]))  # in [-1, 1]
+            out["x0"] = share * (self.shape.T * steepest / out["l2"])[:, None, None]
+        out["x0"] = out["x0"] + star[:, None, :]
+        slope = _slope_of_one(out["h"], out["c"], out["x0"], out["l1"])
+        out["l1"] = np.where(slope < 1e-3 * beta * length, np.nan, slope)  # nothing but rounding errors moves there
+        if self.shape.starts == 1:
+            out["x0"] = out["x0"][:, 0]
+        return out
+
     def evaluate(self, u: np.ndarray) -> Sides:
         """Sides with instances on axis 0 (a round) or on the last axis (a run)."""
         n = self.numbers(u)
-        instance = Instance.batch(n["h"], n["c"], n["l1"], n["l2"], self.shape.P, self.rule, n["x0"])
+        instance = Instance.batch(n["h"], n["c"], n["l1"], n["l2"], self.shape.P, self.rule, n["x0"], self.shape.copies)
         if self.run:
             return self.sides(instance.run_view(self.shape.T))
         if self.shape.cohorts is None:
@@ -228,7 +179,7 @@ class _Target:
         """The point as a witness with 9 digits a number, not yet shrunk."""
         n = {k: v[0] for k, v in self.numbers(u[None]).items()}
         text = {k: _digits(v) for k, v in n.items()}
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {} if self.shape.copies is None else {"copies": list(self.shape.copies)}
         if self.run:
             more["T"] = int(self.scores(u[None])[2][0]) + 1
         elif self.shape.cohorts is None:
@@ -238,6 +189,14 @@ class _Target:
         return Witness(
             statement.id, self.form.name, self.rule, text["h"], text["c"], text["l1"], text["l2"], self.shape.P, text["x0"], **more
         )
+
+
+def _slope_of_one(h: np.ndarray, c: np.ndarray, x0: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """(B,): how steep one client (`which` in [0, 1] picks it) is at the start, a little more: it just does not move."""
+    points = x0.reshape(len(h), -1, 1, h.shape[-1])  # (B, starts, 1, d)
+    slopes = abs(h[:, None] * (points - c[:, None])).max(axis=(1, 3))
+    client = np.minimum((which * slopes.shape[1]).astype(int), slopes.shape[1] - 1)
+    return np.take_along_axis(slopes, client[:, None], axis=1)[:, 0] * (1 + 1e-6)
 
 
 def _digits(a: np.ndarray) -> Any:
@@ -340,7 +299,8 @@ def search(
     hunt = form.established[rule] != "holds"
     if shapes is None:
         shapes = default_shapes(statement.scope, hunt)
-        shapes = shapes[: max(2, budget // 100)]  # a small budget goes into few shapes
+        mergeable = [s for s in shapes if s.copies is None or s.P == s.m or rule == "true-gradient"]
+        shapes = mergeable[: max(2, budget // 100)]  # a small budget goes into few shapes
     found: list[tuple[_Target, _Best]] = []
     evaluations = 0
     for number, shape in enumerate(shapes):

@@ -98,6 +98,18 @@ def _opposite(n: Numbers) -> Numbers:
     return {**n, "h": 0 * n["h"] + n["h"].max(), "c": np.stack([side, -side]), "x0": 0 * n["x0"]}
 
 
+def _mirrored(n: Numbers) -> Numbers:
+    """Two clients of equal curvature, as steep as lambda_1 at an optimum at 0; the start as many moves away."""
+    top, l1 = _near(n["h"].max(), Fraction(1, 4)), n["lambda1"][0]
+    side = _near(l1 / n["h"].max(), Fraction(1, 4)) if l1 else top
+    ends = np.array([side if x > 0 else -side for x in n["c"][0] - n["c"][1]], dtype=object)
+    start = (n["x0"] - DiagonalLosses(n["h"], n["c"]).theta_star) * (top * side / (l1 or 1))
+    for index in np.ndindex(start.shape):
+        start[index] = _near(start[index], Fraction(1, 100)) if start[index] else start[index]
+    l1 = np.array([top * side], dtype=object)
+    return {**n, "h": 0 * n["h"] + top, "c": np.stack([ends, -ends]), "x0": start, "lambda1": l1}
+
+
 def _joint_moves(n: Numbers) -> list[Callable[[Numbers], Numbers]]:
     """Simplifications that touch many numbers at once."""
     one = Fraction(1)
@@ -110,7 +122,7 @@ def _joint_moves(n: Numbers) -> list[Callable[[Numbers], Numbers]]:
         lambda n: _scaled(n, one, 1 / n["h"].max()),
     ]
     if len(n["c"]) == 2 and "state.theta" not in n:
-        moves.insert(0, _opposite)
+        moves[:0] = [_opposite, _mirrored]
     for name in ("lambda1", "x0", "c"):
         moves.append(lambda n, name=name: _scaled(n, 1 / (abs(n[name]).max() or one), one))
     for power in (-3, -2, -1, 1, 2, 3):

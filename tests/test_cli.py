@@ -295,6 +295,13 @@ def test_replay_prints_both_sides_as_fractions(tmp_path):
     assert "not JSON" in refused("replay", path)
 
 
+def test_replay_shows_several_starts_and_merged_clients():
+    text = call("replay", "fedelasticnet-theorem-3.1-expectation-of-the-sign-only-true-gradient").stdout
+    assert "1; -1" in text and "client 0 (1000 identical)" in text and "violated" in text
+    assert "a fraction of" in text and max(map(len, text.split())) < 100
+    assert "0; -21/10" in call("replay", "fedelasticnet-theorem-3.1-expectation-of-the-sign-only-sign").stdout
+
+
 # --- the program ----------------------------------------------------------------------------------------------------------
 def test_help_of_every_command_has_examples():
     for command in ("list", "explain", "solve", "run", "verify", "replay"):

@@ -240,12 +240,19 @@ def replay(name: str, as_json: bool, out: Path | None) -> None:
     about = _elastic_facts if elastic else _mls_facts if isinstance(witness, witnesses.MLSWitness) else _efl_facts
     rows: list[tuple[str, Any]] = about(witness)
     rows += [
-        ("left side", f"{lhs}   = {float(lhs):.12g}"),
-        ("right side", f"{rhs}   = {float(rhs):.12g}"),
-        ("left - right", f"{lhs - rhs}   = {float(lhs - rhs):.6g} > 0"),
+        ("left side", f"{_digits(lhs)}   = {float(lhs):.12g}"),
+        ("right side", f"{_digits(rhs)}   = {float(rhs):.12g}"),
+        ("left - right", f"{_digits(lhs - rhs)}   = {float(lhs - rhs):.6g} > 0"),
     ]
     console.print(facts(rows))
     console.print(f"{check.verdict}, in exact rational arithmetic", style="bold red")
+
+
+def _digits(x: Fraction) -> str:
+    """The fraction, or how long it is (`--json` has every digit)."""
+    if len(text := str(x)) <= 300:
+        return text
+    return f"a fraction of {len(str(abs(x.numerator)))} over {len(str(x.denominator))} digits"
 
 
 def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
@@ -279,12 +286,14 @@ def _efl_facts(witness: Any) -> list[tuple[str, Any]]:
 
 
 def _elastic_facts(witness: Any) -> list[tuple[str, Any]]:
-    m, d = len(witness.h), len(witness.x0)
+    m, d = len(witness.h), len(witness.h[0])
+    points = witness.x0 if isinstance(witness.x0[0], list) else [witness.x0]
+    alike = [f" ({n} identical)" if n > 1 else "" for n in witness.copies or [1] * m]
     rows: list[tuple[str, Any]] = [
         ("losses", "L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2" if d > 1 else "L_k(x) = h_k (x - c_k)^2 / 2"),
-        *((f"client {k}", f"h = {', '.join(witness.h[k])}; c = {', '.join(witness.c[k])}") for k in range(m)),
+        *((f"client {k}{alike[k]}", f"h = {', '.join(witness.h[k])}; c = {', '.join(witness.c[k])}") for k in range(m)),
         ("lambda_1, lambda_2", f"{witness.lambda1}, {witness.lambda2}"),
-        ("start", ", ".join(witness.x0)),
+        ("start" if len(points) == 1 else "equally likely starts", "; ".join(", ".join(p) for p in points)),
     ]
     if witness.cohorts:
         rows.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in witness.cohorts)))

@@ -8,7 +8,6 @@ at once, which is what a search needs.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.rational_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.rational_still import still_run_view
 from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
 __all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_upper"]
@@ -27,106 +28,6 @@ MAX_PATHS = 20_000
 SPLIT = ("split", "split_sign", "split_own_sign")  # of `RunView`: the expectation taken of the sign only
 
 
-def exact_array(values: Any) -> np.ndarray:
-    """Nested lists or an array of ints, floats, strings such as '3/7' or Fractions, as an object array of Fractions.
-
-    Raises
-    ------
-    InvalidInput
-        An entry that is not a finite number, rows of different lengths.
-    """
-    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
-    out = np.empty(raw.shape, dtype=object)
-    for index in np.ndindex(raw.shape):
-        try:
-            out[index] = Fraction(raw[index])
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
-            raise InvalidInput(f"{raw[index]!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
-    return out
-
-
-def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
-    """A rational r >= sqrt(q), exact for squares, else within 2^-bits relative. A bound that grows with it stays a bound."""
-    n, d = q.numerator, q.denominator
-    root, below = math.isqrt(n), math.isqrt(d)
-    if root * root == n and below * below == d:
-        return Fraction(root, below)
-    shift = 2 * (bits + max(0, d.bit_length() - n.bit_length()))
-    return Fraction(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
-
-
-class PerInstance(np.ndarray):
-    """An array whose axis 0 counts instances: against arrays with more axes it broadcasts by its first axis and its last ones.
-
-    So (B,), (B, d) and (B, m, d) combine with (B, C, m, d), and formulas written for one instance run for B.
-    """
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
-        closed = all(isinstance(a, PerInstance) or np.ndim(a) == 0 for a in inputs)
-        if method == "__call__":
-            most = max(np.ndim(a) for a in plain)
-            plain = [
-                p.reshape(p.shape[0], *(1,) * (most - p.ndim), *p.shape[1:]) if isinstance(a, PerInstance) else p
-                for a, p in zip(inputs, plain, strict=True)
-            ]
-        out = getattr(ufunc, method)(*plain, **options)
-        return out.view(PerInstance) if closed and isinstance(out, np.ndarray) and out.ndim else out
-
-
-def per_instance(values: Any) -> PerInstance:
-    """float64, axis 0 = instances."""
-    return np.ascontiguousarray(values, dtype=float).view(PerInstance)
-
-
-@dataclass(frozen=True)
-class DiagonalLosses:
-    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d) or, for B instances, (B, m, d)."""
-
-    h: Any
-    c: Any
-
-    @cached_property
-    def joint(self) -> Any:
-        """Curvature of R: (d,)."""
-        return self.h.sum(axis=-2) / self.h.shape[-2]
-
-    @cached_property
-    def theta_star(self) -> Any:
-        """The minimiser of R; 0 in coordinates R does not depend on: (d,)."""
-        pull = (self.h * self.c).sum(axis=-2) / self.h.shape[-2]
-        return pull / (self.joint + (self.joint == 0).astype(int))
-
-    @cached_property
-    def grad_star(self) -> Any:
-        if isinstance(self.h, PerInstance):
-            return self.h * (self.theta_star - self.c)
-        return self.h * (self.theta_star[None, :] - self.c)
-
-    @property
-    def beta(self) -> Any:
-        return self.h.max(axis=(-2, -1))
-
-    def values_each(self, y: Any) -> Any:
-        return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
-
-    def gradients_each(self, y: Any) -> Any:
-        return self.h * (y - self.c)
-
-    def values(self, x: Any) -> Any:
-        return self.values_each(x[..., None, :])
-
-    def gradients(self, x: Any) -> Any:
-        return self.gradients_each(x[..., None, :])
-
-    def excess(self, x: Any) -> Any:
-        away = x - self.theta_star
-        return (self.joint * away * away).sum(axis=-1) / 2
-
-    def noise(self, x: Any) -> Any:
-        return 0 * x.sum(axis=-1)
-
-
 class RationalState(NamedTuple):
     """A batch of S states: theta, h (S, d); stored, local (S, m, d)."""
 
@@ -134,6 +35,15 @@ class RationalState(NamedTuple):
     h: Any
     stored: Any
     local: Any
+
+
+def _checked_copies(copies: Any, rows: int) -> tuple[int, ...] | None:
+    if copies is None:
+        return None
+    good = isinstance(copies, list | tuple) and all(type(n) is int and n >= 1 for n in copies)
+    if not good or len(copies) != rows:
+        raise InvalidInput(f"copies = {copies!r}: expected one integer >= 1 for each of the {rows} rows of h")
+    return tuple(copies)
 
 
 def _soft(v: Any, t: Any) -> Any:
@@ -161,13 +71,18 @@ class Instance:
     starts: int = 1
 
     @classmethod
-    def exact(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
+    def exact(
+        cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any, copies: Sequence[int] | None = None
+    ) -> Instance:
         """From anything `exact_array` reads; h, c (m, d) and x0 (d,), or (n, d) for n equally likely starts.
+
+        With ``copies`` row k stands for so many identical clients, and m is their number.
 
         Raises
         ------
         InvalidInput
-            Shapes that disagree, a negative curvature or lambda_1, lambda_2 <= 0, P > m, an unknown rule.
+            Shapes that disagree, a negative curvature or lambda_1, lambda_2 <= 0, P > m, an unknown
+            rule, copies that are not one integer >= 1 a row.
         """
         h, c, x0 = (exact_array(a) for a in (h, c, x0))
         l1, l2 = (exact_array([a])[0] for a in (lambda1, lambda2))
@@ -180,22 +95,38 @@ class Instance:
             raise InvalidInput("every curvature h is 0: beta must be positive")
         if l1 < 0 or l2 <= 0:
             raise InvalidInput(f"lambda_1 = {l1} must be >= 0 and lambda_2 = {l2} > 0")
-        if not isinstance(P, int) or isinstance(P, bool) or not 1 <= P <= len(h):
-            raise InvalidInput(f"cohort size P = {P!r} with m = {len(h)} clients: P must be an integer between 1 and m")
+        losses = DiagonalLosses(h, c, _checked_copies(copies, len(h)))
+        if not isinstance(P, int) or isinstance(P, bool) or not 1 <= P <= losses.m:
+            raise InvalidInput(f"cohort size P = {P!r} with m = {losses.m} clients: P must be an integer between 1 and m")
         if rule not in RULES:
             raise InvalidInput(f"rule {rule!r}: use 'sign' or 'true-gradient'")
-        return cls(DiagonalLosses(h, c), l1, l2, P, rule, points, len(points))
+        return cls(losses, l1, l2, P, rule, points, len(points))
 
     @classmethod
-    def batch(cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any) -> Instance:
+    def batch(
+        cls,
+        h: Any,
+        c: Any,
+        lambda1: Any,
+        lambda2: Any,
+        P: int,
+        rule: str,
+        x0: Any,
+        copies: tuple[int, ...] | None = None,
+    ) -> Instance:
         """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d) or (B, n, d). The caller answers for the values."""
         h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
         x0 = np.asarray(x0, dtype=float)
         starts = x0.shape[1] if x0.ndim == 3 else 1
-        return cls(DiagonalLosses(h, c), l1, l2, P, rule, x0.reshape(-1, x0.shape[-1]), starts)
+        return cls(DiagonalLosses(h, c, copies), l1, l2, P, rule, x0.reshape(-1, x0.shape[-1]), starts)
 
     @property
     def m(self) -> int:
+        return self.losses.m
+
+    @property
+    def rows(self) -> int:
+        """Clients that are kept apart: m, or fewer where identical ones are merged."""
         return self.losses.h.shape[-2]
 
     @property
@@ -213,7 +144,9 @@ class Instance:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """All C(m, P) cohorts: (C, m) bool."""
+        """All C(m, P) cohorts: (C, m) bool; with merged clients the full one, which is all they are stepped with."""
+        if self.losses.copies is not None:
+            return np.ones((1, self.rows), dtype=bool)
         cohorts = list(itertools.combinations(range(self.m), self.P))
         out = np.zeros((len(cohorts), self.m), dtype=bool)
         for row, cohort in zip(out, cohorts, strict=True):
@@ -227,11 +160,11 @@ class Instance:
         h, c, l1, l2 = (
             np.repeat(np.asarray(a), count, axis=0) for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2)
         )
-        return Instance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0])
+        return Instance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], self.losses.copies)
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
-        stored = np.stack([0 * self.x0] * self.m, axis=1)
+        stored = np.stack([0 * self.x0] * self.rows, axis=1)
         return RationalState(self.x0, 0 * self.x0, stored, stored + self.x0[:, None, :])
 
     def minimise(self, anchor: Any, stored: Any) -> Any:
@@ -254,9 +187,12 @@ class Instance:
         here = members[None, :, :, None]
         stored = np.where(here, new[:, None], state.stored[:, None])  # lines 5 and 9
         local = np.where(here, tilde[:, None], state.local[:, None])
-        number = self.constants
-        h = state.h[:, None] + (stored - state.stored[:, None]).sum(axis=2) / number.m  # line 11
-        theta = (tilde[:, None] * members.astype(int)[None, :, :, None]).sum(axis=2) / number.P - h / self.lambda2  # line 12
+        h = state.h[:, None] + self.losses.mean(stored - state.stored[:, None])  # line 11
+        if self.losses.copies is None:
+            mean = (tilde[:, None] * members.astype(int)[None, :, :, None]).sum(axis=2) / self.constants.P
+        else:
+            mean = self.losses.mean(tilde[:, None])  # everyone takes part
+        theta = mean - h / self.lambda2  # line 12
         return RationalState(theta, h, stored, local)
 
     def after(self, cohorts: Sequence[Sequence[int]]) -> RationalState:
@@ -265,8 +201,9 @@ class Instance:
         Raises
         ------
         InvalidInput
-            A cohort that is not P different clients, or more than one start.
+            A cohort that is not P different clients, more than one start, or merged clients.
         """
+        self._refuse_merged()
         if self.starts > 1:
             raise InvalidInput(f"{self.starts} starts: one state follows from one start only")
         state = self.start()
@@ -279,8 +216,14 @@ class Instance:
             state = RationalState(*(a[:, 0] for a in self.step(state, mask)))
         return state
 
+    def _refuse_merged(self) -> None:
+        if self.losses.copies is not None:
+            copies = list(self.losses.copies)
+            raise InvalidInput(f"copies = {copies}: merged clients are for runs; write the {self.m} clients out")
+
     def round_view(self, state: RationalState) -> RoundView:
         """One round from the S given states, over all cohorts; in a batch, state i belongs to instance i."""
+        self._refuse_merged()
         tilde = self.virtual(state)
         after = self.step(state, self.members, tilde)
         count = len(self.members)
@@ -309,14 +252,17 @@ class Instance:
         Raises
         ------
         InvalidInput
-            When the last level would have more than 20,000 nodes.
+            When the last level would have more than 20,000 nodes; merged clients of which only some
+            take part, unless they are as `still_run_view` asks.
         """
+        if self.losses.copies is not None and self.P < self.m:
+            return still_run_view(self, rounds)
         cohorts = len(self.members)
         columns, paths = len(self.x0) // self.starts, self.starts
         if (leaves := paths * cohorts ** (rounds - 1)) > MAX_PATHS:
             raise InvalidInput(f"{rounds} rounds of {cohorts} cohorts make {leaves} paths; the limit is {MAX_PATHS}")
         node, state = self.repeat(paths), self.start()
-        m = self.constants.m
+        mean = self.losses.mean
         names = ("exact", "sign", "own", "own_sign", "zeros")
         rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", *SPLIT)}
         gamma_sum, split = 0 * state.theta, dict.fromkeys(SPLIT, 0)
@@ -336,14 +282,14 @@ class Instance:
             v = state.stored - losses.gradients_each(tilde) - l2 * delta  # lambda_1 s, exactly
             own = node.minimise(state.local, state.stored)
             v_own = state.stored - losses.gradients_each(own) - l2 * (own - state.local)
-            exact = np.where(delta == 0, v, l1 * sgn(delta)).sum(axis=1) / m
-            sign = l1 * sgn(delta).sum(axis=1) / m
-            own_sign = l1 * sgn(own - state.theta[:, None, :]).sum(axis=1) / m
+            exact = mean(np.where(delta == 0, v, l1 * sgn(delta)))
+            sign = l1 * mean(sgn(delta))
+            own_sign = l1 * mean(sgn(own - state.theta[:, None, :]))
             sums["exact"] = sums["exact"] + inner(away, exact)
             sums["sign"] = sums["sign"] + inner(away, sign)
-            sums["own"] = sums["own"] + inner(away, v_own.sum(axis=1) / m)
+            sums["own"] = sums["own"] + inner(away, mean(v_own))
             sums["own_sign"] = sums["own_sign"] + inner(away, own_sign)
-            sums["zeros"] = sums["zeros"] + np.asarray(delta == 0).astype(int).sum(axis=(1, 2)) / m
+            sums["zeros"] = sums["zeros"] + mean(np.asarray(delta == 0).astype(int)).sum(axis=-1)
             rows["excess"].append(expect(losses.excess(gamma_sum / t)))
             for name, part in zip(SPLIT, (exact, sign, own_sign), strict=True):
                 split[name] = split[name] + inner(expect(away), expect(part))
@@ -361,7 +307,7 @@ class Instance:
         horizons = np.array(range(1, rounds + 1), dtype=object if self.is_exact else int)
         return RunView(
             losses=self.losses,
-            constants=self._plain_constants(),
+            constants=self.plain_constants(),
             rule=self.rule,
             d=self.d,
             horizons=horizons,
@@ -374,28 +320,32 @@ class Instance:
             inner_own_sign=column["own_sign"],
             **{f"inner_{name}": column[name] for name in SPLIT},
             zeros=column["zeros"] / horizons[:, None],
-            **self._start_constants(),
+            **self.start_constants(),
         )
 
-    def _plain_constants(self) -> ElasticConstants:
+    def plain_constants(self) -> ElasticConstants:
         """In a run view instances are columns: plain broadcasting from the right."""
         if self.is_exact:
             return self.constants
         beta, l1, l2 = (np.asarray(a) for a in (self.losses.beta, self.lambda1, self.lambda2))
         return ElasticConstants(float(self.m), float(self.P), beta, l1, l2)
 
-    def _start_constants(self) -> dict[str, Any]:
+    def start_constants(self) -> dict[str, Any]:
         """E ||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (B,) each."""
-        losses, m = self.losses, self.constants.m
-        star = np.asarray(losses.grad_star).reshape(-1, self.m, self.d)  # B = 1 when exact
+        losses = self.losses
+        star = np.asarray(losses.grad_star).reshape(-1, self.rows, self.d)  # B = 1 when exact
         sq = norm_sq(star)
         norms = np.sqrt(sq) if not self.is_exact else np.array([[sqrt_upper(q) for q in sq[0]]], dtype=object)
         starts = Fraction(self.starts) if self.is_exact else self.starts
+
+        def mean(values: Any) -> Any:  # over the clients, the last axis
+            return losses.mean(values[..., None])[..., 0]
+
         each = self.repeat(self.starts).losses
-        true = norm_sq(each.gradients(self.x0) - each.grad_star).sum(axis=1) / m
+        true = mean(norm_sq(each.gradients(self.x0) - each.grad_star))
         return {
             "start_sq": norm_sq(self.x0 - each.theta_star).reshape(-1, self.starts).sum(axis=1) / starts,
-            "C0": sq.sum(axis=1) / m,
-            "C0_printed": norms.sum(axis=1) / m,
+            "C0": mean(sq),
+            "C0_printed": mean(norms),
             "C0_true": true.reshape(-1, self.starts).sum(axis=1) / starts,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["chain_after_41", "constants_identities", "kappa_is_positive"]
+__all__ = ["chain_after_41", "constants_identities", "kappa_is_positive", "small_floor"]
 
 
 @cache
@@ -54,3 +54,30 @@ def constants_identities(threshold: int = 27) -> bool:
         kappa_0 = 2 / l2 - a * 2 * grow * b - 6 * b * drift
         ok &= sp.simplify(kappa_0 - 2 / l2 * (l2**2 - c * b * l2 - 2 * c * b**2) / core) == 0
     return bool(ok)
+
+
+@cache
+def small_floor(share: str = "3/25", tau: str = "6") -> bool:
+    """Whether the potential with share * kappa decreases up to the floor share (1 + 1/tau) kappa P/m lambda_1^2 z.
+
+    With E = sqrt(epsilon), F = sqrt(2 beta D), G = sqrt(C) and (lambda_2 - beta) E <= G + F, for
+    every lambda_2 > 26.861 beta: (1 + b) E^2 + K (1 + tau)(beta E + F)^2 <= K G^2
+    + (2/lambda_2 - kappa_0) D, where K = share kappa P/m. Both sides are divided by kappa P/m (for
+    beta = 1) and written in e = beta/(lambda_2 - beta); the difference is a quadratic form in (G, F).
+    """
+    import sympy as sp
+
+    e, x = sp.symbols("e x", positive=True)
+    mu, top = sp.Rational(share), sp.Rational(share) * (1 + sp.Rational(tau))
+    a = 10 * (x + 1) / (x * (x**2 - 25))
+    kappa_0 = 2 / x * (x**2 - 25 * x - 50) / (x**2 - 25)
+    one = sp.cancel((1 + 1 / x) / (x - 1) ** 2 / a).subs(x, 1 + 1 / e)  # what (1 + b) E^2 weighs with E = e (G + F)
+    slack = sp.cancel((1 / x - kappa_0 / 2) / a).subs(x, 1 + 1 / e)
+    gg, ff = mu - one - top * e**2, slack - one - top * (1 + e) ** 2
+    gf = one + top * e * (1 + e)
+    end = sp.Rational(1, 25)  # e < 1/25.8
+    for expression in (gg, ff, gg * ff - gf**2):
+        polynomial = sp.Poly(sp.cancel(expression), e)
+        if polynomial.eval(0) <= 0 or polynomial.count_roots(0, end) > 0:
+            return False
+    return True

@@ -1,0 +1,132 @@
+"""The losses of the exact engine: diagonal quadratics, in fractions or in float64 for many instances at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+
+__all__ = ["DiagonalLosses", "PerInstance", "exact_array", "per_instance", "sqrt_upper"]
+
+
+def exact_array(values: Any) -> np.ndarray:
+    """Nested lists or an array of ints, floats, strings such as '3/7' or Fractions, as an object array of Fractions.
+
+    Raises
+    ------
+    InvalidInput
+        An entry that is not a finite number, rows of different lengths.
+    """
+    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    out = np.empty(raw.shape, dtype=object)
+    for index in np.ndindex(raw.shape):
+        try:
+            out[index] = Fraction(raw[index])
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+            raise InvalidInput(f"{raw[index]!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
+    return out
+
+
+def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
+    """A rational r >= sqrt(q), exact for squares, else within 2^-bits relative. A bound that grows with it stays a bound."""
+    n, d = q.numerator, q.denominator
+    root, below = math.isqrt(n), math.isqrt(d)
+    if root * root == n and below * below == d:
+        return Fraction(root, below)
+    shift = 2 * (bits + max(0, d.bit_length() - n.bit_length()))
+    return Fraction(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
+
+
+class PerInstance(np.ndarray):
+    """An array whose axis 0 counts instances: against arrays with more axes it broadcasts by its first axis and its last ones.
+
+    So (B,), (B, d) and (B, m, d) combine with (B, C, m, d), and formulas written for one instance run for B.
+    """
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
+        closed = all(isinstance(a, PerInstance) or np.ndim(a) == 0 for a in inputs)
+        if method == "__call__":
+            most = max(np.ndim(a) for a in plain)
+            plain = [
+                p.reshape(p.shape[0], *(1,) * (most - p.ndim), *p.shape[1:]) if isinstance(a, PerInstance) else p
+                for a, p in zip(inputs, plain, strict=True)
+            ]
+        out = getattr(ufunc, method)(*plain, **options)
+        return out.view(PerInstance) if closed and isinstance(out, np.ndarray) and out.ndim else out
+
+
+def per_instance(values: Any) -> PerInstance:
+    """float64, axis 0 = instances."""
+    return np.ascontiguousarray(values, dtype=float).view(PerInstance)
+
+
+@dataclass(frozen=True)
+class DiagonalLosses:
+    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d) or, for B instances, (B, m, d).
+
+    With ``copies`` row k stands for so many identical clients.
+    """
+
+    h: Any
+    c: Any
+    copies: tuple[int, ...] | None = None
+
+    @property
+    def m(self) -> int:
+        """How many clients there are."""
+        return self.h.shape[-2] if self.copies is None else sum(self.copies)
+
+    def mean(self, values: Any) -> Any:
+        """(1/m) sum over the clients of one instance, or of B: the axis before the last."""
+        exact = self.h.dtype == object
+        if self.copies is not None:
+            weights = np.array(self.copies, dtype=object if exact else float)[:, None]
+            values = values * (per_instance(weights[None]) if isinstance(values, PerInstance) else weights)
+        return values.sum(axis=-2) / (Fraction(self.m) if exact else float(self.m))
+
+    @cached_property
+    def joint(self) -> Any:
+        """Curvature of R: (d,)."""
+        return self.mean(self.h)
+
+    @cached_property
+    def theta_star(self) -> Any:
+        """The minimiser of R; 0 in coordinates R does not depend on: (d,)."""
+        pull = self.mean(self.h * self.c)
+        return pull / (self.joint + (self.joint == 0).astype(int))
+
+    @cached_property
+    def grad_star(self) -> Any:
+        if isinstance(self.h, PerInstance):
+            return self.h * (self.theta_star - self.c)
+        return self.h * (self.theta_star[None, :] - self.c)
+
+    @property
+    def beta(self) -> Any:
+        return self.h.max(axis=(-2, -1))
+
+    def values_each(self, y: Any) -> Any:
+        return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
+
+    def gradients_each(self, y: Any) -> Any:
+        return self.h * (y - self.c)
+
+    def values(self, x: Any) -> Any:
+        return self.values_each(x[..., None, :])
+
+    def gradients(self, x: Any) -> Any:
+        return self.gradients_each(x[..., None, :])
+
+    def excess(self, x: Any) -> Any:
+        away = x - self.theta_star
+        return (self.joint * away * away).sum(axis=-1) / 2
+
+    def noise(self, x: Any) -> Any:
+        return 0 * x.sum(axis=-1)

@@ -51,6 +51,9 @@ class QuadraticOracles:
     noise_sq : (N,)
         Variance of additive noise, spread evenly over the d coordinates.
     weights : (N,) p^k
+    common : bool
+        All clients draw the same j in a step (their q_k are equal, and there is no additive noise): their mini-batches are then
+        correlated. Different clients' draws are independent otherwise.
     """
 
     H: np.ndarray
@@ -59,8 +62,11 @@ class QuadraticOracles:
     weights: np.ndarray
     noise_sq: np.ndarray
     batch: int = 1
+    common: bool = False
 
     def __post_init__(self) -> None:
+        if self.common and ((self.q != self.q[0]).any() or (self.noise_sq != 0).any()):
+            raise InvalidInput("common draws need one law of j for all clients, and no additive noise, which is drawn by each client")
         if is_exact(self.H) and (self.H * (1 - np.eye(self.H.shape[-1], dtype=int)) != 0).any():
             raise InvalidInput("exact quadratics must have diagonal Hessians: their eigenvalues are then fractions")
         if not self.mu > 0:
@@ -210,6 +216,15 @@ class RoundLaw:
                 out = out + mass * done[:, None] * done
         return out * self.weights[:, None] * self.weights
 
+    def joint(self, k: int, other: int) -> np.ndarray:
+        """E[p_k p_l 1{s_k = s, s_l = r}], (E + 1, E + 1), of two different clients."""
+        if self.pairs is None:
+            first = self.single[0]
+            return first[k][:, None] * first[other]
+        out = np.zeros((self.E + 1, self.E + 1), dtype=self.law.dtype) + _number(self.law, 0)
+        out[self.E, self.E] = self.pairs[k, other]
+        return out
+
     def _equal_pairs(self, n: int, c: Any) -> Any:
         from scipy.stats import binom
 
@@ -269,9 +284,33 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
         X, W = P - unit, law.pairs * (1 - np.eye(n, dtype=int))
         other = (W @ X.reshape(n, -1)).reshape(X.shape)
         cross = (X @ M @ _t(other)).sum(axis=0)
+    if oracles.common:
+        cross = cross + _shared(oracles, law, mean, eta, M)
     mixed = total @ M
     new = M + mixed + mixed.T + square + cross
     return (new + new.T) / 2, largest, sigma  # rounding's antisymmetric part would grow
+
+
+def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
+    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where the clients stop.
+
+    The covariance grows while both work, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is carried on by the mean map of
+    the one that works longer.
+    """
+    n, A, q, total = oracles.shape[0], oracles.lifted, oracles.q[0], M * 0
+    step = np.eye(len(M), dtype=int) * _number(A, 1) - eta * mean
+    for k, other in itertools.permutations(range(n), 2):
+        P, Q, pairs = step[k], step[other].T, law.joint(k, other)
+        C, Y = M * 0, M  # covariance and E[y_k y_l'] after m steps of both
+        for m in range(1, law.E + 1):
+            drawn = sum(q[j] * (A[k, j] @ Y @ A[other, j].T) for j in range(len(q))) - mean[k] @ Y @ mean[other].T
+            C, Y = (P @ a @ Q + eta**2 * drawn / oracles.batch for a in (C, Y))
+            left = right = C
+            total = total + pairs[m, m] * C
+            for more in range(m + 1, law.E + 1):
+                left, right = P @ left, right @ Q
+                total = total + pairs[more, m] * left + pairs[m, more] * right
+    return total
 
 
 def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray) -> tuple[np.ndarray, Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAPERS",
+    "WORDED",
+    "WORDED_NOTE",
     "Line",
     "Paper",
     "by_paper",
@@ -25,6 +27,7 @@ __all__ = [
     "lines",
     "number",
     "paper_of",
+    "printed_form",
     "rule_text",
     "short",
     "statement_table",
@@ -35,6 +38,8 @@ __all__ = [
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
 NO_FORM = "–"
+WORDED = "°"
+WORDED_NOTE = f"{WORDED}: the paper says it in words, or prints only the algorithm; the formula is ours."
 # Under which rule a form is read "as printed": the first of these that it has.
 PRINTED_RULES = ("sign", "any", "true-gradient", "deterministic", "stochastic", "C", "A", "B", "C-corrected")
 
@@ -138,6 +143,11 @@ class Line:
     others: tuple[Row, ...]
 
     @property
+    def mark(self) -> str:
+        """`WORDED` where the paper prints no such formula."""
+        return "" if self.printed is None or self.printed.form == "printed" else WORDED
+
+    @property
     def shown(self) -> Row | None:
         return next(iter(self.repaired), self.printed)
 
@@ -153,6 +163,14 @@ def _first(rows: Iterable[Row], form: str) -> Row | None:
     return next((found[rule] for rule in PRINTED_RULES if rule in found), None)
 
 
+def printed_form(statement: str) -> str:
+    """The name of the form that the column "as printed" shows; 'printed' where there is none."""
+    from fedtheory.theorems import get
+
+    form = get(statement).as_printed
+    return "printed" if form is None else form.name
+
+
 def lines(rows: Sequence[Row]) -> list[Line]:
     """Rows grouped by statement, in order."""
     from fedtheory.theorems import get
@@ -162,7 +180,7 @@ def lines(rows: Sequence[Row]) -> list[Line]:
         groups.setdefault(row.statement, []).append(row)
     out = []
     for statement, group in groups.items():
-        printed = _first(group, "printed")
+        printed = _first(group, printed_form(statement))
         repaired = tuple(r for r in group if r.form == "repaired")
         others = tuple(r for r in group if r is not printed and r not in repaired)
         out.append(Line(statement, get(statement).title, printed, repaired, others))
@@ -217,7 +235,7 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
             table.add_row()
         table.add_row(Text(paper.name, "bold"))
         for line in group:
-            cells: list[Any] = [short(line.statement)]
+            cells: list[Any] = [short(line.statement) + line.mark]
             if width >= 110:
                 cells.append(line.title)
             shown = line.shown

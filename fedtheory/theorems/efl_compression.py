@@ -237,9 +237,9 @@ STATEMENTS = (
         "how much of a message sparse ternary compression keeps",
         "Algorithm 2",
         form(
-            "printed", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
-            lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,),
-            note="with ties more than k entries are kept, but mu is divided by k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
+            "printed rule", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
+            lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,), wording="algorithm",
+            note="no factor is stated for Algorithm 2; with ties more than k entries are kept, but mu is divided by k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
         ),
         form(
             "repaired", ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
@@ -248,7 +248,7 @@ STATEMENTS = (
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
-            "printed, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
+            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
             lambda v: _complement(v, v.compressor.contraction_exact(v.n)),
             "holds", "compression",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
@@ -306,12 +306,14 @@ STATEMENTS = (
         ),
         form(
             "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds", "compression",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",), note="Alistarh et al. 2017, Lemma 3.1",
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",), note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the factor "
+            "4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
         ),
         form(
             "QSGD, sharpened",
             MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ \tfrac14\text{ else}",
             _own, "holds", "compression", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("qsgd",),
+            note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + 9 + 1 + 1",
         ),
         form(
             "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds", "compression",
@@ -343,9 +345,9 @@ STATEMENTS = (
         "nothing is lost by error feedback",
         "Algorithm 1 and (6)",
         form(
-            "printed",
+            "literal formulas",
             r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
-            _invariant, "violated", "feedback", needs=("literal",),
+            _invariant, "violated", "feedback", needs=("literal",), wording="algorithm",
             note="the server adds the uncompressed delta, and keeps its residual for the next round as well: residuals count twice",
         ),
         form(
@@ -371,8 +373,10 @@ STATEMENTS = (
         "whether the mean of the compressed run tends to the optimum",
         "Algorithm 1, section 3.1 and (6)",
         form(
-            "printed", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback", needs=("literal", PLAIN),
-            note="the mean of a run need not tend to the optimum: for N >= 3 there are attracting fixed points elsewhere",
+            "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback",
+            needs=("literal", PLAIN), wording="algorithm",
+            note="the mean of a long run is off the optimum already for two clients. Residuals scale with the step, so that where the run "
+            "settles does not depend on it: decaying steps do not cure it",
         ),
         form(
             "repaired", BIAS, _mean_bias, "holds", "feedback", ("without the residuals", lambda v: _mean_bias(v, 0)),

@@ -269,3 +269,13 @@ def test_the_search_draws_all_shapes():
         assert {i.participation for i in seen} >= {"rare", "full", "departure"} and {i.condition for i in seen} >= {1.0, 1e4}
         seen[0].view()
     assert efl_verify.STEPS == 5
+
+
+@pytest.mark.parametrize("step", [3, 5])
+def test_rounding_at_the_optimum_is_not_a_violation(step):
+    """L/mu = 10^4 and a start at w*: function gaps are then rounding errors of gradients, divided by mu."""
+    shape = {"clients": 3, "dim": 2, "E": 4, "rounds": 6, "scheme": "A", "participation": "departure", "kind": "step"}
+    exact = {"condition": 1e4, "spread": 0.0, "noise": 0.0, "skew": 0.0, "start": 0.0}
+    view = efl_run_battery.QuadraticInstance(299454382, **shape, **exact).view()
+    statement = get(f"efl/theorem-1-step-{step}")
+    assert judge_efl(statement, statement.form("repaired"), view).verdict == "holds"

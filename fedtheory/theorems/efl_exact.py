@@ -216,15 +216,6 @@ class RoundLaw:
                 out = out + mass * done[:, None] * done
         return out * self.weights[:, None] * self.weights
 
-    def joint(self, k: int, other: int) -> np.ndarray:
-        """E[p_k p_l 1{s_k = s, s_l = r}], (E + 1, E + 1), of two different clients."""
-        if self.pairs is None:
-            first = self.single[0]
-            return first[k][:, None] * first[other]
-        out = np.zeros((self.E + 1, self.E + 1), dtype=self.law.dtype) + _number(self.law, 0)
-        out[self.E, self.E] = self.pairs[k, other]
-        return out
-
     def _equal_pairs(self, n: int, c: Any) -> Any:
         from scipy.stats import binom
 
@@ -294,23 +285,25 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
 def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
     """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where the clients stop.
 
-    The covariance grows while both work, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is carried on by the mean map of
-    the one that works longer.
+    The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is carried on by
+    the mean map of the one that works longer.
     """
-    n, A, q, total = oracles.shape[0], oracles.lifted, oracles.q[0], M * 0
-    step = np.eye(len(M), dtype=int) * _number(A, 1) - eta * mean
-    for k, other in itertools.permutations(range(n), 2):
-        P, Q, pairs = step[k], step[other].T, law.joint(k, other)
-        C, Y = M * 0, M  # covariance and E[y_k y_l'] after m steps of both
-        for m in range(1, law.E + 1):
-            drawn = sum(q[j] * (A[k, j] @ Y @ A[other, j].T) for j in range(len(q))) - mean[k] @ Y @ mean[other].T
-            C, Y = (P @ a @ Q + eta**2 * drawn / oracles.batch for a in (C, Y))
-            left = right = C
-            total = total + pairs[m, m] * C
-            for more in range(m + 1, law.E + 1):
-                left, right = P @ left, right @ Q
-                total = total + pairs[more, m] * left + pairs[m, more] * right
-    return total
+    n, E, A, q = oracles.shape[0], law.E, oracles.lifted, oracles.q[0]
+    unit, apart = np.eye(len(M), dtype=int) * _number(A, 1), 1 - np.eye(n, dtype=int)[:, :, None, None]
+    step, first = unit - eta * mean, law.single[0][:, :, None, None]
+    longer = [mean * 0] * (E + 1)  # sum_{s > m} E[p_k 1{s_k = s}] step_k^(s - m)
+    for m in range(E - 1, 0, -1):
+        longer[m] = step @ (first[:, m + 1] * unit + longer[m + 1])
+    Y, total = np.broadcast_to(M, (n, n, *M.shape)), M * 0  # E[y_k y_l'] after m steps of both
+    C = Y * 0
+    for m in range(1, E + 1):
+        drawn = sum(q[j] * (A[:, None, j] @ Y @ _t(A[:, j])) for j in range(len(q))) - mean[:, None] @ Y @ _t(mean)
+        C, Y = (step[:, None] @ a @ _t(step) + eta**2 * drawn / oracles.batch for a in (C, Y))
+        if law.pairs is None:
+            here, more = first[:, m], longer[m]
+            each = (here * unit + more)[:, None] @ C * here + here[:, None] * (C @ _t(more))
+            total = total + (apart * each).sum(axis=(0, 1))
+    return total if law.pairs is None else (apart * law.pairs[:, :, None, None] * C).sum(axis=(0, 1))
 
 
 def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray) -> tuple[np.ndarray, Any]:

@@ -197,12 +197,15 @@ class StepState:
 
     @cached_property
     def rounding(self) -> Any:
-        """What rounding does to squared distances between points of this size (0 for Fractions)."""
+        """What rounding does to squared distances between points of this size, and to eta times function gaps (0 for Fractions)."""
         if self.w0.dtype == object:
             return 0
-        size = np.finfo(float).eps * float(np.abs(self.w).max() + np.abs(self.oracles.star).max())
+        eps, g = np.finfo(float).eps, self.g_mean
+        size = eps * float(np.abs(self.w).max() + np.abs(self.oracles.star).max())
         moved = float(np.sqrt(((self.w - self.w0) ** 2).sum(axis=-1).max()))  # far above start_sq where w_0 is near the optimum
-        return 4 * size * (float(np.sqrt(self.start_sq)) + moved + size)
+        slope = self.L * size  # of gradients H y - b; F - F^* = ||grad||^2/(2 curvature) has the error slope (||grad|| + slope)/mu
+        gaps = self.eta * slope * (float(np.sqrt(sq(g).max())) + slope) / self.mu
+        return 4 * (size * (float(np.sqrt(self.start_sq)) + moved + size) + gaps)
 
     def constants(self) -> EFLConstants:
         """Theorem 1's constants with G and sigma_k of this round."""

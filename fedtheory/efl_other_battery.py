@@ -218,7 +218,8 @@ def _abandon(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 def _epochs(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     kappa = 1 + (0 if rng.random() < 0.3 else _size(rng))
     data = {
-        "noise": _size(rng, 2), "G_sq": _size(rng), "kappa": kappa, "E": int(rng.integers(1, 12)), "T": int(rng.integers(1, 400)),
+        "noise": _size(rng, 2), "G_sq": _size(rng), "kappa": kappa, "E": int(rng.integers(1, 12)),
+        "T": int(rng.integers(1, 400)),
     }  # fmt: skip
     return f"E={data['E']} T={data['T']}", to_file(data)
 

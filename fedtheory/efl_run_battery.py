@@ -357,16 +357,14 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
 
 
 def _common_draws(seed: int) -> list[QuadraticInstance]:
-    """All clients with the same mini-batch: from one optimum, where nothing but this noise moves them, and from afar."""
+    """All clients with the same mini-batch: from one optimum, where only this noise moves them, and from afar."""
     shapes: list[dict[str, Any]] = [
         {"clients": 5, "E": 1, "condition": 1.0, "spread": 0.0, "start": 0.0, "participation": "full", "skew": 0.0},
         {"clients": 3, "E": 2, "participation": "incomplete"},
     ]
-    both: dict[str, Any] = {"dim": 1, "samples": 2, "noise": 1.0, "rounds": 60, "common": True, "first_look": 1}
+    both: dict[str, Any] = {"dim": 1, "samples": 2, "noise": 1.0, "common": True, "first_look": 1}
     return [
-        QuadraticInstance(
-            seed * 1000 + 920 + 10 * n + i, scheme=scheme, kind=kind, **both | shape | ({"rounds": 6} if kind == "step" else {})
-        )
-        for n, kind in enumerate(KINDS)
+        QuadraticInstance(seed * 1000 + 920 + 10 * n + i, scheme=scheme, kind=kind, rounds=rounds, **both | shape)
+        for n, (kind, rounds) in enumerate((("run", 60), ("step", 6)))
         for i, (scheme, shape) in enumerate((scheme, shape) for scheme in SCHEMES for shape in shapes)
     ]

@@ -1,4 +1,4 @@
-"""Theorem 1's violations do not hang on how an assumption is read: where A4's G is taken, who acts, which mini-batches are correlated."""
+"""Theorem 1's violations do not hang on where A4's G is taken or on clients that never act; correlated mini-batches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]
 THEOREM = get("efl/theorem-1")
 
 
-# --- where G is taken --------------------------------------------------------------------------------------------------------
+# --- where G is taken ----------------------------------------------------------------------------------------
 def _largest_everywhere(data):
-    """sup E||g||^2 over the box that no coordinate leaves: from the start to every client's minimiser, as far as its noise reaches."""
+    """sup E||g||^2 over the box that no coordinate leaves: the start, and every minimiser as far as its noise reaches."""
     h, c = (np.array([[F(x) for x in row] for row in data[k]], dtype=object) for k in ("h", "c"))
     noise = np.array([[F(x) for x in row] for row in data.get("noise", (0 * h).tolist())], dtype=object)
     ends = np.stack([np.array([[F(x) for x in data["w0"]]] * len(h), dtype=object), c - noise / h, c + noise / h])
@@ -39,7 +39,7 @@ def _largest_everywhere(data):
 
 @pytest.mark.parametrize("witness", RUNS, ids=lambda w: w.name)
 def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness):
-    """A4 over the run's rounds, over all later rounds and outcomes, or ten times as wide; rhs is convex in G^2, so also in between.
+    """A4 over the run's rounds, or over all later rounds and outcomes; rhs is convex in G^2, so also in between.
 
     Where the largest sum of coefficients may exceed 1 the box can be left; there the right side falls as G grows."""
     view, sides = exact_sides(witness)
@@ -48,15 +48,15 @@ def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness)
     wider = dataclasses.replace(view, constants=dataclasses.replace(view.constants, G_sq=wide))
     assert (form.sides(wider).lhs > form.sides(wider).rhs).any()
     law = view.constants.rounds[0]
-    reach = law.theta * view.constants.E * view.constants.eta.max() * view.constants.L  # at least the largest sum p (1 - rho^s)
-    if reach > 1:
+    c = view.constants
+    if law.theta * c.E * c.eta.max() * c.L > 1:  # at least the largest sum p (1 - rho^s)
         assert (form.sides(wider).rhs <= sides.rhs).all()
 
 
 def test_the_old_instance_of_the_maximum_hangs_on_the_reading():
-    """kappa = 2, w_0 = (1/4, 0): violated with G of its one round, not with G^2 = 2, the least for all rounds and outcomes."""
-    data = {"h": [["1", "2"]], "c": [["0", "0"]], "weights": ["1"], "noise": [["1", "0"]], "scheme": "B", "laws": [[["0", "1"]]],
-            "w0": ["1/4", "0"], "T": 1}  # fmt: skip
+    """kappa = 2, w_0 = (1/4, 0): violated with G of its one round, not with G^2 = 2, the least for all rounds."""
+    shape = {"h": [["1", "2"]], "c": [["0", "0"]], "weights": ["1"], "noise": [["1", "0"]]}
+    data = {**shape, "scheme": "B", "laws": [[["0", "1"]]], "w0": ["1/4", "0"], "T": 1}
     view = efl_runs.run_of(data)
     wider = dataclasses.replace(view, constants=dataclasses.replace(view.constants, G_sq=F(2)))
     narrow, wide = (THEOREM.form("max").sides(v) for v in (view, wider))
@@ -64,7 +64,7 @@ def test_the_old_instance_of_the_maximum_hangs_on_the_reading():
     assert wide.lhs[-1] < wide.rhs[-1] and _largest_everywhere(data) == 2
 
 
-# --- clients that act now and then -------------------------------------------------------------------------------------------
+# --- clients that act now and then ---------------------------------------------------------------------------
 @pytest.mark.parametrize("witness", RUNS, ids=lambda w: w.name)
 def test_every_client_acts(witness):
     laws = np.array([[[F(x) for x in row] for row in law] for law in witness.data["laws"]], dtype=object)
@@ -73,7 +73,7 @@ def test_every_client_acts(witness):
 
 @pytest.mark.parametrize("witness", [w for w in LONG if w.rule in "AB"], ids=lambda w: w.name)
 def test_simulate_reruns_the_long_witnesses(witness):
-    """The library's own algorithm, its own participation, the theorem's steps: the same distance after thousands of rounds."""
+    """The library's own algorithm and participation, the theorem's steps: the same distance after thousands of rounds."""
     data, T = witness.data, witness.data["T"]
     view, _ = exact_sides(witness)
     tables = [np.array(law, dtype=float) for law in data["laws"]]
@@ -94,13 +94,14 @@ def test_every_needs_two_laws():
         efl_runs.run_of({**LONG[0].data, "every": 1})
 
 
-# --- correlated mini-batches -------------------------------------------------------------------------------------------------
+# --- correlated mini-batches ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
 @pytest.mark.parametrize(("clients", "E"), [(3, 1), (2, 2), (2, 3)])
 def test_the_recursion_with_common_draws_is_the_enumeration(scheme, clients, E):
     rng = np.random.default_rng([clients, E])
     root = rng.standard_normal((clients, 2, 2, 2))
-    H, b, w = root @ np.swapaxes(root, -1, -2) / 4 + np.eye(2), rng.standard_normal((clients, 2, 2)), rng.dirichlet(np.ones(clients))
+    H, b = root @ np.swapaxes(root, -1, -2) / 4 + np.eye(2), rng.standard_normal((clients, 2, 2))
+    w = rng.dirichlet(np.ones(clients))
     oracles = QuadraticOracles(H, b, np.tile([0.3, 0.7], (clients, 1)), w, np.zeros(clients), common=True)
     law, w0 = RoundLaw(scheme, rng.dirichlet(np.ones(E + 1), clients), w), rng.standard_normal(2)
     state = StepState(oracles, law, 0.1, w0, oracles.L, oracles.mu, law.moments.theta)
@@ -112,8 +113,8 @@ def test_the_recursion_with_common_draws_is_the_enumeration(scheme, clients, E):
 
 def _common(clients, scheme="B"):
     return efl_runs.run_of(
-        {"h": [["1"]] * clients, "c": [["0"]] * clients, "weights": [f"1/{clients}"] * clients, "noise": [["1"]] * clients,
-         "common": True, "scheme": scheme, "laws": [[["0", "1"]] * clients], "w0": ["0"], "T": 1}
+        {"h": [["1"]] * clients, "c": [["0"]] * clients, "weights": [f"1/{clients}"] * clients,
+         "noise": [["1"]] * clients, "common": True, "scheme": scheme, "laws": [[["0", "1"]] * clients], "w0": ["0"], "T": 1}
     )  # fmt: skip
 
 
@@ -133,7 +134,8 @@ def test_common_noise_by_hand(clients):
 def test_forms_say_which_mini_batches_they_are_about():
     common, apart = _common(2), efl_runs.run_of({**RUNS[0].data})
     assert "must be uncorrelated" in common.applies(THEOREM.form("sharpened"))
-    assert common.applies(THEOREM.form("repaired")) is None and common.applies(THEOREM.form("sharpened, any correlation")) is None
+    assert common.applies(THEOREM.form("repaired")) is None
+    assert common.applies(THEOREM.form("sharpened, any correlation")) is None
     assert "about common ones" in apart.applies(THEOREM.form("sharpened, common mini-batches"))
     step = QuadraticInstance(3, clients=2, E=1, samples=2, noise=1.0, rounds=2, common=True, kind="step").view()
     assert "must be uncorrelated" in step.applies(get("efl/theorem-1-step-1").form("repaired"))

@@ -29,14 +29,15 @@ def _exact(values):
     return out
 
 
-# --- Corollary 1 --------------------------------------------------------------------------------------------------------------
+# --- Corollary 1 ---------------------------------------------------------------------------------------------
 def test_the_rule_at_a_deadline_by_hand():
-    """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the training loss is then 0.530 for 0.504."""
+    """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon; the training loss is then 0.530 for 0.504."""
     view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
     assert view.y * view.J == 8 and view.f_1 == F(64, 65) ** 2 and RULE in view.facts
     assert F(64**2 + 256 * 2, 65**2) < 8  # f_1 with the B of Theorem 1 as repaired: 2 G^2, G = 1
     sides = theorems.get("efl/corollary-1").form("printed").sides(view)
-    gone, kept = F(16, 65), F(32, 259)  # alone: 0 + eta; kept, when the other is idle: eta/2, eta = 16/((1 + 256/3) 3/4)
+    gone = F(16, 65)  # eta
+    kept = F(32, 259)  # eta/2 when the other one is idle, eta = 16/((1 + 256/3) 3/4); else 0
     assert (sides.lhs, sides.rhs) == ((gone**2 + 1) / 2, (kept**2 / 2 + 1) / 2)
 
 
@@ -71,7 +72,8 @@ def test_the_order_of_9_has_a_constant_only_where_the_client_goes_early():
     late = _inactive(1, 2000, 1999)
     assert late.applies(printed) is not None
     assert late.threshold / late.order() == F(2000**2, 25) > 10**5  # no constant for all tau_0
-    assert _inactive(12, 2000, 0).threshold / _inactive(12, 2000, 0).order(2) == F(2000 * 12, 2000 * 12 + 48) ** 2  # a factor E is lost
+    early = _inactive(12, 2000, 0)
+    assert early.threshold / early.order(2) == F(2000 * 12, 2000 * 12 + 48) ** 2  # (9) has a factor E too much
 
 
 def test_more_epochs_are_less_sensitive_through_8_as_well():
@@ -85,16 +87,15 @@ def test_more_epochs_are_less_sensitive_through_8_as_well():
     assert far.late(7) > far.late(6) and far.late(1) < 17  # rises to (2 + mu/(4L)) G^2 = 17
 
 
-# --- the elastic term ---------------------------------------------------------------------------------------------------------
+# --- the elastic term ----------------------------------------------------------------------------------------
 def _elastic(u):
-    return elastic_view(
-        {"weights": ["1/3"] * 3, "h": [["1"] * len(u[0])] * 3, "c": [["-1"] * len(u[0]), ["0"] * len(u[0]), ["1"] * len(u[0])], "u": u,
-         "lam": "1/9", "eta": "1/2", "rounds": 0}
-    )  # fmt: skip
+    d = len(u[0])
+    shape = {"weights": ["1/3"] * 3, "h": [["1"] * d] * 3, "c": [["-1"] * d, ["0"] * d, ["1"] * d]}
+    return elastic_view({**shape, "u": u, "lam": "1/9", "eta": "1/2", "rounds": 0})
 
 
 def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to_p():
-    """sum u_k grad f_k(w*) = 1 - 1 = 0 with u = (1, 5, 1); coordinate by coordinate, so that the second one may be off."""
+    """sum u_k grad f_k(w*) = 1 - 1 = 0 with u = (1, 5, 1); coordinate by coordinate: the second one may be off."""
     view = _elastic([["1"], ["5"], ["1"]])
     assert view.fixed(view.eta) == view.star == 0 and "u_k/p^k the same for all clients" not in view.facts
     view = _elastic([["1", "1"], ["5", "5"], ["1", "2"]])
@@ -104,13 +105,13 @@ def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to
     assert second == (weights[2] - weights[0]) / sum(weights) == F(1, 18)
 
 
-# --- where the schemes end ----------------------------------------------------------------------------------------------------
+# --- where the schemes end -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("law", [["0", "0", "1"], ["0", "1/2", "1/2"]])
 def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
     """Curvatures 1 and 1/2, minimisers +-1, eta = 1, all clients complete: 1/7 for w* = 1/3."""
-    data = {"scheme": scheme, "weights": ["1/2", "1/2"], "h": [["1"], ["1/2"]], "c": [["1"], ["-1"]], "law": [law] * 2, "eta": "1",
-            "x0": ["0"], "step": "2", "offset": "8", "rounds": 1}  # fmt: skip
+    shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1/2"]], "c": [["1"], ["-1"]], "law": [law] * 2}
+    data = {**shape, "scheme": scheme, "eta": "1", "x0": ["0"], "step": "2", "offset": "8", "rounds": 1}
     view = limit_view(data)
     assert view.star == F(1, 3) != view.fixed
     assert view.limit == view.star  # with decaying steps there is no bias
@@ -120,13 +121,13 @@ def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
     assert alike.fixed == alike.star == 0
 
 
-# --- the literal formulas -----------------------------------------------------------------------------------------------------
+# --- the literal formulas ------------------------------------------------------------------------------------
 CENTRES, START = [["2", "-2"], ["0", "2"]], ["10089/12869", "-20/371"]
 RESIDUALS = ["652/12869", "0"], ["16301/51476", "0"], ["-9437/51476", "0"]  # server, clients
 
 
 def test_the_literal_formulas_keep_two_clients_on_an_orbit_off_the_optimum():
-    """eta = 1/4, ST with one entry of two: an orbit of period 6, in fractions; its mean is (0.797, -0.099), w* = (1, 0)."""
+    """eta = 1/4, ST with one entry of two: an orbit of period 6, exactly; its mean is (0.797, -0.099), w* = (1, 0)."""
     st, w, c = ST(F(1, 2)), _exact(START), [_exact(row) for row in CENTRES]
     server, *clients = (_exact(r) for r in RESIDUALS)
     total = 0 * w
@@ -157,7 +158,7 @@ def test_decaying_steps_do_not_cure_the_literal_formulas():
     assert off["consistent"][1] < 0.01
 
 
-# --- QSGD ---------------------------------------------------------------------------------------------------------------------
+# --- QSGD ----------------------------------------------------------------------------------------------------
 def _share(levels, x):
     """E||C(x) - x||^2 over ||x||^2."""
     x = _exact(x)
@@ -176,7 +177,8 @@ def test_qsgd_is_sharp_beyond_where_half_odd_levels_fit(levels, x):
     n, squares = len(x), sum(v * v for v in x)
     assert squares == 4 * levels**2
     share = F(n, 4 * levels**2)
-    assert _share(levels, x) == share and messages.QSGD(levels).variance_exact(n) == pytest.approx(float(share), rel=1e-9)
+    assert _share(levels, x) == share
+    assert float(messages.QSGD(levels).variance_exact(n)) == pytest.approx(float(share), rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [16, 100, 10**4])

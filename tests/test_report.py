@@ -146,10 +146,10 @@ def test_reasons_of_checks_stand_below_the_table():
 
 
 def test_what_the_paper_does_not_print_is_marked(rows, record):
-    """The column "as printed" shows a wording of our own with a mark, and never a form that is called printed for it."""
+    """The column "as printed" shows a wording of our own with a mark, and no form is called printed for it."""
     by_id = {line.statement: line for line in tables.lines(rows)}
-    for name, form in (("elastic-fixed-point", "unbiased"), ("scheme-limit", "unbiased"), ("st-lemma", "printed rule"),
-                       ("residual-invariant", "literal formulas"), ("compression-bias", "literal formulas")):  # fmt: skip
+    worded = {"elastic-fixed-point": "unbiased", "scheme-limit": "unbiased", "st-lemma": "printed rule"}
+    for name, form in {**worded, "residual-invariant": "literal formulas", "compression-bias": "literal formulas"}.items():
         line = by_id[f"efl/{name}"]
         assert (line.printed.form, line.mark) == (form, tables.WORDED)
         assert "printed" not in [f.name for f in get(line.statement).forms]

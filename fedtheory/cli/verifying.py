@@ -193,14 +193,16 @@ def _figures(out: Path, campaign_json: Path, seed: int, workers: int) -> tuple[l
 
 
 def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool, checked: bool) -> None:
-    from fedtheory.report.tables import WORDED_NOTE, by_paper, details_table, disagreements, rule_text, statement_table, tried
+    from fedtheory.report import tables
+    from fedtheory.report.tables import by_paper, details_table, disagreements, rule_text, statement_table, tried
 
     console = out_console()
     console.print(statement_table(result.rows, console.width))
     judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(result.rows, lambda r: r.statement))
     console.print(
         f"\nas printed is judged {judged}. –: there is no such form (a repair where none is needed, a print of "
-        f"our own sharpening). {WORDED_NOTE} tightness: measured/bound, 1 is attained. file: a witness that `fedtheory replay` reruns.",
+        f"our own sharpening). {tables.WORDED_NOTE} tightness: measured/bound, 1 is attained. file: a witness that "
+        "`fedtheory replay` reruns.",
         style="dim",
     )
     if details:

@@ -19,7 +19,8 @@ MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable
 
 
 def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """statement -> form -> its row: as printed (or what stands in its place, `Form.wording`) under the rule that means, as repaired under the one with the worst verdict.
+    """statement -> form -> its row: as printed (or what stands in its place, `Form.wording`) under the rule that means,
+    as repaired under the one with the worst verdict.
 
     Statements that have neither form are left out, and so are claims on which nothing can be run.
     """

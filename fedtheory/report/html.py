@@ -144,7 +144,8 @@ def _worded(group: Sequence[Line]) -> str:
 
 def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
     body = "".join(
-        f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement) + ln.mark)}</a></td><td>{escape(ln.title)}</td>'
+        f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement) + ln.mark)}</a></td>'
+        f"<td>{escape(ln.title)}</td>"
         f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{_verdict_html(ln.repaired)}</td>"
         f'<td class="n">{ln.shown.instances if ln.shown else 0}</td><td class="n">{tightness_text(ln.shown)}</td>'
         f"<td>{escape(ln.witness or '')}</td></tr>"
@@ -152,7 +153,8 @@ def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
     )
     return (
         f"<h3>{escape(paper.name)}</h3>"
-        f'<p class="note">“As printed” is judged {escape(paper.printed)}; every form{escape(_under(paper))} is below.{_worded(group)}</p>'
+        f'<p class="note">“As printed” is judged {escape(paper.printed)}; every form{escape(_under(paper))} is below.'
+        f"{_worded(group)}</p>"
         '<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th>'
         f"<th>instances</th><th>tightness</th><th>witness</th></tr></thead><tbody>{body}</tbody></table></div>"
     )

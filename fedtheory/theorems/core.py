@@ -16,7 +16,9 @@ import numpy as np
 
 from fedtheory.errors import FedTheoryError, suggest
 
-__all__ = ["WORDINGS", "Check", "Form", "Mutant", "Sides", "Statement", "Verdict", "all_statements", "eq", "get", "le", "register"]
+__all__ = [
+    "WORDINGS", "Check", "Form", "Mutant", "Sides", "Statement", "Verdict", "all_statements", "eq", "get", "le", "register",
+]  # fmt: skip
 
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
 WORDINGS = {
@@ -98,8 +100,8 @@ class Form:
     threshold : callable(constants) -> float, or None
         The least lambda_2 / beta (exclusive) the form is claimed for.
     wording : key of `WORDINGS`, or ''
-        Of a form that stands where others have what is printed, although the paper prints no such formula. Only what is printed, or an
-        instance of it, is called 'printed'.
+        Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
+        is printed, or an instance of it, is called 'printed'.
     """
 
     name: str

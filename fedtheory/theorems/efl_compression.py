@@ -239,7 +239,8 @@ STATEMENTS = (
         form(
             "printed rule", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
             lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,), wording="algorithm",
-            note="no factor is stated for Algorithm 2; with ties more than k entries are kept, but mu is divided by k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
+            note="no factor is stated for Algorithm 2; with ties more than k entries are kept, but mu is divided by "
+            "k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
         ),
         form(
             "repaired", ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
@@ -306,14 +307,16 @@ STATEMENTS = (
         ),
         form(
             "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds", "compression",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",), note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the factor "
-            "4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",),
+            note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the "
+            "factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
         ),
         form(
             "QSGD, sharpened",
             MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ \tfrac14\text{ else}",
             _own, "holds", "compression", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("qsgd",),
-            note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + 9 + 1 + 1",
+            note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + "
+            "9 + 1 + 1",
         ),
         form(
             "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds", "compression",
@@ -348,7 +351,8 @@ STATEMENTS = (
             "literal formulas",
             r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
             _invariant, "violated", "feedback", needs=("literal",), wording="algorithm",
-            note="the server adds the uncompressed delta, and keeps its residual for the next round as well: residuals count twice",
+            note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
+            "residuals count twice",
         ),
         form(
             "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k", _invariant, "holds",
@@ -375,18 +379,20 @@ STATEMENTS = (
         form(
             "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback",
             needs=("literal", PLAIN), wording="algorithm",
-            note="the mean of a long run is off the optimum already for two clients. Residuals scale with the step, so that where the run "
-            "settles does not depend on it: decaying steps do not cure it",
+            note="the mean of a long run is off the optimum already for two clients. Residuals scale with the step, "
+            "so that where the run settles does not depend on it: decaying steps do not cure it",
         ),
         form(
             "repaired", BIAS, _mean_bias, "holds", "feedback", ("without the residuals", lambda v: _mean_bias(v, 0)),
             needs=("consistent", PLAIN),
-            note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean tends to the optimum",
+            note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean "
+            "tends to the optimum",
         ),
         form(
             "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
             "violated", "feedback", needs=("consistent", PLAIN),
-            note="true without compression; one client and ST both ways with one entry of four grow without bound at eta = 1/L",
+            note="true without compression; one client and ST both ways with one entry of four grow without bound at "
+            "eta = 1/L",
         ),
         form(
             "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", "feedback",

@@ -1,4 +1,4 @@
-"""EFL, Corollary 1: when to abandon an inactive client, judged at a deadline and on the limits, and what its threshold (9) is good for."""
+"""EFL, Corollary 1: when to abandon an inactive client, at a deadline and in the limit, and the threshold (9)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["STATEMENTS", "AbandonView", "load"]
 
 @dataclass
 class AbandonView(ClosedView):
-    """Limits of scheme C on quadratics when client a (the last) is inactive with probability y, and when it is abandoned.
+    """Limits of scheme C on quadratics when client a (the last) is inactive with probability y, or is abandoned.
 
     Attributes
     ----------
@@ -65,7 +65,8 @@ class AbandonView(ClosedView):
 @builder("abandon")
 def abandon_view(data: dict[str, Any]) -> AbandonView:
     """From weights, h, c (client a last) and y in (0, 1)."""
-    weights, h, c, y = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c"), fraction(data["y"], "y")
+    weights, y = vector(data["weights"], "weights"), fraction(data["y"], "y")
+    h, c = table(data["h"], "h"), table(data["c"], "c")
     if len(weights) < 2 or h.shape != c.shape or len(h) != len(weights) or weights.min() <= 0 or weights.sum() != 1:
         raise InvalidInput("give at least two clients with weights > 0 of sum 1, and a row of h and of c for each")
     if h.min() <= 0 or not 0 < y < 1:
@@ -92,11 +93,12 @@ STATEMENTS = (
             "printed",
             r"y^aJ>f_1(T)\Rightarrow\mathbb E\,F(\omega_T\text{ without }a)\le\mathbb E\,F(\omega_T\text{ with }a)",
             _at_deadline, "violated", "keep", needs=(RULE,),
-            note="(8) evaluated at the deadline T, with the constants of the run, and the training loss that the client is removed for. "
-            "The two bounds compared are distances to two different optima",
+            note="(8) evaluated at the deadline T, with the constants of the run, and the training loss that the "
+            "client is removed for. The two bounds compared are distances to two different optima",
         ),
         form(
-            "printed, T to infinity", r"f_1(T)\to0,\ y^aJ>0\Rightarrow F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)",
+            "printed, T to infinity",
+            r"f_1(T)\to0,\ y^aJ>0\Rightarrow F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)",
             lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y))), "violated", "abandon",
             note="for large T the rule abandons every client with y^a > 0; the training loss is then larger",
         ),
@@ -104,7 +106,8 @@ STATEMENTS = (
             "repaired", r"F(\lim\omega\text{ with }a)\le F(\lim\omega\text{ without }a)\text{ for every }y^a<1",
             lambda v: le(v.loss(v.limit(v.y)), v.loss(v.limit(1))), "holds", "abandon",
             ("the other way round", lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y)))),
-            note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the objective with a",
+            note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the "
+            "objective with a",
         ),
         form(
             "without a", r"\hat F(\lim\omega\text{ without }a)\le\hat F(\lim\omega\text{ with }a)",
@@ -124,7 +127,9 @@ STATEMENTS = (
             lambda v: le(v.bias_sq, v.bound(True)), "holds", "abandon",
             ("a fiftieth of it", lambda v: le(v.bias_sq, v.bound(True) / 50)),
         ),
-        assumptions=("scheme C with decaying steps; a is inactive with probability y^a in every round, the others are complete",),
+        assumptions=(
+            "scheme C with decaying steps; a is inactive with probability y^a in every round, the others are complete",
+        ),
     ),
     statement(
         "corollary-1-threshold",
@@ -133,11 +138,12 @@ STATEMENTS = (
         form(
             "printed", r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J\le4\,\frac{C/J}{TE}\text{ for }T\ge2\tau_0,\ "
             r"C_\tau=\tilde C_\tau=\tau C,\ \gamma=\tilde\gamma",
-            lambda v: _threshold(v, 4), "holds", "inactive", ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))),
+            lambda v: _threshold(v, 4), "holds", "inactive",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))),
             needs=("T >= 2 tau_0",),
-            note="an O bounds the threshold of (8) from above, and no single number refutes it: 4 is a constant where the client goes in the "
-            "first half. For all tau_0 < T there is none: with tau_0 = T - 1 the ratio is T^2 E/(E + gamma)^2. The order itself is "
-            "(C/J)/(TE^2): a factor E is lost",
+            note="an O bounds the threshold of (8) from above, and no single number refutes it: 4 is a constant "
+            "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the "
+            "ratio is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost",
         ),
         form(
             "without the O, necessary", r"(8)\Rightarrow y^k>\frac{C/J}{TE}",
@@ -145,17 +151,19 @@ STATEMENTS = (
             note="f_1(T) = TC/(E(T - tau_0) + gamma)^2 is about C/(TE^2)",
         ),
         form(
-            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow(8)\text{ for every }\tau_0", lambda v: le(v.f_1, v.y * v.J),
-            "violated", "inactive", needs=("y above (C/J)/(TE)",),
+            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow(8)\text{ for every }\tau_0",
+            lambda v: le(v.f_1, v.y * v.J), "violated", "inactive", needs=("y above (C/J)/(TE)",),
             note="abandoned late, the run without the client has no rounds left",
         ),
         form(
-            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0", lambda v: _threshold(v, 1), "holds",
-            "inactive", ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), needs=("tau_0 = 0",),
+            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0",
+            lambda v: _threshold(v, 1), "holds", "inactive",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE) is then enough for (8)",
         ),
         form(
-            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0", lambda v: _threshold(v, 1, 2), "holds", "inactive",
+            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0",
+            lambda v: _threshold(v, 1, 2), "holds", "inactive",
             ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10), 2)), needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE^2) is enough for (8): T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is "
             "y > (C/J) T/(E(T - tau_0) + gamma)^2",

@@ -1,4 +1,4 @@
-"""EFL, Corollary 1 in finite time: two clients on which (8) is evaluated at a deadline, and how its threshold depends on E."""
+"""EFL, Corollary 1 in finite time: two clients that (8) is evaluated on at a deadline, and its threshold against E."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class EpochsView(ClosedView):
 
     def __post_init__(self) -> None:
         epochs = self.E * (self.E + 1)
-        few, few_8 = epochs * self.growth <= self.noise, epochs * (self.growth - 2 * self.G_sq) <= (2 * self.E + 1) * self.noise
+        few = epochs * self.growth <= self.noise
+        few_8 = epochs * (self.growth - 2 * self.G_sq) <= (2 * self.E + 1) * self.noise
         self.facts = frozenset({FEW if few else MANY, FEW_8 if few_8 else MANY_8})
 
     @property
@@ -170,31 +171,37 @@ STATEMENTS = (
         "whether more local epochs make the rule more sensitive",
         "section 4.1, after (9)",
         form(
-            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2",
+            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto"
+            r"\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2",
             _falls, "violated", "epochs",
-            note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls only while noise "
-            "dominates",
+            note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
+            "only while noise dominates",
         ),
         form(
             "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "exact"),
             "violated", "epochs",
-            note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at small T, where gamma is not "
-            "small against TE",
+            note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
+            "small T, where gamma is not small against TE",
         ),
         form(
-            "through (8), T to infinity", r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ iff }\tfrac{E(E+1)}{2E+1}\le"
-            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "late"), "holds", "epochs",
+            "through (8), T to infinity",
+            r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ iff }\tfrac{E(E+1)}{2E+1}\le"
+            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ y_{th}=\tfrac{f_1(T)}J",
+            lambda v: _falls(v, "late"), "holds", "epochs",
             ("the other way round", lambda v: _falls(v, "late", -1)), needs=(FEW_8,),
-            note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number above 0, and for many "
-            "epochs it rises to it",
+            note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
+            "above 0, and for many epochs it rises to it",
         ),
         form(
-            "through (8), T to infinity, converse", r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
+            "through (8), T to infinity, converse",
+            r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
             r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E)", lambda v: _falls(v, "late", -1), "holds", "epochs",
             ("the other way round", lambda v: _falls(v, "late")), needs=(MANY_8,),
         ),
         form(
-            "repaired", r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},\ y_{th}=\tfrac{C/J}{TE}",
+            "repaired",
+            r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
+            r"\ y_{th}=\tfrac{C/J}{TE}",
             _falls, "holds", "epochs", ("the other way round", lambda v: _falls(v, by=-1)), needs=(FEW,),
             note="noise = sum p^2 sigma^2 + 6 L sum p D; the constants of Theorem 1 for full participation",
         ),
@@ -218,7 +225,8 @@ STATEMENTS = (
             r"y^aJ>f_1(T)\Rightarrow\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2"
             r"\le\mathbb E\|\omega^{\text{keep}}_T-\omega^*\|^2",
             lambda v: le(v.alone(1), v.kept(0 * v.y)), "violated", "keep", needs=(RULE,), wording="in words",
-            note="(8) compares upper bounds of these two distances; the averaging of noise that is lost with the client is in neither",
+            note="(8) compares upper bounds of these two distances; the averaging of noise that is lost with the "
+            "client is in neither",
         ),
         form(
             "bound", r"\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2\le f_1(T)", _bound, "holds", "keep",

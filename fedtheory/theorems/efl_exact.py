@@ -52,8 +52,8 @@ class QuadraticOracles:
         Variance of additive noise, spread evenly over the d coordinates.
     weights : (N,) p^k
     common : bool
-        All clients draw the same j in a step (their q_k are equal, and there is no additive noise): their mini-batches are then
-        correlated. Different clients' draws are independent otherwise.
+        All clients draw the same j in a step (their q_k are equal, and there is no additive noise): their mini-batches
+        are then correlated. Different clients' draws are independent otherwise.
     """
 
     H: np.ndarray
@@ -66,7 +66,9 @@ class QuadraticOracles:
 
     def __post_init__(self) -> None:
         if self.common and ((self.q != self.q[0]).any() or (self.noise_sq != 0).any()):
-            raise InvalidInput("common draws need one law of j for all clients, and no additive noise, which is drawn by each client")
+            raise InvalidInput(
+                "common draws need one law of j for all clients, and no additive noise, which each draws by itself"
+            )
         if is_exact(self.H) and (self.H * (1 - np.eye(self.H.shape[-1], dtype=int)) != 0).any():
             raise InvalidInput("exact quadratics must have diagonal Hessians: their eigenvalues are then fractions")
         if not self.mu > 0:
@@ -283,10 +285,10 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
 
 
 def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
-    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where the clients stop.
+    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where they stop.
 
-    The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is carried on by
-    the mean map of the one that works longer.
+    The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is
+    carried on by the mean map of the one that works longer.
     """
     n, E, A, q = oracles.shape[0], law.E, oracles.lifted, oracles.q[0]
     unit, apart = np.eye(len(M), dtype=int) * _number(A, 1), 1 - np.eye(n, dtype=int)[:, :, None, None]

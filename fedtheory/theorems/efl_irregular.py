@@ -252,7 +252,8 @@ STATEMENTS = (
         ),
         form(
             "f_0", r"\lim_\tau H_\tau J/(\tau E+\gamma)=y^aJ", lambda v: _limit_term(v, v.y), "violated", "inactive",
-            note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E is missing too",
+            note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E "
+            "is missing too",
         ),
         form(
             "f_0 repaired", r"\lim_\tau H_\tau J/(\tau E+\gamma)=J/E", lambda v: _limit_term(v, Fraction(1, v.E)), "holds", "inactive",

@@ -93,8 +93,8 @@ def quadratic_run(
 def exact_oracles(data: dict[str, Any]) -> QuadraticOracles:
     """Quadratics sum_i h_ki (w_i - c_ki)^2/2 in fractions, with gradient noise +-n_k, each with probability 1/2.
 
-    ``h``, ``c`` : N rows of d; ``noise`` : N rows of d or absent; ``weights`` : N fractions; ``common`` : true where all clients have
-    the same sign in a step, absent where their signs are independent.
+    ``h``, ``c`` : N rows of d; ``noise`` : N rows of d or absent; ``weights`` : N fractions; ``common`` : true where
+    all clients have the same sign in a step, absent where their signs are independent.
     """
     h, c, weights = table(data["h"], "h"), table(data["c"], "c"), vector(data["weights"], "weights")
     if h.shape != c.shape or len(weights) != len(h):
@@ -127,10 +127,10 @@ def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
 
 @builder("run")
 def run_of(data: dict[str, Any]) -> RunView:
-    """The view of {'h', 'c', 'weights', 'noise', 'common', 'scheme', 'laws', 'every', 'w0', 'T'}, judged at horizons T - 1 and T.
+    """From h, c, weights, noise and common (`exact_oracles`), scheme, laws, every, w0 and T; judged at T - 1 and T.
 
     ``laws`` : a list of N rows of E + 1 probabilities, one a round, the last for all that follow. Gradients are counted in G up to T.
-    ``every`` : of two laws, the second one holds in each so many rounds, the first one in all others; absent: as said above.
+    ``every`` : of two laws, the second one holds in each so many rounds, the first one in all others.
     """
     oracles = exact_oracles(data)
     T = integer(data["T"], "T", 1, 20_000)
@@ -141,7 +141,7 @@ def run_of(data: dict[str, Any]) -> RunView:
     if "every" in data:
         every = integer(data["every"], "every", 2)
         if len(laws) != 2:
-            raise InvalidInput(f"every = {every} with {len(laws)} laws: give two, the second one for each {every}th round")
+            raise InvalidInput(f"every = {every} with {len(laws)} laws: give two, the second for each {every}th round")
     rounds = round_laws(data["scheme"], laws, T, oracles.weights, every)
     return quadratic_run(oracles, rounds, w0, np.array([T - 1, T]))
 

@@ -37,7 +37,7 @@ def _gbar(v: StepState) -> np.ndarray:
 
 
 def noise(v: StepState, with_noise: int = 1, correlated: bool = False) -> Sides:
-    """Step 1, given (p, s); ``correlated``: p_k^2/p^k for p_k^2, which holds however the mini-batches are correlated."""
+    """Step 1, given (p, s); ``correlated``: p_k^2/p^k for p_k^2, for mini-batches that are correlated in any way."""
     star, E = v.oracles.star, v.law.E
     after = v.over_batches(sq(v.wbar[:, :, 1:] - star))
     before = v.over_batches(sq(v.wbar[:, :, :E] - star - v.eta * _gbar(v)))

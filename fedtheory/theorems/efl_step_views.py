@@ -51,7 +51,8 @@ class StepState:
 
     def __post_init__(self) -> None:
         n, j, d = self.oracles.shape
-        count = j ** (self.law.E if self.oracles.common else n * self.law.E) * int(np.prod((self.law.law > 0).sum(axis=1), dtype=float)) * n * (self.law.E + 1) * d
+        paths = j ** (self.law.E if self.oracles.common else n * self.law.E)
+        count = paths * int(np.prod((self.law.law > 0).sum(axis=1), dtype=float)) * n * (self.law.E + 1) * d
         if count > MAX_ENTRIES:
             raise InvalidInput(f"one round has {count:.3g} numbers to enumerate, at most {MAX_ENTRIES} fit: take fewer clients")
 
@@ -197,13 +198,13 @@ class StepState:
 
     @cached_property
     def rounding(self) -> Any:
-        """What rounding does to squared distances between points of this size, and to eta times function gaps (0 for Fractions)."""
+        """What rounding does to squared distances of such points and to eta times function gaps; 0 for Fractions."""
         if self.w0.dtype == object:
             return 0
         eps, g = np.finfo(float).eps, self.g_mean
         size = eps * float(np.abs(self.w).max() + np.abs(self.oracles.star).max())
         moved = float(np.sqrt(((self.w - self.w0) ** 2).sum(axis=-1).max()))  # far above start_sq where w_0 is near the optimum
-        slope = self.L * size  # of gradients H y - b; F - F^* = ||grad||^2/(2 curvature) has the error slope (||grad|| + slope)/mu
+        slope = self.L * size  # of gradients H y - b; ||grad||^2/(2 curvature) is off by slope (||grad|| + slope)/mu
         gaps = self.eta * slope * (float(np.sqrt(sq(g).max())) + slope) / self.mu
         return 4 * (size * (float(np.sqrt(self.start_sq)) + moved + size) + gaps)
 

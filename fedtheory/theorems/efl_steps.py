@@ -2,7 +2,8 @@
 
 Fix a round, eta = eta_tau, w_0 its state, alpha_i^k = 1{i < s_k}, wbar_i = w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0): then
 wbar_{i+1} = wbar_i - eta sum_k p_k alpha_i^k g_i^k, and wbar_E is the next state. Steps 2 to 4 hold for every outcome, step 1 given
-(p, s), steps 5 to 7 in expectation. Only step 1, and what is sharpened in step 7, asks how the clients' mini-batches are correlated.
+(p, s), steps 5 to 7 in expectation. Only step 1, and what is sharpened in step 7, asks how the clients' mini-batches
+are correlated.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ STATEMENTS = (
             ("without the noise term", {"with_noise": 0}),
             ("p_k^2 for p_k^2/p^k", {"correlated": False}),
             options={"correlated": True},
-            note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean zero given the past of all clients",
+            note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean zero given the "
+            "past of all clients",
         ),
     ),
     _step(
@@ -200,7 +202,8 @@ STATEMENTS = (
         ),
         _form(
             "sharpened, any correlation",
-            r"\text{the same with }\textstyle\sum_k\tfrac{\mathbb E[p_k^2s^k]}{p^k}\min\{\sigma_k^2,G^2\}\text{ in }B^+_\tau",
+            r"\text{the same with }\textstyle\sum_k\tfrac{\mathbb E[p_k^2s^k]}{p^k}\min\{\sigma_k^2,G^2\}"
+            r"\text{ in }B^+_\tau",
             sides.one_round,
             ("without B and J", {"rest": 0}),
             ("the noise term of uncorrelated mini-batches", {"sharp": "uncorrelated"}),

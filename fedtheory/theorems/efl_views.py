@@ -140,7 +140,7 @@ class EFLConstants:
         return self._each(lambda m: (m.p2s / self.weights).sum())
 
     def B(self, reading: str = "positive part") -> np.ndarray:
-        """E[B_t] (T,) with the printed constants, its last bracket read as said; 'no last term': without 2EG^2 sum p^2 s/p^k."""
+        """E[B_t] (T,) with the printed constants and this last bracket; 'no last term': without 2EG^2 sum p^2 s/p^k."""
         n, g = self.E * (self.E - 1), self.G_sq
         third = (2 + self.mu / (2 * (1 + self.theta) * self.L)) * n * g * self.bracket(reading)
         last = 0 if reading == "no last term" else 2 * self.E * g * self.fourth
@@ -148,7 +148,7 @@ class EFLConstants:
 
     @cached_property
     def _drift_sharp(self) -> np.ndarray:
-        """What the proof needs for the drift: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1; no G when E = 1."""
+        """What the drift needs: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1; no G when E = 1."""
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 
@@ -159,7 +159,7 @@ class EFLConstants:
 
     @cached_property
     def correlated_term(self) -> np.ndarray:
-        """sum E[p^2 s] min(sigma^2, G^2)/p^k: the noise of mini-batches that are correlated in any way, by Cauchy-Schwarz."""
+        """sum E[p^2 s] min(sigma^2, G^2)/p^k: the noise of mini-batches correlated in any way, by Cauchy-Schwarz."""
         noise = np.minimum(self.sigma_sq, self.G_sq)
         return self._each(lambda m: (m.p2s / self.weights * noise).sum())
 
@@ -254,8 +254,8 @@ class RunView:
     horizons : (n,) the taus looked at
     noise : error of a measured distance_sq, from w* being known approximately
     facts : frozenset of str
-        `FROZEN` where lambda > 0 and the anchors never move: the losses are then F~_k, with L~ and mu~. `COMMON` where all clients draw
-        the same mini-batch in a step.
+        `FROZEN` where lambda > 0 and the anchors never move: the losses are then F~_k, with L~ and mu~. `COMMON` where
+        all clients draw the same mini-batch in a step.
     """
 
     constants: EFLConstants

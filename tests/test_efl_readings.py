@@ -28,7 +28,7 @@ THEOREM = get("efl/theorem-1")
 
 # --- where G is taken ----------------------------------------------------------------------------------------
 def _largest_everywhere(data):
-    """sup E||g||^2 over the box that no coordinate leaves: the start, and every minimiser as far as its noise reaches."""
+    """sup E||g||^2 over the box that no coordinate leaves: the start, every minimiser, and as far as noise reaches."""
     h, c = (np.array([[F(x) for x in row] for row in data[k]], dtype=object) for k in ("h", "c"))
     noise = np.array([[F(x) for x in row] for row in data.get("noise", (0 * h).tolist())], dtype=object)
     ends = np.stack([np.array([[F(x) for x in data["w0"]]] * len(h), dtype=object), c - noise / h, c + noise / h])
@@ -73,7 +73,7 @@ def test_every_client_acts(witness):
 
 @pytest.mark.parametrize("witness", [w for w in LONG if w.rule in "AB"], ids=lambda w: w.name)
 def test_simulate_reruns_the_long_witnesses(witness):
-    """The library's own algorithm and participation, the theorem's steps: the same distance after thousands of rounds."""
+    """The library's algorithm and participation, the theorem's steps: the same distance after thousands of rounds."""
     data, T = witness.data, witness.data["T"]
     view, _ = exact_sides(witness)
     tables = [np.array(law, dtype=float) for law in data["laws"]]
@@ -114,7 +114,8 @@ def test_the_recursion_with_common_draws_is_the_enumeration(scheme, clients, E):
 def _common(clients, scheme="B"):
     return efl_runs.run_of(
         {"h": [["1"]] * clients, "c": [["0"]] * clients, "weights": [f"1/{clients}"] * clients,
-         "noise": [["1"]] * clients, "common": True, "scheme": scheme, "laws": [[["0", "1"]] * clients], "w0": ["0"], "T": 1}
+         "noise": [["1"]] * clients, "common": True, "scheme": scheme, "laws": [[["0", "1"]] * clients],
+         "w0": ["0"], "T": 1}
     )  # fmt: skip
 
 

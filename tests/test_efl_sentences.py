@@ -31,7 +31,7 @@ def _exact(values):
 
 # --- Corollary 1 ---------------------------------------------------------------------------------------------
 def test_the_rule_at_a_deadline_by_hand():
-    """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon; the training loss is then 0.530 for 0.504."""
+    """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the loss is then 0.530 for 0.504."""
     view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
     assert view.y * view.J == 8 and view.f_1 == F(64, 65) ** 2 and RULE in view.facts
     assert F(64**2 + 256 * 2, 65**2) < 8  # f_1 with the B of Theorem 1 as repaired: 2 G^2, G = 1

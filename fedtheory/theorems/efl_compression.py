@@ -250,15 +250,14 @@ STATEMENTS = (
         ),
         form(
             "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
-            lambda v: _complement(v, v.compressor.contraction_exact(v.n)),
-            "holds", "compression",
+            lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds", "compression",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
             needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
         ),
         form(
             "as top-k", ERR + r"(1-\tfrac kn)\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: le(v.error, (1 - v.k / v.n) * v.square),
-            "violated", "compression", needs=(EXACT,), note="the one magnitude costs too: top-k's factor is not ST's",
+            lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated", "compression", needs=(EXACT,),
+            note="the one magnitude costs too: top-k's factor is not ST's",
         ),
         form(
             "identity", r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)", _identity, "holds", "compression",
@@ -276,9 +275,8 @@ STATEMENTS = (
         ),
         form(
             "random-k", r"\mathbb E\|C(x)-x\|^2=(1-\tfrac kn)\|x\|^2",
-            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds",
-            "compression", ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)),
-            needs=("random-k",),
+            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds", "compression",
+            ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)), needs=("random-k",),
         ),
         form(
             "sign with scale", ERR + r"(1-\tfrac1n)\|x\|^2", lambda v: _complement(v, Fraction(1, v.n)), "holds", "compression",
@@ -291,8 +289,7 @@ STATEMENTS = (
         ),
         form(
             "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
-            lambda v: le(v.error, Fraction(999, 1000) * v.square),
-            "violated", "compression", needs=("threshold",),
+            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", "compression", needs=("threshold",),
             note="judged with delta = 1/1000; what is below the threshold is lost whole",
         ),
     ),
@@ -327,9 +324,9 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("rounding to 0 and +-max",),
         ),
         form(
-            "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4", lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4),
-            "holds",
-            "compression", ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
+            "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4",
+            lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4), "holds", "compression",
+            ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
             needs=("rounding to a grid",),
         ),
         *(
@@ -355,19 +352,17 @@ STATEMENTS = (
             "residuals count twice",
         ),
         form(
-            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k", _invariant, "holds",
-            "feedback",
-            ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))), needs=("consistent",),
+            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
+            _invariant, "holds", "feedback", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))), needs=("consistent",),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
         ),
         form(
             "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
-            _invariant, "violated",
-            "feedback", needs=("text",),
+            _invariant, "violated", "feedback", needs=("text",),
         ),
         form(
-            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST", _invariant, "violated", "feedback",
-            needs=("after",),
+            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
+            _invariant, "violated", "feedback", needs=("after",),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways",),
@@ -379,8 +374,8 @@ STATEMENTS = (
         form(
             "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback",
             needs=("literal", PLAIN), wording="algorithm",
-            note="the mean of a long run is off the optimum already for two clients. Residuals scale with the step, "
-            "so that where the run settles does not depend on it: decaying steps do not cure it",
+            note="the mean of a long run is off the optimum already for two clients. A fixed point off it is one for every step, its "
+            "residuals scaled: decaying steps do not cure it",
         ),
         form(
             "repaired", BIAS, _mean_bias, "holds", "feedback", ("without the residuals", lambda v: _mean_bias(v, 0)),
@@ -396,8 +391,7 @@ STATEMENTS = (
         ),
         form(
             "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", "feedback",
-            needs=("text", PLAIN),
-            note="the server's residual is added twice",
+            needs=("text", PLAIN), note="the server's residual is added twice",
         ),
         assumptions=("quadratics, E = 1, all clients active, ST with exactly k entries both ways",),
     ),

@@ -36,7 +36,7 @@ def _gbar(v: StepState) -> np.ndarray:
     return (weights * v.g_mean).sum(axis=2)
 
 
-def noise(v: StepState, with_noise: int = 1, correlated: bool = False) -> Sides:
+def noise(v: StepState, with_noise: Any = 1, correlated: bool = False) -> Sides:
     """Step 1, given (p, s); ``correlated``: p_k^2/p^k for p_k^2, for mini-batches that are correlated in any way."""
     star, E = v.oracles.star, v.law.E
     after = v.over_batches(sq(v.wbar[:, :, 1:] - star))
@@ -188,7 +188,7 @@ def total_drift(v: StepState, sharp: bool = False, third: int = 1, fourth: int =
     return le(np.array([lhs]), np.array([third * v.eta**2 * (total - common - last)]), np.array([fourth * v.eta**2 * last]))
 
 
-def one_round(v: StepState, sharp: str = "", rest: int = 1, quarter: Any = 1) -> Sides:
+def one_round(v: StepState, sharp: str = "", rest: Any = 1, quarter: Any = 1) -> Sides:
     """Step 7, given the state: E||w_{tau+1} - w*||^2."""
     c, m = v.constants(), v.law.moments
     lhs = v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star))

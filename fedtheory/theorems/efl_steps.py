@@ -55,6 +55,7 @@ STATEMENTS = (
             r"+\eta^2\sum_k\tfrac{p_k^2}{p^k}\alpha_i^k\sigma_k^2",
             sides.noise,
             ("without the noise term", {"with_noise": 0}),
+            ("nine tenths of the noise term", {"with_noise": 0.9}),
             ("p_k^2 for p_k^2/p^k", {"correlated": False}),
             options={"correlated": True},
             note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean zero given the "
@@ -206,6 +207,7 @@ STATEMENTS = (
             r"\text{ in }B^+_\tau",
             sides.one_round,
             ("without B and J", {"rest": 0}),
+            ("nine tenths of B and J", {"rest": 0.9}),
             ("the noise term of uncorrelated mini-batches", {"sharp": "uncorrelated"}),
             options={"sharp": "any"},
         ),

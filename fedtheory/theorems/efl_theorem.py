@@ -45,9 +45,9 @@ def bound(
 
     ``total``: 'sum', 'max' or '2 max' of the two parts of C_tau. ``flipped``: r_t = 1 where the ratio is the same.
     ``reading``: of the last bracket of B_t, or 'no last term'. ``gap``: 'repaired', or 'printed' with D_k in the
-    denominator of J. ``sharp``: B+ and J+, for 'uncorrelated' mini-batches or for 'any'. ``first, rest, bias`` scale the
-    parts of C_tau and H_tau J, for mutants. Judged from tau = 1: at tau = 0 both sides are ||w_0 - w*||^2, which says
-    nothing.
+    denominator of J. ``sharp``: B+ and J+, for 'uncorrelated' mini-batches or for 'any'. ``first, rest, bias`` scale
+    the parts of C_tau and H_tau J, for mutants. Judged from tau = 1: at tau = 0 both sides are ||w_0 - w*||^2, which
+    says nothing.
     """
     v = replace(v, horizons=v.horizons[v.horizons > 0])
     c, at = v.constants, v.horizons

@@ -79,11 +79,11 @@ def test_the_order_of_9_has_a_constant_only_where_the_client_goes_early():
 def test_more_epochs_are_less_sensitive_through_8_as_well():
     """The same two clients at w*: from E = 1 to 2 the threshold of (8) rises at T = 30, and falls at T = 3000."""
     early, late = (BUILDERS["epochs"]({"noise": "3", "G_sq": "1", "kappa": "1", "E": 1, "T": T}) for T in (30, 3000))
-    assert (early.exact(1), early.exact(2)) == (30 * F(5) / 94**2, 30 * 2 * F(23, 4) / 124**2)
-    assert early.exact(2) > early.exact(1) and late.exact(2) < late.exact(1)
+    assert (early.by_rule(1), early.by_rule(2)) == (30 * F(5) / 94**2, 30 * 2 * F(23, 4) / 124**2)
+    assert early.by_rule(2) > early.by_rule(1) and late.by_rule(2) < late.by_rule(1)
     far = BUILDERS["epochs"]({"noise": "1/100", "G_sq": "8", "kappa": "2", "E": 6, "T": 10_000})
     for E in (1, 6, 7):
-        assert float(10_000 * far.exact(E) / far.late(E)) == pytest.approx(1, rel=0.03)
+        assert float(10_000 * far.by_rule(E) / far.late(E)) == pytest.approx(1, rel=0.03)
     assert far.late(7) > far.late(6) and far.late(1) < 17  # rises to (2 + mu/(4L)) G^2 = 17
 
 
@@ -103,6 +103,8 @@ def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to
     assert first == 0
     weights = [F(1, 3) * (1 - F(8, 18)) + F(u, 18) for u in (1, 5, 2)]
     assert second == (weights[2] - weights[0]) / sum(weights) == F(1, 18)
+    when = theorems.get("efl/elastic-fixed-point").form("when unbiased").sides(view)
+    assert (when.lhs == 0).all() and (when.rhs == 0).all()
 
 
 # --- where the schemes end -----------------------------------------------------------------------------------
@@ -178,6 +180,9 @@ def test_qsgd_is_sharp_beyond_where_half_odd_levels_fit(levels, x):
     assert squares == 4 * levels**2
     share = F(n, 4 * levels**2)
     assert _share(levels, x) == share
+    view = BUILDERS["compression"]({"compressor": {"name": "qsgd", "levels": levels}, "x": [str(v) for v in x]})
+    (tenth_less,) = theorems.get("efl/variance-factors").form("QSGD, sharpened").mutants
+    assert tenth_less.sides(view).lhs > tenth_less.sides(view).rhs
     assert float(messages.QSGD(levels).variance_exact(n)) == pytest.approx(float(share), rel=1e-9)
 
 

@@ -154,7 +154,7 @@ def test_constants_of_the_claim_on_epochs_are_a_run_s():
         assert (constants.B() == at.threshold(E) * E**2).all()
         assert constants.gamma == max(4 * E, 64)
         C, J = (16 * E) ** 2 * constants.B()[0] / constants.S[0] ** 2, constants.J  # C_T = T C from w*, mu = 1
-        assert 30 * C / (30 * E + constants.gamma) ** 2 / J == 16 * at.exact(E)  # (8), tau_0 = 0: f_1(T)/J
+        assert 30 * C / (30 * E + constants.gamma) ** 2 / J == 16 * at.by_rule(E)  # (8), tau_0 = 0: f_1(T)/J
         assert C / (J * 30 * E) == F(16, 30) * at.threshold(E)  # (9)
 
 

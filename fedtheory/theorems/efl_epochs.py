@@ -51,7 +51,7 @@ class EpochsView(ClosedView):
         """(C/J)/(TE), of (9), up to what does not depend on E: noise/E + 2 G^2 + (2 + mu/(4L))(E - 1) G^2."""
         return self.noise / E + 2 * self.G_sq + self.growth * (E - 1)
 
-    def exact(self, E: int) -> Any:
+    def by_rule(self, E: int) -> Any:
         """f_1(T)/J, of (8), up to the same: T C/(TE + gamma)^2 over J, gamma = max{4E, 64 L/mu}."""
         return self.T * E * self.threshold(E) / (self.T * E + max(4 * E, 64 * self.kappa)) ** 2
 
@@ -178,7 +178,7 @@ STATEMENTS = (
             "only while noise dominates",
         ),
         form(
-            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "exact"),
+            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "by_rule"),
             "violated", "epochs",
             note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
             "small T, where gamma is not small against TE",

@@ -169,7 +169,7 @@ STATEMENTS = (
             VIOLATED,
             "run",
             needs=(COMMON,),
-            note="common noise does not average out: by a factor of up to 1/sum (p^k)^2, N for equal weights",
+            note="common noise does not average out: off by a factor of up to N, attained for equal weights",
         ),
         form(
             "max",

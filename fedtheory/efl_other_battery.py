@@ -246,10 +246,10 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
     n, most, d = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
     idle = rng.random() < 0.7
     law = [_law(rng, most, idle) for _ in range(n)]
-    if scheme == "A" and not any(row[-1] for row in law):
-        law[0] = [Fraction(0)] * most + [Fraction(1)]
     if rng.random() < 0.2:
         law = [law[0]] * n
+    if scheme == "A" and not any(row[-1] for row in law):  # somebody is complete now and then
+        law[0] = [Fraction(0)] * most + [Fraction(1)]
     h, step = _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)), Fraction(int(rng.integers(2, 30)))
     data = {
         "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed), "law": law,

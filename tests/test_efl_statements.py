@@ -67,6 +67,13 @@ def test_verdicts_are_the_recorded_ones_and_mutants_are_rejected(statement, form
         assert form.mutants
 
 
+@pytest.mark.parametrize("seed", [2, 3, 4, 11])
+def test_every_instance_of_a_battery_has_a_view(seed):
+    """Laws that all clients share were put in after somebody was made complete under scheme A."""
+    for instance in efl_other_battery.battery(seed):
+        assert instance.kind != "limit" or instance.view().drift.any()
+
+
 def test_views_of_data_are_certified(views):
     numeric = [v for i, v in views["shift"] if isinstance(i, DataShift)]
     assert len(numeric) == 3

@@ -217,8 +217,11 @@ def _abandon(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 def _epochs(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     kappa = 1 + (0 if rng.random() < 0.3 else _size(rng))
-    data = {"noise": _size(rng, 2), "G_sq": _size(rng), "kappa": kappa, "E": int(rng.integers(1, 12))}
-    return f"E={data['E']}", to_file(data)
+    data = {
+        "noise": _size(rng, 2), "G_sq": _size(rng), "kappa": kappa, "E": int(rng.integers(1, 12)),
+        "T": int(rng.integers(1, 400)),
+    }  # fmt: skip
+    return f"E={data['E']} T={data['T']}", to_file(data)
 
 
 def _keep(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
@@ -243,10 +246,10 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
     n, most, d = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
     idle = rng.random() < 0.7
     law = [_law(rng, most, idle) for _ in range(n)]
-    if scheme == "A" and not any(row[-1] for row in law):
-        law[0] = [Fraction(0)] * most + [Fraction(1)]
     if rng.random() < 0.2:
         law = [law[0]] * n
+    if scheme == "A" and not any(row[-1] for row in law):  # somebody is complete now and then
+        law[0] = [Fraction(0)] * most + [Fraction(1)]
     h, step = _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)), Fraction(int(rng.integers(2, 30)))
     data = {
         "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed), "law": law,
@@ -358,6 +361,16 @@ _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] 
 }  # fmt: skip
 
 
+_LONG: dict[str, Any] = {"idle": ["0", "1/2"], "E": 1, "T": 400, "gamma": "4", "J": "1", "C": "1", "y": "1/2"}
+_ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("inactive", "abandoned at T/2", {**_LONG, "tau_0": 200}),
+    ("inactive", "abandoned at once", {**_LONG, "tau_0": 0}),
+    ("keep", "noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),
+    ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
+    ("compression", "QSGD beyond sqrt(n)/2", {"compressor": {"name": "qsgd", "levels": 3}, "x": ["5", "-3", "1", "1"]}),
+)
+
+
 def random_instance(kind: str, rng: np.random.Generator) -> OtherInstance:
     """One instance of a kind, over all shapes of its parameters.
 
@@ -391,6 +404,7 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
             else:
                 label, data = _MAKERS[kind](rng)
             out.append(OtherInstance(kind, label, data, seed * 1000 + i))
+    out += [OtherInstance(kind, f"{label}, nearly attained", data) for kind, label, data in _ATTAINED]
     out += [
         DataShift(family, event, clients, seed * 10 + i)
         for family, clients in (("logistic", 4), ("least squares", 3), ("breast cancer", 5))

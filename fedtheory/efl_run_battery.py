@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,7 @@ class QuadraticInstance:
     spread : size of the clients' distances from each other; 0: all minimisers are equal, D_k = 0
     noise : of the gradients, root mean square
     samples : terms of each F_k; a step draws one of them (1: full gradients)
+    common : all clients draw the same one, and its noise pushes them alike (samples > 1)
     skew : p^k proportional to exp(skew * normal)
     start : ||w_0 - w*|| (0: at the optimum)
     lam : lambda, with frozen anchors (0: no elastic term)
@@ -113,6 +114,7 @@ class QuadraticInstance:
     lam: float = 0.0
     looks: int = 40
     first_look: int = 0
+    common: bool = False
     kind: str = "run"
     family: str = "exact quadratics"
 
@@ -120,7 +122,8 @@ class QuadraticInstance:
     def name(self) -> str:
         text = f"quadratics N={self.clients} d={self.dim} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
         extra = f" L/mu={self.condition:g} spread={self.spread:g} noise={self.noise:g} samples={self.samples} skew={self.skew:g}"
-        return f"{text}{extra} start={self.start:g}{f' lam={self.lam:g}' if self.lam else ''} seed={self.seed}"
+        drawn = " common draws" if self.common else ""
+        return f"{text}{extra}{drawn} start={self.start:g}{f' lam={self.lam:g}' if self.lam else ''} seed={self.seed}"
 
     def _rng(self, what: str) -> np.random.Generator:
         return Stream(self.seed).generator(f"efl {what}")
@@ -142,10 +145,13 @@ class QuadraticInstance:
         tilt -= tilt.mean(axis=1, keepdims=True)
         push = rng.standard_normal((n, j, d)) * self.noise if j > 1 else np.zeros((n, j, d))
         push -= push.mean(axis=1, keepdims=True)
+        if self.common:
+            push[:] = push[:1]
         center = self.spread * rng.standard_normal((n, d)) + rng.standard_normal(d)
         b = (mean @ center[:, :, None])[..., 0]
         extra = np.full(n, self.noise**2 if j == 1 else 0.0)
-        return QuadraticOracles(mean[:, None] * (1 + tilt), b[:, None] + push, np.full((n, j), 1 / j), self.weights(), extra)
+        H, b = mean[:, None] * (1 + tilt), b[:, None] + push
+        return QuadraticOracles(H, b, np.full((n, j), 1 / j), self.weights(), extra, common=self.common)
 
     def laws(self) -> list[np.ndarray]:
         return participation_laws(self.participation, self.clients, self.E, self._rng("laws"))
@@ -328,7 +334,8 @@ def _shape(kind: str, rng: np.random.Generator, seed: int, **given: Any) -> Quad
 
 def random_instance(kind: str, rng: np.random.Generator) -> QuadraticInstance:
     """One exact instance of any shape, for the search for counterexamples."""
-    return _shape(kind, rng, int(rng.integers(2**31)), first_look=1)
+    instance = _shape(kind, rng, int(rng.integers(2**31)), first_look=1)
+    return replace(instance, common=instance.samples > 1 and instance.clients <= 5 and rng.random() < 0.3)
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
@@ -346,4 +353,18 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
     # bias that only the J term bounds: long, one client gone, one curvature
     common: dict[str, Any] = {"clients": 2, "dim": 1, "E": 1, "rounds": 8000, "condition": 1.0, "skew": 0.0, "noise": 0.0}
     out.append(QuadraticInstance(seed * 1000 + 900, participation="departure", scheme="B", start=0.0, looks=20, **common))
-    return out
+    return out + _common_draws(seed)
+
+
+def _common_draws(seed: int) -> list[QuadraticInstance]:
+    """All clients with the same mini-batch: from one optimum, where only this noise moves them, and from afar."""
+    shapes: list[dict[str, Any]] = [
+        {"clients": 5, "E": 1, "condition": 1.0, "spread": 0.0, "start": 0.0, "participation": "full", "skew": 0.0},
+        {"clients": 3, "E": 2, "participation": "incomplete"},
+    ]
+    both: dict[str, Any] = {"dim": 1, "samples": 2, "noise": 1.0, "common": True, "first_look": 1}
+    return [
+        QuadraticInstance(seed * 1000 + 920 + 10 * n + i, scheme=scheme, kind=kind, rounds=rounds, **both | shape)
+        for n, (kind, rounds) in enumerate((("run", 60), ("step", 6)))
+        for i, (scheme, shape) in enumerate((scheme, shape) for scheme in SCHEMES for shape in shapes)
+    ]

@@ -67,6 +67,13 @@ def test_verdicts_are_the_recorded_ones_and_mutants_are_rejected(statement, form
         assert form.mutants
 
 
+@pytest.mark.parametrize("seed", [2, 3, 4, 11])
+def test_every_instance_of_a_battery_has_a_view(seed):
+    """Laws that all clients share were put in after somebody was made complete under scheme A."""
+    for instance in efl_other_battery.battery(seed):
+        assert instance.kind != "limit" or instance.view().drift.any()
+
+
 def test_views_of_data_are_certified(views):
     numeric = [v for i, v in views["shift"] if isinstance(i, DataShift)]
     assert len(numeric) == 3
@@ -145,13 +152,17 @@ def test_feedback_both_ways_can_diverge_at_a_step_of_1_over_L_and_not_at_a_small
 
 def test_constants_of_the_claim_on_epochs_are_a_run_s():
     """Two clients that start at their optimum: E[B]/E^2 is the threshold with the constants of its witness."""
-    at = BUILDERS["epochs"]({"noise": "3", "G_sq": "1", "kappa": "1", "E": 1})
+    at = BUILDERS["epochs"]({"noise": "3", "G_sq": "1", "kappa": "1", "E": 1, "T": 30})
     for E in (1, 2):
         law = [["0"] * E + ["1"]] * 2
         shape = {"h": [["1"], ["1"]], "c": [["1"], ["-1"]], "weights": ["1/2", "1/2"], "scheme": "B", "laws": [law]}
         constants = run_of({**shape, "w0": ["0"], "T": 30}).constants
         assert constants.start_sq == 0 and constants.G_sq == 1
         assert (constants.B() == at.threshold(E) * E**2).all()
+        assert constants.gamma == max(4 * E, 64)
+        C, J = (16 * E) ** 2 * constants.B()[0] / constants.S[0] ** 2, constants.J  # C_T = T C from w*, mu = 1
+        assert 30 * C / (30 * E + constants.gamma) ** 2 / J == 16 * at.by_rule(E)  # (8), tau_0 = 0: f_1(T)/J
+        assert C / (J * 30 * E) == F(16, 30) * at.threshold(E)  # (9)
 
 
 def test_the_elastic_recursion_is_the_librarys():

@@ -1,5 +1,6 @@
 """What a reader sees: formulas, tables, the two reports, and the README's code and names."""
 
+import dataclasses
 import importlib
 import io
 import math
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from fedtheory import campaign
 from fedtheory.report import curves, figures_verdicts, formulas, html, tables
-from fedtheory.theorems import Check, all_statements
+from fedtheory.theorems import Check, all_statements, get
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -91,7 +92,7 @@ def test_the_table_fits_the_terminal(rows, width):
     text = console.export_text()
     assert "0.975 / <0" in text and ("· n/a" if width < 110 else "· not applicable") in text
     for statement in all_statements():
-        assert re.search(rf"^{re.escape(tables.short(statement.id))} ", text, re.M), statement.id
+        assert re.search(rf"^{re.escape(tables.short(statement.id))}{tables.WORDED}? ", text, re.M), statement.id
     assert "…" not in text and max(map(len, text.splitlines())) <= width
     line = next(ln for ln in text.splitlines() if ln.startswith("eq-28 "))
     assert "✗ violated" in line and "✓ holds" in line and "0.5 / 0.38" in line and "file" in line
@@ -105,7 +106,7 @@ def test_papers_have_a_part_each(rows, record):
     assert starts == sorted(starts) and PAPERS[:3] == ["FedElasticNet", "FedMLS", "EFL"]
     for prefix, start, end in zip(PREFIXES, starts, [*starts[1:], len(text)], strict=True):
         names = [tables.short(s.id) for s in all_statements() if s.id.startswith(prefix)]
-        shown = [ln.split(" ")[0] for ln in text[start + 1 : end]]
+        shown = [ln.split(" ")[0].rstrip(tables.WORDED) for ln in text[start + 1 : end]]
         assert [name for name in shown if name in names] == names, "an id may be another paper's as well"
     assert [p.name for p, _ in tables.by_paper(rows, lambda r: r.statement)] == PAPERS
     page = html.html_report(rows, record)
@@ -142,6 +143,26 @@ def test_reasons_of_checks_stand_below_the_table():
         assert max(map(len, text.splitlines())) <= width and "…" not in text
         assert " ".join(text.split()).count("a long reason " * 11) == 1, "said once"
         assert len(re.findall(r"^printed .*\(1\)", text, re.M)) == 2
+
+
+def test_what_the_paper_does_not_print_is_marked(rows, record):
+    """The column "as printed" shows a wording of our own with a mark, and no form is called printed for it."""
+    by_id = {line.statement: line for line in tables.lines(rows)}
+    worded = {"elastic-fixed-point": "unbiased", "scheme-limit": "unbiased", "st-lemma": "printed rule"}
+    for name, form in {**worded, "residual-invariant": "literal formulas", "compression-bias": "literal formulas"}.items():
+        line = by_id[f"efl/{name}"]
+        assert (line.printed.form, line.mark) == (form, tables.WORDED)
+        assert "printed" not in [f.name for f in get(line.statement).forms]
+    assert by_id["efl/theorem-1"].mark == "" and by_id["efl/theorem-1"].printed.form == "printed"
+    text = html.markdown_report(rows, record)
+    assert f"\n| st-lemma{tables.WORDED} |" in text and tables.WORDED_NOTE in text
+    assert f">st-lemma{tables.WORDED}</a>" in html.html_report(rows, record, ())
+    console = Console(width=120, file=io.StringIO())
+    console.print(tables.statement_table(rows, 120))
+    assert f"\ncompression-bias{tables.WORDED} " in console.file.getvalue()
+    tiles = figures_verdicts.table({"rows": [{**dataclasses.asdict(r), "ok": r.ok} for r in rows]})
+    assert tiles["efl/scheme-limit"]["printed"]["form"] == "unbiased"
+    assert figures_verdicts._name("efl/st-lemma", tiles["efl/st-lemma"]) == f"st-lemma{tables.WORDED}"
 
 
 def test_as_printed_is_the_sign_rule(rows):

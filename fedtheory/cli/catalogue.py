@@ -87,7 +87,7 @@ def _statements() -> list[dict[str, Any]]:
             "source": s.source,
             "kind": s.kind,
             "scope": s.scope,
-            "forms": [{"name": f.name, "established": dict(f.established)} for f in s.forms],
+            "forms": [{"name": f.name, "wording": f.wording, "established": dict(f.established)} for f in s.forms],
         }
         for s in all_statements()
     ]
@@ -178,7 +178,7 @@ def _record(form: dict[str, Any] | None) -> Text:
 
 
 def _statement_list(found: list[dict[str, Any]]) -> Table:
-    from fedtheory.report.tables import NO_FORM, by_paper
+    from fedtheory.report.tables import NO_FORM, WORDED, WORDED_NOTE, by_paper
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("statement", no_wrap=True)
@@ -192,19 +192,23 @@ def _statement_list(found: list[dict[str, Any]]) -> Table:
         table.add_row(Text(paper.name, "bold"), Text(f"ids begin with {group[0]['id'].split('/')[0]}/", "dim"))
         for s in group:
             forms = {f["name"]: f for f in s["forms"]}
-            more = len([n for n in forms if n not in ("printed", "repaired")])
-            records = (_record(forms.get("printed")), _record(forms.get("repaired")))
+            printed = next((f for f in s["forms"] if f["name"] == "printed" or f["wording"]), None)
+            more = len([f for f in s["forms"] if f is not printed and f["name"] != "repaired"])
+            mark = WORDED if printed is not None and printed["wording"] else ""
+            records = (_record(printed), _record(forms.get("repaired")))
             if s["kind"] == "claim":
                 records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
-            table.add_row(s["id"].split("/")[-1], s["title"], *records, str(more or ""))
+            table.add_row(s["id"].split("/")[-1] + mark, s["title"], *records, str(more or ""))
     table.title = "Statements, and what is on record for each"
     table.title_justify, table.title_style = "left", "dim"
+    table.caption, table.caption_justify, table.caption_style = WORDED_NOTE, "left", "dim"
     return table
 
 
 def explain(name: str, as_json: bool, out: Path | None) -> None:
     """Everything there is to know about a statement."""
     from fedtheory.report.tables import rule_text
+    from fedtheory.theorems.core import WORDINGS
 
     statement = find_statement(name)
     about = _about(statement)
@@ -226,8 +230,10 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_text(r)})'}" for r, v in form["established"].items())
         console.print(Text.assemble(("  ", ""), (form["name"], "bold"), f": on record as {recorded}"))
+        if form["wording"]:
+            block(f"({WORDINGS[form['wording']]})", 4, "dim")
         block(form["text"], 4, "cyan")
-        if form["name"] in ("printed", "repaired"):
+        if form["name"] in ("printed", "repaired") or form["wording"]:
             block(f"LaTeX: {form['latex']}", 4, "dim")
         if form["note"]:
             block(f"Note: {form['note']}")
@@ -296,6 +302,8 @@ def _efl_scope(statement: Any) -> str:
         "departed": "about rounds after a client has left",
         "inactive": "about inactive clients",
         "abandon": "about keeping or abandoning an inactive client",
+        "keep": "about keeping or abandoning an inactive client",
+        "epochs": "about keeping or abandoning an inactive client",
         "incomplete": "about incomplete clients",
     }.get(statement.forms[0].requires[0], f"about {paper_of(statement.id).name}")
 
@@ -326,6 +334,7 @@ def _about(statement: Any) -> dict[str, Any]:
         "forms": [
             {
                 "name": f.name,
+                "wording": f.wording,
                 "latex": f.latex,
                 "text": to_text(f.latex),
                 "note": f.note,

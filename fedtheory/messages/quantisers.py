@@ -64,8 +64,10 @@ class QSGD(TwoPoint):
     omega = psi(t)/t with t = levels^2/d and psi(t) = sqrt(t) - t for t <= 1/4, else 1/4; below the paper's
     min(1/t, 1/sqrt(t)). Proof: with f the fractional part of r_i, E(C(x)_i - x_i)^2 = c^2 f(1 - f) <= c^2 psi(r_i^2), since
     f(1 - f) <= min(r(1 - r), 1/4) for r <= 1/2 and <= 1/4 always. psi is concave, so that Jensen gives c^2 d psi(sum r_i^2/d) with
-    sum r_i^2 = ||x||^2/c^2 = t d. For t <= 1/4 it is sharp: all |x_i| equal. psi(t)/t falls with t: the c rounded up by a factor
-    1 + eps counts as levels/(1 + eps).
+    sum r_i^2 = ||x||^2/c^2 = t d. For t <= 1/4 it is sharp: all |x_i| equal. Beyond it is sharp wherever 4 levels^2
+    is a sum of d odd squares, so that every r_i can be half an odd number: d = 4, levels = 3, x = (5, 3, 1, 1). The
+    paper's factor is larger by 1 for t <= 1/4, 4 sqrt(t) times as large from there to t = 1, and 4 times beyond.
+    psi(t)/t falls with t: the c rounded up by a factor 1 + eps counts as levels/(1 + eps).
 
     On the wire (the paper's section 3.2, with the step in the place of the norm; Elias means the recursive omega code, as there):
     "sparse": count (bits of d) | step | Elias(gap + 1) of each nonzero | its sign | Elias(l_i). Only the count when it is 0.

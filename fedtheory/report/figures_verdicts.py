@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fedtheory.report.style import COLOURS, headline, new_figure
-from fedtheory.report.tables import paper_of, rule_rank, rule_text, short
+from fedtheory.report.tables import WORDED, paper_of, printed_form, rule_rank, rule_text, short
 
 __all__ = ["draw", "table"]
 
@@ -21,13 +21,15 @@ MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable
 def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """statement -> form -> its row under the rule that captions name, as in the tables.
 
-    A repaired form that fares worse under another rule is shown under that one. Statements that have neither
-    form are left out, and so are claims on which nothing can be run.
+    'printed' stands for what takes its place, too (`Form.wording`). A repaired form that fares worse under another
+    rule is shown under that one. Statements that have neither form are left out, and so are claims on which nothing
+    can be run.
     """
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in campaign["rows"]:
-        if row["form"] in FORMS and row["verdict"] != "not applicable":
-            groups.setdefault(row["statement"], {}).setdefault(row["form"], []).append(row)
+        role = "printed" if row["form"] == printed_form(row["statement"]) else row["form"]
+        if role in FORMS and row["verdict"] != "not applicable":
+            groups.setdefault(row["statement"], {}).setdefault(role, []).append(row)
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for statement, forms in groups.items():
         tiles = out.setdefault(statement, {})
@@ -61,6 +63,11 @@ def _text(row: dict[str, Any]) -> str:
     return " ".join(part for part in (MARKS[row["verdict"]], ratio, alarm) if part)
 
 
+def _name(statement: str, tiles: dict[str, dict[str, Any]]) -> str:
+    """A statement without its paper, marked where what stands as printed is a wording of our own."""
+    return short(statement) + (WORDED if tiles.get("printed", {}).get("form", "printed") != "printed" else "")
+
+
 def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
     """Tiles, paper by paper: a statement as printed and as repaired; the number is the worst measured/bound."""
     rows = table(campaign)
@@ -90,7 +97,7 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
         ax.set(xlim=(0, 2), ylim=(height, 0))
         ax.grid(False)
         ax.tick_params(length=0)
-        named = [(y + 0.5, short(s)) for y, (_, s) in enumerate(part) if s is not None]
+        named = [(y + 0.5, _name(s, rows[s])) for y, (_, s) in enumerate(part) if s is not None]
         ax.set_yticks([y for y, _ in named], [name for _, name in named], fontsize=8)
         ax.xaxis.tick_top()
         ax.set_xticks([0.5, 1.5], ["as printed", "as repaired"], fontsize=8)
@@ -98,9 +105,12 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
             spine.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[v], alpha=0.85) for v in counts]
     figure.legend(handles, [f"{v} ({n})" for v, n in counts.items()], loc="outside lower center", ncols=len(counts) or 1)
-    printed = [v["printed"]["verdict"] for v in rows.values() if "printed" in v]
+    stated = [v["printed"] for v in rows.values() if "printed" in v]
+    printed = [row["verdict"] for row in stated if row["form"] == "printed"]
+    worded = [row["verdict"] for row in stated if row["form"] != "printed"]
     bad = sum(v["repaired"]["verdict"] != "holds" for v in rows.values() if "repaired" in v)
-    finding = f"{printed.count('violated')} of {len(printed)} printed statements fail; "
+    finding = f"{printed.count('violated')} of {len(printed)} printed statements fail"
+    finding += f", {worded.count('violated')} of {len(worded)} in words{WORDED}; " if worded else "; "
     finding += f"{bad} repairs do not hold" if bad else "every repaired one holds"
     rules = dict.fromkeys(v["printed"]["rule"] for v in rows.values() if "printed" in v)
     means = ", ".join(rule_text(rule) for rule in rules if rule != "any") or "any rule"
@@ -108,6 +118,6 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
         figure,
         finding,
         f"{campaign.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
-        "equalities have none); (!): not the verdict on record",
+        f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record",
     )
     return figure

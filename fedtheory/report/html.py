@@ -13,6 +13,7 @@ from fedtheory.report.formulas import to_mathml
 from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
+    WORDED_NOTE,
     by_paper,
     disagreements,
     instance_text,
@@ -25,6 +26,7 @@ from fedtheory.report.tables import (
     tried,
     verdict_text,
 )
+from fedtheory.theorems.core import WORDINGS
 
 if TYPE_CHECKING:
     from fedtheory.campaign import Row
@@ -140,17 +142,23 @@ def _anchor(statement: str) -> str:
     return escape(statement.replace("/", "-"))
 
 
+def _worded(group: Sequence[Line]) -> str:
+    return f" {WORDED_NOTE}" if any(ln.mark for ln in group) else ""
+
+
 def _paper_table(paper: Paper, group: Sequence[Line]) -> str:
     body = "".join(
-        f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement))}</a></td><td>{escape(ln.title)}</td>'
-        f"<td>{_verdict_html([ln.printed] if ln.printed else [])}</td><td>{escape(other_forms(ln)) or _verdict_html(ln.repaired)}</td>"
+        f'<tr><td><a href="#{_anchor(ln.statement)}">{escape(short(ln.statement) + ln.mark)}</a></td>'
+        f"<td>{escape(ln.title)}</td><td>{_verdict_html([ln.printed] if ln.printed else [])}</td>"
+        f"<td>{escape(other_forms(ln)) or _verdict_html(ln.repaired)}</td>"
         f'<td class="n">{ln.instances}</td><td class="n">{escape(tightness_text(ln.shown))}</td>'
         f"<td>{escape(ln.witness or '')}</td></tr>"
         for ln in group
     )
     return (
         f"<h3>{escape(paper.name)}</h3>"
-        f'<p class="note">“As printed” is judged {escape(paper.printed)}; every form{escape(_under(paper))} is below.</p>'
+        f'<p class="note">“As printed” is judged {escape(paper.printed)}; every form{escape(_under(paper))} is below.'
+        f"{_worded(group)}</p>"
         '<div class="scroll"><table><thead><tr><th>statement</th><th>what it says</th><th>as printed</th><th>as repaired</th>'
         f"<th>instances</th><th>tightness</th><th>witness</th></tr></thead><tbody>{body}</tbody></table></div>"
     )
@@ -187,6 +195,7 @@ def _statement(name: str, group: Sequence[Row]) -> str:
         )
         forms.append(
             f"<h4>{escape(form.name)}</h4>{to_mathml(form.latex)}"
+            + (f'<p class="note">{escape(WORDINGS[form.wording].capitalize())}.</p>' if form.wording else "")
             + (f'<p class="note">{escape(form.note)}</p>' if form.note else "")
             + '<div class="scroll"><table><thead><tr><th>rule</th><th>verdict</th><th>on record</th><th>violated / instances</th>'
             "<th>comparisons</th><th>tightness</th><th>tightest on</th><th>least slack</th><th>on</th><th>how</th></tr></thead>"
@@ -207,12 +216,12 @@ def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequen
     text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in _summary(record)]
     for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
-        text += ["", f"## {paper.name}", "", f"“As printed” is judged {paper.printed}.", ""]
+        text += ["", f"## {paper.name}", "", f"“As printed” is judged {paper.printed}.{_worded(group)}", ""]
         text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | witness |"]
         text += ["|---|---|---|---|---:|---:|---|"]
         for ln in group:
             cells = [
-                short(ln.statement),
+                short(ln.statement) + ln.mark,
                 ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
                 other_forms(ln) or verdict_text(ln.repaired),

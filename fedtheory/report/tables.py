@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAPERS",
+    "WORDED",
+    "WORDED_NOTE",
     "Line",
     "Paper",
     "by_paper",
@@ -26,6 +28,7 @@ __all__ = [
     "number",
     "other_forms",
     "paper_of",
+    "printed_form",
     "replay_example",
     "rule_rank",
     "rule_text",
@@ -40,6 +43,8 @@ __all__ = [
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
 NO_FORM = "–"
+WORDED = "°"
+WORDED_NOTE = f"{WORDED}: the paper says it in words, or prints only the algorithm; the formula is ours."
 # Under which rule a form is shown where one row stands for it: the first of these that it has, the one that captions name.
 PRINTED_RULES = ("sign", "any", "true-gradient", "deterministic", "stochastic", "C", "A", "B", "C-corrected")
 
@@ -144,6 +149,11 @@ class Line:
     others: tuple[Row, ...]
 
     @property
+    def mark(self) -> str:
+        """`WORDED` where the paper prints no such formula."""
+        return "" if self.printed is None or self.printed.form == "printed" else WORDED
+
+    @property
     def shown(self) -> Row | None:
         alone = self.others[0] if len({r.form for r in self.others}) == 1 else None
         return shown_rule(self.repaired) or self.printed or (alone and shown_rule(self.others))
@@ -170,6 +180,14 @@ def rule_rank(rule: str) -> int:
     return PRINTED_RULES.index(rule) if rule in PRINTED_RULES else len(PRINTED_RULES)
 
 
+def printed_form(statement: str) -> str:
+    """The name of the form that the column "as printed" shows; 'printed' where there is none."""
+    from fedtheory.theorems import get
+
+    form = get(statement).as_printed
+    return "printed" if form is None else form.name
+
+
 def lines(rows: Sequence[Row]) -> list[Line]:
     """Rows grouped by statement, in order."""
     from fedtheory.theorems import get
@@ -179,7 +197,8 @@ def lines(rows: Sequence[Row]) -> list[Line]:
         groups.setdefault(row.statement, []).append(row)
     out = []
     for statement, group in groups.items():
-        printed = shown_rule(r for r in group if r.form == "printed")
+        name = printed_form(statement)
+        printed = shown_rule(r for r in group if r.form == name)
         repaired = tuple(r for r in group if r.form == "repaired")
         others = tuple(r for r in group if r is not printed and r not in repaired)
         out.append(Line(statement, get(statement).title, printed, repaired, others))
@@ -246,7 +265,7 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
             table.add_row()
         table.add_row(Text(paper.name, "bold"))
         for line in group:
-            cells: list[Any] = [short(line.statement)]
+            cells: list[Any] = [short(line.statement) + line.mark]
             if width >= 110:
                 cells.append(line.title)
             cells += [
@@ -267,6 +286,7 @@ def table_key(rows: Sequence[Row]) -> str:
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
+        f"{WORDED_NOTE} "
         "forms: ✓ how many of a statement's own forms hold. tightness: measured/bound, 1 is attained, <0 where what is measured is "
         f"negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
     )

@@ -16,9 +16,15 @@ import numpy as np
 
 from fedtheory.errors import FedTheoryError, suggest
 
-__all__ = ["Check", "Form", "Mutant", "Sides", "Statement", "Verdict", "all_statements", "eq", "get", "le", "register"]
+__all__ = [
+    "WORDINGS", "Check", "Form", "Mutant", "Sides", "Statement", "Verdict", "all_statements", "eq", "get", "le", "register",
+]  # fmt: skip
 
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
+WORDINGS = {
+    "in words": "the paper says this in words only, the formula is ours",
+    "algorithm": "the paper prints the algorithm only, the statement about it is ours",
+}
 RELATIVE_TOLERANCE = 1e-9  # of the sum of the absolute terms: float64 rounding and local KKT residuals stay far below
 
 
@@ -93,6 +99,9 @@ class Form:
         'violated' (by a witness), or 'open' (neither). A campaign that finds otherwise fails. A rule that is absent is not run.
     threshold : callable(constants) -> float, or None
         The least lambda_2 / beta (exclusive) the form is claimed for.
+    wording : key of `WORDINGS`, or ''
+        Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
+        is printed, or an instance of it, is called 'printed'.
     """
 
     name: str
@@ -105,6 +114,7 @@ class Form:
     symbolic: Callable[[], bool] | None = None
     exact_only: bool = False
     requires: tuple[str, ...] = ()
+    wording: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,11 @@ class Statement:
             if form.name == name:
                 return form
         raise suggest(name, [f.name for f in self.forms], f"form of {self.id}")
+
+    @property
+    def as_printed(self) -> Form | None:
+        """The printed form, else the one that stands in its place (`Form.wording`), else None."""
+        return next((f for f in self.forms if f.name == "printed" or f.wording), None)
 
     def verify(self, problem: Any, algorithm: Any, **options: Any) -> Any:
         """Run every form of this statement; see `fedtheory.verification.verify`."""

@@ -237,9 +237,10 @@ STATEMENTS = (
         "how much of a message sparse ternary compression keeps",
         "Algorithm 2",
         form(
-            "printed", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
-            lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,),
-            note="with ties more than k entries are kept, but mu is divided by k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
+            "printed rule", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
+            lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,), wording="algorithm",
+            note="no factor is stated for Algorithm 2; with ties more than k entries are kept, but mu is divided by "
+            "k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
         ),
         form(
             "repaired", ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
@@ -248,16 +249,15 @@ STATEMENTS = (
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
-            "printed, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
-            lambda v: _complement(v, v.compressor.contraction_exact(v.n)),
-            "holds", "compression",
+            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
+            lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds", "compression",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
             needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
         ),
         form(
             "as top-k", ERR + r"(1-\tfrac kn)\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: le(v.error, (1 - v.k / v.n) * v.square),
-            "violated", "compression", needs=(EXACT,), note="the one magnitude costs too: top-k's factor is not ST's",
+            lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated", "compression", needs=(EXACT,),
+            note="the one magnitude costs too: top-k's factor is not ST's",
         ),
         form(
             "identity", r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)", _identity, "holds", "compression",
@@ -275,9 +275,8 @@ STATEMENTS = (
         ),
         form(
             "random-k", r"\mathbb E\|C(x)-x\|^2=(1-\tfrac kn)\|x\|^2",
-            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds",
-            "compression", ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)),
-            needs=("random-k",),
+            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds", "compression",
+            ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)), needs=("random-k",),
         ),
         form(
             "sign with scale", ERR + r"(1-\tfrac1n)\|x\|^2", lambda v: _complement(v, Fraction(1, v.n)), "holds", "compression",
@@ -290,8 +289,7 @@ STATEMENTS = (
         ),
         form(
             "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
-            lambda v: le(v.error, Fraction(999, 1000) * v.square),
-            "violated", "compression", needs=("threshold",),
+            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", "compression", needs=("threshold",),
             note="judged with delta = 1/1000; what is below the threshold is lost whole",
         ),
     ),
@@ -306,12 +304,16 @@ STATEMENTS = (
         ),
         form(
             "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds", "compression",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",), note="Alistarh et al. 2017, Lemma 3.1",
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",),
+            note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the "
+            "factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
         ),
         form(
             "QSGD, sharpened",
             MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ \tfrac14\text{ else}",
             _own, "holds", "compression", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("qsgd",),
+            note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + "
+            "9 + 1 + 1",
         ),
         form(
             "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds", "compression",
@@ -322,9 +324,9 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("rounding to 0 and +-max",),
         ),
         form(
-            "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4", lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4),
-            "holds",
-            "compression", ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
+            "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4",
+            lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4), "holds", "compression",
+            ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
             needs=("rounding to a grid",),
         ),
         *(
@@ -343,25 +345,24 @@ STATEMENTS = (
         "nothing is lost by error feedback",
         "Algorithm 1 and (6)",
         form(
-            "printed",
+            "literal formulas",
             r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
-            _invariant, "violated", "feedback", needs=("literal",),
-            note="the server adds the uncompressed delta, and keeps its residual for the next round as well: residuals count twice",
+            _invariant, "violated", "feedback", needs=("literal",), wording="algorithm",
+            note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
+            "residuals count twice",
         ),
         form(
-            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k", _invariant, "holds",
-            "feedback",
-            ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))), needs=("consistent",),
+            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
+            _invariant, "holds", "feedback", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))), needs=("consistent",),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
         ),
         form(
             "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
-            _invariant, "violated",
-            "feedback", needs=("text",),
+            _invariant, "violated", "feedback", needs=("text",),
         ),
         form(
-            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST", _invariant, "violated", "feedback",
-            needs=("after",),
+            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
+            _invariant, "violated", "feedback", needs=("after",),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways",),
@@ -371,23 +372,26 @@ STATEMENTS = (
         "whether the mean of the compressed run tends to the optimum",
         "Algorithm 1, section 3.1 and (6)",
         form(
-            "printed", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback", needs=("literal", PLAIN),
-            note="the mean of a run need not tend to the optimum: for N >= 3 there are attracting fixed points elsewhere",
+            "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback",
+            needs=("literal", PLAIN), wording="algorithm",
+            note="the mean of a long run is off the optimum already for two clients. A fixed point off it is one for every step, its "
+            "residuals scaled: decaying steps do not cure it",
         ),
         form(
             "repaired", BIAS, _mean_bias, "holds", "feedback", ("without the residuals", lambda v: _mean_bias(v, 0)),
             needs=("consistent", PLAIN),
-            note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean tends to the optimum",
+            note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean "
+            "tends to the optimum",
         ),
         form(
             "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
             "violated", "feedback", needs=("consistent", PLAIN),
-            note="true without compression; one client and ST both ways with one entry of four grow without bound at eta = 1/L",
+            note="true without compression; one client and ST both ways with one entry of four grow without bound at "
+            "eta = 1/L",
         ),
         form(
             "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", "feedback",
-            needs=("text", PLAIN),
-            note="the server's residual is added twice",
+            needs=("text", PLAIN), note="the server's residual is added twice",
         ),
         assumptions=("quadratics, E = 1, all clients active, ST with exactly k entries both ways",),
     ),

@@ -1,4 +1,4 @@
-"""EFL, Corollary 1 in finite time: how its threshold depends on E, and its rule against each objective's own optimum."""
+"""EFL, Corollary 1 in finite time: two clients that (8) is evaluated on at a deadline, and its threshold against E."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from fedtheory.theorems.core import Sides, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement, text
 from fedtheory.theorems.efl_rational import builder, fraction, integer, vector
 
-__all__ = ["STATEMENTS", "EpochsView", "KeepView", "load"]
+__all__ = ["RULE", "STATEMENTS", "EpochsView", "KeepView", "load"]
 
-FEW, NOISY = "E (E + 1) at most the noise ratio", "(8)"
+RULE = "(8)"
+FEW, MANY = "E (E + 1) at most the noise ratio", "E (E + 1) above the noise ratio"
+FEW_8, MANY_8 = "E (E + 1)/(2E + 1) at most the noise ratio", "E (E + 1)/(2E + 1) above the noise ratio"
 
 
 @dataclass
@@ -26,36 +28,48 @@ class EpochsView(ClosedView):
     ----------
     noise : sum p^2 sigma^2 + 6 L sum p D
     G_sq, kappa : G^2 and L/mu
-    E : int
+    E, T : int, the deadline T in rounds
     """
 
     noise: Any
     G_sq: Any
     kappa: Any
     E: int
+    T: int
 
     def __post_init__(self) -> None:
-        self.facts = frozenset({FEW} if self.E * (self.E + 1) * self.growth <= self.noise else {"E (E + 1) above the noise ratio"})
+        epochs = self.E * (self.E + 1)
+        few = epochs * self.growth <= self.noise
+        few_8 = epochs * (self.growth - 2 * self.G_sq) <= (2 * self.E + 1) * self.noise
+        self.facts = frozenset({FEW if few else MANY, FEW_8 if few_8 else MANY_8})
 
     @property
     def growth(self) -> Any:
         return (2 + 1 / (4 * self.kappa)) * self.G_sq
 
     def threshold(self, E: int) -> Any:
-        """C/(E^2 (J/E) T) up to what does not depend on E: noise/E + 2 G^2 + (2 + mu/(4L))(E - 1) G^2."""
+        """(C/J)/(TE), of (9), up to what does not depend on E: noise/E + 2 G^2 + (2 + mu/(4L))(E - 1) G^2."""
         return self.noise / E + 2 * self.G_sq + self.growth * (E - 1)
 
+    def by_rule(self, E: int) -> Any:
+        """f_1(T)/J, of (8), up to the same: T C/(TE + gamma)^2 over J, gamma = max{4E, 64 L/mu}."""
+        return self.T * E * self.threshold(E) / (self.T * E + max(4 * E, 64 * self.kappa)) ** 2
+
+    def late(self, E: int) -> Any:
+        """lim T f_1(T)/J up to the same: noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E."""
+        return self.threshold(E) / E
+
     def printed_constants(self) -> dict[str, Any]:
-        return {k: text(getattr(self, k)) for k in ("noise", "G_sq", "kappa", "E")}
+        return {k: text(getattr(self, k)) for k in ("noise", "G_sq", "kappa", "E", "T")}
 
 
 @builder("epochs")
 def epochs_view(data: dict[str, Any]) -> EpochsView:
-    """From noise, G_sq, kappa and E."""
+    """From noise, G_sq, kappa, E and T."""
     noise, G_sq, kappa = (fraction(data[k], k) for k in ("noise", "G_sq", "kappa"))
     if noise < 0 or G_sq < 0 or kappa < 1:
         raise InvalidInput("noise and G_sq must be >= 0, kappa = L/mu at least 1")
-    return EpochsView(noise, G_sq, kappa, integer(data["E"], "E", 1))
+    return EpochsView(noise, G_sq, kappa, integer(data["E"], "E", 1), integer(data["T"], "T", 1))
 
 
 @dataclass
@@ -78,7 +92,7 @@ class KeepView(ClosedView):
     rounds: int
 
     def __post_init__(self) -> None:
-        self.facts = frozenset({NOISY} if self.y * self.J > self.f_1 else set())
+        self.facts = frozenset({RULE} if self.y * self.J > self.f_1 else set())
 
     @property
     def S(self) -> Any:
@@ -114,14 +128,18 @@ class KeepView(ClosedView):
             mean, square = active * (1 - eta) * mean + alone * (a * mean + eta / 2), active * both + alone * one
         return square - 2 * centre * mean + centre**2
 
-    @property
-    def abandoned(self) -> Any:
-        """E(w_T - 1)^2 of client 1 alone, gamma = 64, step 16/(t + 1 + 64)."""
-        square = (self.x0 - 1) ** 2
+    def alone(self, centre: Any) -> Any:
+        """E(w_T - centre)^2 of client 1 alone, gamma = 64, step 16/(t + 1 + 64)."""
+        away, square = self.x0 - 1, (self.x0 - 1) ** 2  # E(w - 1), E(w - 1)^2
         for t in range(self.rounds):
             eta = Fraction(16, t + 65)
-            square = (1 - eta) ** 2 * square + eta**2 * self.sigma_sq
-        return square
+            away, square = (1 - eta) * away, (1 - eta) ** 2 * square + eta**2 * self.sigma_sq
+        return square + 2 * (1 - centre) * away + (1 - centre) ** 2
+
+    @staticmethod
+    def loss(square: Any) -> Any:
+        """E F(w), F = ((w - 1)^2 + (w + 1)^2)/4, from E w^2."""
+        return (square + 1) / 2
 
     def printed_constants(self) -> dict[str, Any]:
         return {"J": text(self.J), "f_1(T)": text(self.f_1), "T": self.rounds}
@@ -136,40 +154,66 @@ def keep_view(data: dict[str, Any]) -> KeepView:
     return KeepView(y, sigma_sq, x0, integer(data["rounds"], "rounds", 1, 60))
 
 
-def _falls(v: EpochsView) -> Sides:
-    return le(v.threshold(v.E + 1), v.threshold(v.E))
+def _falls(v: EpochsView, threshold: str = "threshold", by: int = 1) -> Sides:
+    """The threshold of E + 1 is at most that of E; ``by`` = -1: at least."""
+    first, second = (getattr(v, threshold)(E) for E in (v.E + 1, v.E)[::by])
+    return le(first, second)
 
 
 def _bound(v: KeepView, share: Any = 1) -> Sides:
     """Theorem 1 (sharpened, E = 1) for client 1 alone."""
-    return le(np.asarray(v.abandoned), share * v.f_1)
+    return le(np.asarray(v.alone(1)), share * v.f_1)
 
 
 STATEMENTS = (
     statement(
         "corollary-1-epochs",
         "whether more local epochs make the rule more sensitive",
-        "section 4.1, after Corollary 1",
+        "section 4.1, after (9)",
         form(
-            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}\propto\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2", _falls,
-            "violated",
-            "epochs", note="C grows like E^3 and J like E: the threshold falls only while noise dominates",
+            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto"
+            r"\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2",
+            _falls, "violated", "epochs",
+            note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
+            "only while noise dominates",
         ),
         form(
-            "repaired", r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2}", _falls, "holds", "epochs",
-            ("the other way round", lambda v: le(v.threshold(v.E), v.threshold(v.E + 1))), needs=(FEW,),
+            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "by_rule"),
+            "violated", "epochs",
+            note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
+            "small T, where gamma is not small against TE",
+        ),
+        form(
+            "through (8), T to infinity",
+            r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ iff }\tfrac{E(E+1)}{2E+1}\le"
+            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ y_{th}=\tfrac{f_1(T)}J",
+            lambda v: _falls(v, "late"), "holds", "epochs",
+            ("the other way round", lambda v: _falls(v, "late", -1)), needs=(FEW_8,),
+            note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
+            "above 0, and for many epochs it rises to it",
+        ),
+        form(
+            "through (8), T to infinity, converse",
+            r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
+            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E)", lambda v: _falls(v, "late", -1), "holds", "epochs",
+            ("the other way round", lambda v: _falls(v, "late")), needs=(MANY_8,),
+        ),
+        form(
+            "repaired",
+            r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
+            r"\ y_{th}=\tfrac{C/J}{TE}",
+            _falls, "holds", "epochs", ("the other way round", lambda v: _falls(v, by=-1)), needs=(FEW,),
             note="noise = sum p^2 sigma^2 + 6 L sum p D; the constants of Theorem 1 for full participation",
         ),
         form(
             "repaired, converse", r"E(E+1)>\frac{\text{noise}}{(2+\mu/(4L))G^2}\Rightarrow y_{th}(E+1)\ge y_{th}(E)",
-            lambda v: le(v.threshold(v.E), v.threshold(v.E + 1)), "holds", "epochs", ("the other way round", _falls),
-            needs=("E (E + 1) above the noise ratio",),
+            lambda v: _falls(v, by=-1), "holds", "epochs", ("the other way round", _falls), needs=(MANY,),
         ),
         form(
             "for a given number of steps", r"y_{th}(E)\,E\le y_{th}(E+1)\,(E+1)",
             lambda v: le(v.E * v.threshold(v.E), (v.E + 1) * v.threshold(v.E + 1)),
             "holds", "epochs", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
-            note="with TE fixed, more epochs a round are never more sensitive",
+            note="through (9): with TE fixed, more epochs a round are never more sensitive",
         ),
     ),
     statement(
@@ -177,11 +221,12 @@ STATEMENTS = (
         "the rule, each run against its own optimum",
         "Corollary 1, (8)",
         form(
-            "printed",
+            "own optima",
             r"y^aJ>f_1(T)\Rightarrow\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2"
             r"\le\mathbb E\|\omega^{\text{keep}}_T-\omega^*\|^2",
-            lambda v: le(v.abandoned, v.kept(0 * v.y)), "violated", "keep", needs=(NOISY,),
-            note="(8) compares upper bounds; the averaging of noise that is lost with the client is in neither",
+            lambda v: le(v.alone(1), v.kept(0 * v.y)), "violated", "keep", needs=(RULE,), wording="in words",
+            note="(8) compares upper bounds of these two distances; the averaging of noise that is lost with the "
+            "client is in neither",
         ),
         form(
             "bound", r"\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2\le f_1(T)", _bound, "holds", "keep",

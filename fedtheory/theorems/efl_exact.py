@@ -51,6 +51,9 @@ class QuadraticOracles:
     noise_sq : (N,)
         Variance of additive noise, spread evenly over the d coordinates.
     weights : (N,) p^k
+    common : bool
+        All clients draw the same j in a step (their q_k are equal, and there is no additive noise): their mini-batches
+        are then correlated. Different clients' draws are independent otherwise.
     """
 
     H: np.ndarray
@@ -59,8 +62,13 @@ class QuadraticOracles:
     weights: np.ndarray
     noise_sq: np.ndarray
     batch: int = 1
+    common: bool = False
 
     def __post_init__(self) -> None:
+        if self.common and ((self.q != self.q[0]).any() or (self.noise_sq != 0).any()):
+            raise InvalidInput(
+                "common draws need one law of j for all clients, and no additive noise, which each draws by itself"
+            )
         if is_exact(self.H) and (self.H * (1 - np.eye(self.H.shape[-1], dtype=int)) != 0).any():
             raise InvalidInput("exact quadratics must have diagonal Hessians: their eigenvalues are then fractions")
         if not self.mu > 0:
@@ -269,9 +277,35 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
         X, W = P - unit, law.pairs * (1 - np.eye(n, dtype=int))
         other = (W @ X.reshape(n, -1)).reshape(X.shape)
         cross = (X @ M @ _t(other)).sum(axis=0)
+    if oracles.common:
+        cross = cross + _shared(oracles, law, mean, eta, M)
     mixed = total @ M
     new = M + mixed + mixed.T + square + cross
     return (new + new.T) / 2, largest, sigma  # rounding's antisymmetric part would grow
+
+
+def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
+    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where they stop.
+
+    The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is
+    carried on by the mean map of the one that works longer.
+    """
+    n, E, A, q = oracles.shape[0], law.E, oracles.lifted, oracles.q[0]
+    unit, apart = np.eye(len(M), dtype=int) * _number(A, 1), 1 - np.eye(n, dtype=int)[:, :, None, None]
+    step, first = unit - eta * mean, law.single[0][:, :, None, None]
+    longer = [mean * 0] * (E + 1)  # sum_{s > m} E[p_k 1{s_k = s}] step_k^(s - m)
+    for m in range(E - 1, 0, -1):
+        longer[m] = step @ (first[:, m + 1] * unit + longer[m + 1])
+    Y, total = np.broadcast_to(M, (n, n, *M.shape)), M * 0  # E[y_k y_l'] after m steps of both
+    C = Y * 0
+    for m in range(1, E + 1):
+        drawn = sum(q[j] * (A[:, None, j] @ Y @ _t(A[:, j])) for j in range(len(q))) - mean[:, None] @ Y @ _t(mean)
+        C, Y = (step[:, None] @ a @ _t(step) + eta**2 * drawn / oracles.batch for a in (C, Y))
+        if law.pairs is None:
+            here, more = first[:, m], longer[m]
+            each = (here * unit + more)[:, None] @ C * here + here[:, None] * (C @ _t(more))
+            total = total + (apart * each).sum(axis=(0, 1))
+    return total if law.pairs is None else (apart * law.pairs[:, :, None, None] * C).sum(axis=(0, 1))
 
 
 def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray) -> tuple[np.ndarray, Any]:

@@ -1,7 +1,6 @@
-"""EFL, sections 4.1 and 4.2 and Corollary 1: inactive and incomplete clients.
+"""EFL, sections 4.1 and 4.2: inactive and incomplete clients.
 
-The rates of section 4 are Theorem 1's with the laws put in. They are judged on exact moments; Corollary 1's rule is also judged on what
-it is for: the limits with and without the client.
+The rates of section 4 are Theorem 1's with the laws put in. They are judged on exact moments.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fedtheory.theorems.efl_common import ClosedView, form, statement, text
 from fedtheory.theorems.efl_limits import tabulate
 from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector
 
-__all__ = ["STATEMENTS", "AbandonView", "InactiveView", "IncompleteView", "load"]
+__all__ = ["STATEMENTS", "InactiveView", "IncompleteView", "load"]
 
 
 # --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
@@ -49,12 +48,12 @@ class InactiveView(ClosedView):
             facts.add("a round in which all are inactive alike")
         if self.tau_0 == 0:
             facts.add("tau_0 = 0")
+        if 2 * self.tau_0 <= self.T:
+            facts.add("T >= 2 tau_0")
         if self.gamma >= self.E**2:
             facts.add("gamma >= E^2")
-        if self.y * self.J * self.T * self.E > self.C:
+        if self.y > self.order():
             facts.add("y above (C/J)/(TE)")
-        if self.y * self.J * self.T * self.E**2 > self.C:
-            facts.add("y above (C/J)/(TE^2)")
         if self.rule_8:
             facts.add("(8)")
         self.facts = frozenset(facts)
@@ -86,6 +85,15 @@ class InactiveView(ClosedView):
     def rule_8(self) -> bool:
         return bool(self.y * self.J > self.f_1)
 
+    @property
+    def threshold(self) -> Any:
+        """f_1(T)/J: (8) says that y is above it."""
+        return self.f_1 / self.J
+
+    def order(self, power: int = 1) -> Any:
+        """(C/J)/(TE^power); (9) has the power 1."""
+        return self.C / (self.J * self.T * self.E**power)
+
     def printed_constants(self) -> dict[str, Any]:
         return {"E": self.E, "T": self.T, "gamma": text(self.gamma), "J": text(self.J), "C": text(self.C), "y": text(self.y)}
 
@@ -113,61 +121,6 @@ def _rate(v: InactiveView, share: Any = 1) -> Sides:
 def _limit_term(v: InactiveView, share: Any) -> Sides:
     """lim_tau tau J/(tau E + gamma) = J/E, against share J; r_t = 1 in every round."""
     return eq(v.J / v.E, share * v.J)
-
-
-# --- Corollary 1, judged on what it is for ---------------------------------------------------------------------------------
-@dataclass
-class AbandonView(ClosedView):
-    """Limits of scheme C on quadratics when client a (the last) is inactive with probability y, and when it is abandoned.
-
-    Attributes
-    ----------
-    weights, h, c : (N,), (N, d), (N, d)
-    y : P(s^a = 0); the others are always complete
-    """
-
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    y: Any
-
-    def limit(self, y: Any) -> np.ndarray:
-        """argmin sum_k E[p s] f_k with a inactive with probability y (1: abandoned)."""
-        w = self.weights.copy()
-        w[-1] = w[-1] * (1 - y)
-        w = w[:, None] * self.h
-        return (w * self.c).sum(axis=0) / w.sum(axis=0)
-
-    def loss(self, x: np.ndarray, without: bool = False) -> Any:
-        """F(x), or the sum of the clients other than a."""
-        each = self.weights * (self.h * (x - self.c) ** 2).sum(axis=1) / 2
-        return each[:-1].sum() if without else each.sum()
-
-    @cached_property
-    def bias_sq(self) -> Any:
-        return ((self.limit(self.y) - self.limit(0 * self.y)) ** 2).sum()
-
-    def bound(self, sharp: bool, factor: int = 2) -> Any:
-        """2 L (y p^a)^2 D_a/(mu^2 ...), D_a = F_a - F_a* at the limit: Theorem 2 for the fraction y of a's weight."""
-        x, rho = self.limit(self.y), self.y * self.weights[-1]
-        gap = (self.h[-1] * (x - self.c[-1]) ** 2).sum() / 2
-        L, mu = self.h.max(), self.h.min()
-        below = mu**2 * (1 - rho) ** 2 + mu * L * rho * (2 - rho) if sharp else mu**2
-        return factor * L * rho**2 * gap / below
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"y": text(self.y), "p^a": text(self.weights[-1]), "L": text(self.h.max()), "mu": text(self.h.min())}
-
-
-@builder("abandon")
-def abandon_view(data: dict[str, Any]) -> AbandonView:
-    """From weights, h, c (client a last) and y in (0, 1)."""
-    weights, h, c, y = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c"), fraction(data["y"], "y")
-    if len(weights) < 2 or h.shape != c.shape or len(h) != len(weights) or weights.min() <= 0 or weights.sum() != 1:
-        raise InvalidInput("give at least two clients with weights > 0 of sum 1, and a row of h and of c for each")
-    if h.min() <= 0 or not 0 < y < 1:
-        raise InvalidInput("curvatures must be > 0, and 0 < y < 1")
-    return AbandonView(weights, h, c, y)
 
 
 # --- 4.2: incomplete clients -----------------------------------------------------------------------------------------------
@@ -299,74 +252,13 @@ STATEMENTS = (
         ),
         form(
             "f_0", r"\lim_\tau H_\tau J/(\tau E+\gamma)=y^aJ", lambda v: _limit_term(v, v.y), "violated", "inactive",
-            note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E is missing too",
+            note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E "
+            "is missing too",
         ),
         form(
             "f_0 repaired", r"\lim_\tau H_\tau J/(\tau E+\gamma)=J/E", lambda v: _limit_term(v, Fraction(1, v.E)), "holds", "inactive",
             ("y^a/E", lambda v: _limit_term(v, v.y / v.E)),
         ),
-    ),
-    statement(
-        "corollary-1",
-        "when to abandon an inactive client",
-        "Corollary 1, (8)",
-        form(
-            "printed", r"y^aJ>f_1(T)\Rightarrow F(\omega\text{ without }a)\le F(\omega\text{ with }a),\ T\to\infty",
-            lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y))), "violated", "abandon",
-            note="f_1(T) -> 0, so that for large T the rule abandons every client with y^a > 0; the training loss is then larger. The "
-            "two bounds compared are distances to two different optima",
-        ),
-        form(
-            "repaired", r"F(\lim\omega\text{ with }a)\le F(\lim\omega\text{ without }a)\text{ for every }y^a<1",
-            lambda v: le(v.loss(v.limit(v.y)), v.loss(v.limit(1))), "holds", "abandon",
-            ("the other way round", lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y)))),
-            note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the objective with a",
-        ),
-        form(
-            "without a", r"\hat F(\lim\omega\text{ without }a)\le\hat F(\lim\omega\text{ with }a)",
-            lambda v: le(v.loss(v.limit(1), True), v.loss(v.limit(v.y), True)), "holds", "abandon",
-            ("the other way round", lambda v: le(v.loss(v.limit(v.y), True), v.loss(v.limit(1), True))),
-            note="abandoning is right for the clients that stay, whatever y^a",
-        ),
-        form(
-            "bias", r"\|\lim\omega-\omega^*\|^2\le\frac{2L(y^ap^a)^2D_a}{\mu^2},\ D_a=F_a(\lim\omega)-F_a^*",
-            lambda v: le(v.bias_sq, v.bound(False)), "holds", "abandon",
-            ("a hundredth of it", lambda v: le(v.bias_sq, v.bound(False) / 100)),
-            note="Theorem 2 for the fraction y^a of a's weight: of second order in y^a, where y^aJ is of first",
-        ),
-        form(
-            "sharp bias",
-            r"\|\lim\omega-\omega^*\|^2\le\frac{2L\rho^2D_a}{\mu^2(1-\rho)^2+\mu L\rho(2-\rho)},\ \rho=y^ap^a",
-            lambda v: le(v.bias_sq, v.bound(True)), "holds", "abandon",
-            ("a fiftieth of it", lambda v: le(v.bias_sq, v.bound(True) / 50)),
-        ),
-        assumptions=("scheme C with decaying steps; a is inactive with probability y^a in every round, the others are complete",),
-    ),
-    statement(
-        "corollary-1-threshold",
-        "the threshold for y in orders of T and E",
-        "Corollary 1, (9)",
-        form(
-            "printed", r"(8)\Rightarrow y^k>\frac{C/J}{TE},\ C_\tau=\tilde C_\tau=\tau C,\ \gamma=\tilde\gamma",
-            lambda v: le(v.C / (v.J * v.T * v.E), v.y), "violated", "inactive", needs=("(8)",),
-            note="f_1(T) = TC/(E(T - tau_0) + gamma)^2 is about C/(TE^2): a factor E is lost, and tau_0 is left out",
-        ),
-        form(
-            "printed, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow(8)\text{ for every }\tau_0", lambda v: le(v.f_1, v.y * v.J),
-            "violated",
-            "inactive", needs=("y above (C/J)/(TE)",), note="abandoned late, the run without the client has no rounds left",
-        ),
-        form(
-            "printed, from the start", r"y^k>\frac{C/J}{TE},\ \tau_0=0\Rightarrow(8)", lambda v: le(v.f_1, v.y * v.J), "holds",
-            "inactive", ("a hundredth of yJ", lambda v: le(v.f_1, v.y * v.J / 100)), needs=("tau_0 = 0", "y above (C/J)/(TE)"),
-            note="(9) as an upper bound of the threshold is right, by a factor E too large",
-        ),
-        form(
-            "repaired", r"y^k>\frac{C/J}{TE^2},\ \tau_0=0\Rightarrow(8)", lambda v: le(v.f_1, v.y * v.J), "holds", "inactive",
-            ("a hundredth of yJ", lambda v: le(v.f_1, v.y * v.J / 100)), needs=("tau_0 = 0", "y above (C/J)/(TE^2)"),
-            note="T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is y > (C/J) T/(E(T - tau_0) + gamma)^2",
-        ),
-        assumptions=("C and gamma are the same with and without the client, as the paper assumes",),
     ),
     statement(
         "incomplete-rate",

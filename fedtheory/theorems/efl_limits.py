@@ -24,6 +24,7 @@ __all__ = ["STATEMENTS", "LimitView", "limit_view", "load", "tabulate"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
 NEVER_IDLE, ALIKE = "clients that are never inactive", "P(s^k > 0) the same for all clients"
+EQUAL_LAWS = "one law of s^k for all clients"
 FRACTIONS = "numbers in fractions"
 LEMMA = "steps a/(tau + b) with 1 < a M <= b"
 
@@ -80,6 +81,8 @@ class LimitView(ClosedView):
             facts.add(NEVER_IDLE)
         if all(v == self.law[0, 0] for v in self.law[:, 0]):
             facts.add(ALIKE)
+        if (self.law == self.law[0]).all():
+            facts.add(EQUAL_LAWS)
         if not self.drift.any():
             raise InvalidInput("nobody ever takes part: the limit is not defined")
         if 1 < self.step * self.curvature.min() and self.step * self.curvature.max() <= self.offset:
@@ -211,10 +214,10 @@ STATEMENTS = (
         "the limit of schemes A, B and C with decaying steps",
         "sections 3.2 and 4 (EFL is called unbiased)",
         form(
-            "printed", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"}, "limit",
-            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)),
-            note="biased as soon as E[p s]/p^k differs between clients: A where P(s^k = E) differs, B where E[s^k] does, C where "
-            "P(s^k > 0) does",
+            "unbiased", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"}, "limit",
+            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), wording="in words",
+            note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: A where P(s^k "
+            "= E) differs, B where E[s^k] does, C where P(s^k > 0) does",
         ),
         form(
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "
@@ -222,7 +225,8 @@ STATEMENTS = (
             HOLDS, "limit",
             ("a fiftieth of the bound", lambda v: _decaying(v, v.weights[0] * 0 + v.weights.sum() / 50)),
             needs=(LEMMA,),
-            note="quadratics, coordinate by coordinate: M = sum E[p s] h, Q bounds sum E[p s(s-1)/2] h^2 |E w - c|; 1 < a M <= b",
+            note="quadratics, coordinate by coordinate: M = sum E[p s] h, Q bounds sum E[p s(s-1)/2] h^2 |E w - c|; "
+            "1 < a M <= b",
         ),
         form(
             "constant step", r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2"
@@ -230,6 +234,13 @@ STATEMENTS = (
             ("a tenth of eta", lambda v: _constant_step(v, v.weights.sum() / 10)),
             needs=(FRACTIONS,),
             note="the fixed point of a constant step is O(eta) away from the limit; exactly there for E = 1",
+        ),
+        form(
+            "constant step, equal laws",
+            r"\omega_\eta=\omega^*\text{ where the law of }s^k\text{ is the same for all }k",
+            lambda v: eq(v.fixed, v.star), dict.fromkeys(SCHEMES, "violated"), "limit", needs=(EQUAL_LAWS, FRACTIONS),
+            note="for E > 1 clients of different curvature make different progress with the same steps, corrected C "
+            "or not: unbiased for all minimisers iff E[p(1 - (1 - eta h_k)^s)]/(p^k h_k) is the same for all k",
         ),
         form(
             "fixed point", r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0", _moved, HOLDS, "limit",

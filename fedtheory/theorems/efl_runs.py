@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl_rational import builder, integer, table, vector
-from fedtheory.theorems.efl_views import FROZEN, EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl_views import COMMON, FROZEN, EFLConstants, RunView, gamma_of, step_sizes
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "quadratic_run", "round_laws", "run_of"]
 
@@ -24,9 +24,16 @@ HOW = {
 }
 
 
-def round_laws(scheme: str, laws: list[np.ndarray], rounds: int, weights: np.ndarray) -> list[RoundLaw]:
-    """One law a round, the last one for all rounds that follow; equal rounds share one object."""
+def round_laws(
+    scheme: str, laws: list[np.ndarray], rounds: int, weights: np.ndarray, every: int | None = None
+) -> list[RoundLaw]:
+    """One law a round, the last one for all rounds that follow; equal rounds share one object.
+
+    every : with two laws, the second one holds in rounds every - 1, 2 every - 1, ... and the first one in all others
+    """
     kinds = [RoundLaw(scheme, law, weights) for law in laws]
+    if every is not None:
+        return [kinds[(t + 1) % every == 0] for t in range(rounds)]
     return [kinds[min(t, len(kinds) - 1)] for t in range(rounds)]
 
 
@@ -66,17 +73,17 @@ def quadratic_run(
     InvalidInput
         mu = 0, or a round with S_tau = 0.
     """
-    L, mu, facts = oracles.L, oracles.mu, frozenset()
+    L, mu, facts = oracles.L, oracles.mu, frozenset({COMMON} if oracles.common else ())
     if anchors is not None:
         oracles, L, mu = frozen(oracles, *anchors)
-        facts = frozenset({FROZEN})
+        facts |= {FROZEN}
     rounds = [law.moments for law in laws]
     E, S, theta = laws[0].E, [m.sum_ps for m in rounds], max(m.theta for m in rounds)
     gamma = gamma_of(E, theta, L, mu, S)
     path = second_moments(oracles, laws, step_sizes(E, mu, gamma, S), w0)
     constants = EFLConstants(
         E, L, mu, theta, path.G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds, path.distance_sq[0],
-        {**HOW, "L, mu": "L + lambda max U, mu + lambda min U"} if facts else dict(HOW),
+        {**HOW, "L, mu": "L + lambda max U, mu + lambda min U"} if FROZEN in facts else dict(HOW),
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons
     return RunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)
@@ -86,7 +93,8 @@ def quadratic_run(
 def exact_oracles(data: dict[str, Any]) -> QuadraticOracles:
     """Quadratics sum_i h_ki (w_i - c_ki)^2/2 in fractions, with gradient noise +-n_k, each with probability 1/2.
 
-    ``h``, ``c`` : N rows of d; ``noise`` : N rows of d or absent; ``weights`` : N fractions.
+    ``h``, ``c`` : N rows of d; ``noise`` : N rows of d or absent; ``weights`` : N fractions; ``common`` : true where
+    all clients have the same sign in a step, absent where their signs are independent.
     """
     h, c, weights = table(data["h"], "h"), table(data["c"], "c"), vector(data["weights"], "weights")
     if h.shape != c.shape or len(weights) != len(h):
@@ -100,7 +108,10 @@ def exact_oracles(data: dict[str, Any]) -> QuadraticOracles:
     H[..., range(d), range(d)] = h[:, None]
     b = np.stack([h * c + (0 if noise is None else sign * noise) for sign in signs], axis=1)
     q = np.zeros((n, len(signs)), dtype=object) + Fraction(1, len(signs))
-    return QuadraticOracles(H, b, q, weights, np.zeros(n, dtype=object) + Fraction(0))
+    common = data.get("common", False)
+    if not isinstance(common, bool):
+        raise InvalidInput(f"common = {common!r}: write true, or leave it out")
+    return QuadraticOracles(H, b, q, weights, np.zeros(n, dtype=object) + Fraction(0), common=common)
 
 
 def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
@@ -116,15 +127,21 @@ def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
 
 @builder("run")
 def run_of(data: dict[str, Any]) -> RunView:
-    """The view of {'h', 'c', 'weights', 'noise', 'scheme', 'laws', 'w0', 'T'}, judged at horizons T - 1 and T.
+    """From h, c, weights, noise and common (`exact_oracles`), scheme, laws, every, w0 and T; judged at T - 1 and T.
 
     ``laws`` : a list of N rows of E + 1 probabilities, one a round, the last for all that follow. Gradients are counted in G up to T.
+    ``every`` : of two laws, the second one holds in each so many rounds, the first one in all others.
     """
     oracles = exact_oracles(data)
     T = integer(data["T"], "T", 1, 20_000)
     w0 = vector(data["w0"], "w0")
     if len(w0) != oracles.shape[2]:
         raise InvalidInput(f"w0 has {len(w0)} entries, expected {oracles.shape[2]}")
-    laws = round_laws(data["scheme"], laws_of(data["laws"], oracles.shape[0]), T, oracles.weights)
-    return quadratic_run(oracles, laws, w0, np.array([T - 1, T]))
+    laws, every = laws_of(data["laws"], oracles.shape[0]), None
+    if "every" in data:
+        every = integer(data["every"], "every", 2)
+        if len(laws) != 2:
+            raise InvalidInput(f"every = {every} with {len(laws)} laws: give two, the second for each {every}th round")
+    rounds = round_laws(data["scheme"], laws, T, oracles.weights, every)
+    return quadratic_run(oracles, rounds, w0, np.array([T - 1, T]))
 

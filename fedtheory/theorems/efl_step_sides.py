@@ -36,12 +36,13 @@ def _gbar(v: StepState) -> np.ndarray:
     return (weights * v.g_mean).sum(axis=2)
 
 
-def noise(v: StepState, with_noise: int = 1) -> Sides:
-    """Step 1, given (p, s)."""
+def noise(v: StepState, with_noise: Any = 1, correlated: bool = False) -> Sides:
+    """Step 1, given (p, s); ``correlated``: p_k^2/p^k for p_k^2, for mini-batches that are correlated in any way."""
     star, E = v.oracles.star, v.law.E
     after = v.over_batches(sq(v.wbar[:, :, 1:] - star))
     before = v.over_batches(sq(v.wbar[:, :, :E] - star - v.eta * _gbar(v)))
-    noise = v.eta**2 * ((v.p**2)[:, :, None] * v.alpha * v.sigma_sq[:, None]).sum(axis=1)
+    squares = v.p**2 / v.oracles.weights if correlated else v.p**2
+    noise = v.eta**2 * (squares[:, :, None] * v.alpha * v.sigma_sq[:, None]).sum(axis=1)
     return le(after, before, with_noise * noise)
 
 
@@ -187,11 +188,11 @@ def total_drift(v: StepState, sharp: bool = False, third: int = 1, fourth: int =
     return le(np.array([lhs]), np.array([third * v.eta**2 * (total - common - last)]), np.array([fourth * v.eta**2 * last]))
 
 
-def one_round(v: StepState, sharp: bool = False, rest: int = 1, quarter: Any = 1) -> Sides:
+def one_round(v: StepState, sharp: str = "", rest: Any = 1, quarter: Any = 1) -> Sides:
     """Step 7, given the state: E||w_{tau+1} - w*||^2."""
     c, m = v.constants(), v.law.moments
     lhs = v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star))
-    B = (c.B_sharp if sharp else c.B())[0]
+    B = ({"uncorrelated": c.B_sharp, "any": c.B_any}[sharp] if sharp else c.B())[0]
     bias = c.J_sharp[0] if sharp else c.r[0] * c.J_t[0]
     bias = bias * v.mu * m.sum_ps * v.eta / (16 * v.law.E)  # J_t/(y + E) = 2 eta sum E[ps] D
     start = (1 - quarter * v.eta * v.mu * m.sum_ps / 4) * v.start_sq

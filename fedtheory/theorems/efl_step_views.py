@@ -19,7 +19,7 @@ from fedtheory.theorems.core import Form, Sides
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw
 from fedtheory.theorems.efl_rational import builder, integer, vector
 from fedtheory.theorems.efl_runs import exact_oracles, laws_of
-from fedtheory.theorems.efl_views import EFLConstants, gamma_of
+from fedtheory.theorems.efl_views import COMMON, EFLConstants, gamma_of, unmet
 
 __all__ = ["StepState", "StepsView", "state_of"]
 
@@ -51,7 +51,8 @@ class StepState:
 
     def __post_init__(self) -> None:
         n, j, d = self.oracles.shape
-        count = j ** (n * self.law.E) * int(np.prod((self.law.law > 0).sum(axis=1), dtype=float)) * n * (self.law.E + 1) * d
+        paths = j ** (self.law.E if self.oracles.common else n * self.law.E)
+        count = paths * int(np.prod((self.law.law > 0).sum(axis=1), dtype=float)) * n * (self.law.E + 1) * d
         if count > MAX_ENTRIES:
             raise InvalidInput(f"one round has {count:.3g} numbers to enumerate, at most {MAX_ENTRIES} fit: take fewer clients")
 
@@ -95,8 +96,10 @@ class StepState:
 
     @cached_property
     def _joint(self) -> np.ndarray:
-        """(P, N) which path each client takes."""
+        """(P, N) which path each client takes; of common mini-batches all take the same one."""
         mass = self._client_paths[0]
+        if self.oracles.common:
+            return np.repeat(np.arange(mass.shape[1])[:, None], mass.shape[0], axis=1)
         return np.array(list(itertools.product(range(mass.shape[1]), repeat=mass.shape[0])))
 
     def _each(self, values: np.ndarray) -> np.ndarray:
@@ -106,7 +109,8 @@ class StepState:
     @cached_property
     def batch_mass(self) -> np.ndarray:
         """(P,) probabilities of the mini-batch paths."""
-        return self._each(self._client_paths[0]).prod(axis=1)
+        each = self._each(self._client_paths[0])
+        return each[:, 0] if self.oracles.common else each.prod(axis=1)
 
     @cached_property
     def w(self) -> np.ndarray:
@@ -194,12 +198,15 @@ class StepState:
 
     @cached_property
     def rounding(self) -> Any:
-        """What rounding does to squared distances between points of this size (0 for Fractions)."""
+        """What rounding does to squared distances of such points and to eta times function gaps; 0 for Fractions."""
         if self.w0.dtype == object:
             return 0
-        size = np.finfo(float).eps * float(np.abs(self.w).max() + np.abs(self.oracles.star).max())
+        eps, g = np.finfo(float).eps, self.g_mean
+        size = eps * float(np.abs(self.w).max() + np.abs(self.oracles.star).max())
         moved = float(np.sqrt(((self.w - self.w0) ** 2).sum(axis=-1).max()))  # far above start_sq where w_0 is near the optimum
-        return 4 * size * (float(np.sqrt(self.start_sq)) + moved + size)
+        slope = self.L * size  # of gradients H y - b; ||grad||^2/(2 curvature) is off by slope (||grad|| + slope)/mu
+        gaps = self.eta * slope * (float(np.sqrt(sq(g).max())) + slope) / self.mu
+        return 4 * (size * (float(np.sqrt(self.start_sq)) + moved + size) + gaps)
 
     def constants(self) -> EFLConstants:
         """Theorem 1's constants with G and sigma_k of this round."""
@@ -229,7 +236,7 @@ class StepsView:
     def applies(self, form: Form) -> str | None:
         if "equal ratios" in form.requires and not self.states[0].law.moments.ratio_equal:
             return "E[p s]/p^k differs between clients"
-        return None
+        return unmet(frozenset({COMMON} if self.states[0].oracles.common else ()), form)
 
     def printed_constants(self) -> dict[str, Any]:
         return {"constants": self.states[0].constants().summary(), "taus": self.taus}

@@ -2,7 +2,8 @@
 
 Fix a round, eta = eta_tau, w_0 its state, alpha_i^k = 1{i < s_k}, wbar_i = w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0): then
 wbar_{i+1} = wbar_i - eta sum_k p_k alpha_i^k g_i^k, and wbar_E is the next state. Steps 2 to 4 hold for every outcome, step 1 given
-(p, s), steps 5 to 7 in expectation.
+(p, s), steps 5 to 7 in expectation. Only step 1, and what is sharpened in step 7, asks how the clients' mini-batches
+are correlated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fedtheory.theorems import efl_step_sides as sides
 from fedtheory.theorems.core import register
 from fedtheory.theorems.efl_common import form, statement
 from fedtheory.theorems.efl_theorem import ASSUMPTIONS, HOLDS, VIOLATED
+from fedtheory.theorems.efl_views import UNCORRELATED
 
 __all__ = ["STATEMENTS", "load"]
 
@@ -44,7 +46,20 @@ STATEMENTS = (
             r"\mathbb E\|\bar w_{i+1}-w^*\|^2\le\mathbb E\|\bar w_i-w^*-\eta\bar g_i\|^2+\eta^2\sum_kp_k^2\alpha_i^k\sigma_k^2",
             sides.noise,
             ("without the noise term", {"with_noise": 0}),
-            note="needs mini-batches of different clients uncorrelated given the past",
+            needs=(UNCORRELATED,),
+            note="mini-batches of different clients uncorrelated given the past of all of them",
+        ),
+        _form(
+            "any correlation",
+            r"\mathbb E\|\bar w_{i+1}-w^*\|^2\le\mathbb E\|\bar w_i-w^*-\eta\bar g_i\|^2"
+            r"+\eta^2\sum_k\tfrac{p_k^2}{p^k}\alpha_i^k\sigma_k^2",
+            sides.noise,
+            ("without the noise term", {"with_noise": 0}),
+            ("nine tenths of the noise term", {"with_noise": 0.9}),
+            ("p_k^2 for p_k^2/p^k", {"correlated": False}),
+            options={"correlated": True},
+            note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean zero given the "
+            "past of all clients",
         ),
     ),
     _step(
@@ -183,7 +198,18 @@ STATEMENTS = (
             r"\eta^2\mathbb E[B^+_\tau]+\tfrac{J^+_\tau}{(\tau+1)E+\gamma}",
             sides.one_round,
             ("without B and J", {"rest": 0}),
-            options={"sharp": True},
+            options={"sharp": "uncorrelated"},
+            needs=(UNCORRELATED,),
+        ),
+        _form(
+            "sharpened, any correlation",
+            r"\text{the same with }\textstyle\sum_k\tfrac{\mathbb E[p_k^2s^k]}{p^k}\min\{\sigma_k^2,G^2\}"
+            r"\text{ in }B^+_\tau",
+            sides.one_round,
+            ("without B and J", {"rest": 0}),
+            ("nine tenths of B and J", {"rest": 0.9}),
+            ("the noise term of uncorrelated mini-batches", {"sharp": "uncorrelated"}),
+            options={"sharp": "any"},
         ),
         _form(
             "along a run",

@@ -25,9 +25,11 @@ from fedtheory.moments import Moments
 from fedtheory.theorems.core import Form
 from fedtheory.theorems.efl_common import text
 
-__all__ = ["EVERY_D", "FROZEN", "EFLConstants", "RunView", "gamma_of", "step_sizes"]
+__all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "RunView", "gamma_of", "step_sizes", "unmet"]
 
 EVERY_D = "every D_k > 0"
+UNCORRELATED = "mini-batches of different clients uncorrelated"
+COMMON = "common mini-batches"  # the same draw for all clients in a step
 FROZEN = "frozen anchors"  # lambda > 0 with anchors that never move
 
 
@@ -127,8 +129,8 @@ class EFLConstants:
         return self._each(lambda m: 2 * (2 + self.theta) * self.L * (m.ps * self.D).sum())
 
     def bracket(self, reading: str) -> np.ndarray:
-        """The last bracket of B_t in expectation: 'positive part', 'added' (as printed), 'no positive part'."""
-        if reading == "positive part":
+        """The last bracket of B_t in expectation: as repaired, or 'added' as printed."""
+        if reading != "added":
             return self._each(lambda m: m.sum_ps + self.theta * m.overlap)
         return self._each(lambda m: 2 * m.sum_ps + self.theta * (m.sum_p - 2))
 
@@ -138,17 +140,33 @@ class EFLConstants:
         return self._each(lambda m: (m.p2s / self.weights).sum())
 
     def B(self, reading: str = "positive part") -> np.ndarray:
-        """E[B_t] (T,) with the printed constants."""
+        """E[B_t] (T,) with the printed constants and this last bracket; 'no last term': without 2EG^2 sum p^2 s/p^k."""
         n, g = self.E * (self.E - 1), self.G_sq
         third = (2 + self.mu / (2 * (1 + self.theta) * self.L)) * n * g * self.bracket(reading)
-        return self.noise_term + self.gap_term + third + 2 * self.E * g * self.fourth
+        last = 0 if reading == "no last term" else 2 * self.E * g * self.fourth
+        return self.noise_term + self.gap_term + third + last
+
+    @cached_property
+    def _drift_sharp(self) -> np.ndarray:
+        """What the drift needs: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1; no G when E = 1."""
+        n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
+        return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 
     @cached_property
     def B_sharp(self) -> np.ndarray:
-        """E[B_t] with what the proof needs: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1; no G when E = 1."""
-        n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
-        third = n * g * (c * self.bracket("positive part") / 2 + self.S / 3)
-        return self.noise_term + self.gap_term + third + (self.E - 1) * g * self.fourth
+        """E[B_t] with what the proof needs, for uncorrelated mini-batches."""
+        return self.noise_term + self.gap_term + self._drift_sharp
+
+    @cached_property
+    def correlated_term(self) -> np.ndarray:
+        """sum E[p^2 s] min(sigma^2, G^2)/p^k: the noise of mini-batches correlated in any way, by Cauchy-Schwarz."""
+        noise = np.minimum(self.sigma_sq, self.G_sq)
+        return self._each(lambda m: (m.p2s / self.weights * noise).sum())
+
+    @cached_property
+    def B_any(self) -> np.ndarray:
+        """E[B_t] with what the proof needs, however the clients' mini-batches are correlated within a step."""
+        return self.correlated_term + self.gap_term + self._drift_sharp
 
     # --- J ---------------------------------------------------------------------------------------------------------------
     @cached_property
@@ -215,6 +233,15 @@ def _brief(values: np.ndarray) -> Any:
     return [float(x) for x in v] if len(v) <= 8 else {"min": float(v.min()), "mean": float(v.mean()), "max": float(v.max())}
 
 
+def unmet(facts: frozenset[str], form: Form) -> str | None:
+    """Why a form that says how the clients' mini-batches are drawn is not about this run or round, or None."""
+    if UNCORRELATED in form.requires and COMMON in facts:
+        return "all clients draw the same mini-batch in a step: they must be uncorrelated"
+    if COMMON in form.requires and COMMON not in facts:
+        return "the clients' mini-batches are independent: the form is about common ones"
+    return None
+
+
 @dataclass
 class RunView:
     """A run of T rounds, judged at some of its horizons.
@@ -227,7 +254,8 @@ class RunView:
     horizons : (n,) the taus looked at
     noise : error of a measured distance_sq, from w* being known approximately
     facts : frozenset of str
-        `FROZEN` where lambda > 0 and the anchors never move: the losses are then F~_k, with L~ and mu~.
+        `FROZEN` where lambda > 0 and the anchors never move: the losses are then F~_k, with L~ and mu~. `COMMON` where
+        all clients draw the same mini-batch in a step.
     """
 
     constants: EFLConstants
@@ -243,6 +271,8 @@ class RunView:
         """The first thing the form needs that this run has not, or None."""
         if EVERY_D in form.requires and self.constants.smallest_D == 0:
             return "some D_k = 0, by which J divides"
+        if (reason := unmet(self.facts, form)) is not None:
+            return reason
         if (FROZEN in self.facts) != (FROZEN in form.requires):
             return "lambda = 0: there are no anchors" if FROZEN in form.requires else "lambda > 0: the form with frozen anchors"
         return None

@@ -142,7 +142,7 @@ FULL = (
         form(
             "the optimum", r"\theta^*=\arg\min\textstyle\sum_kw_kf_k\text{ is a fixed point}",
             lambda v: _stays(v, v.star), "violated",
-            "aggregation", needs=(TAU, SENSITIVE),
+            "aggregation", needs=(TAU, SENSITIVE), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. The bias of E > 1 local steps on unlike clients "
             "stays: only the path and the speed change",
         ),
@@ -240,7 +240,7 @@ FULL = (
         "conference abstract: 'leads to efficient training in both convex and non-convex settings'",
         form(
             "never slower", r"\rho_{\text{elastic}}\le\rho_{\text{naive}}", lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
-            "aggregation", needs=(SHORT, DIAGONAL, FIXED),
+            "aggregation", needs=(SHORT, DIAGONAL, FIXED), wording="in words",
             note="a reading of the quoted words. rho is the factor of the contraction near the fixed point; slower by up to "
             "1/tau where the slow coordinate is the sensitive one, and for tau < 1 always where there is but one",
         ),
@@ -285,7 +285,7 @@ FULL = (
         form(
             "never higher", r"F(\theta^+_{\text{elastic}})\le F(\theta^+_{\text{naive}})",
             lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated", "aggregation", needs=(SENSITIVE, SHORT, TAU),
-            note="a reading of the quoted words: a sensitive parameter that is right to move is held back",
+            wording="in words", note="a reading of the quoted words: a sensitive parameter that is right to move is held back",
         ),
         form(
             "never lower", r"F(\theta^+_{\text{naive}})\le F(\theta^+_{\text{elastic}})",

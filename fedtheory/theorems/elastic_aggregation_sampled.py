@@ -181,7 +181,7 @@ SAMPLED = (
         "conference abstract: 'robust to large numbers of clients, partial participation, and imbalanced data'",
         form(
             "never farther", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
-            lambda v: _farther(v, True), "violated", "sampled", needs=(EQUAL, LOCAL_STEPS),
+            lambda v: _farther(v, True), "violated", "sampled", needs=(EQUAL, LOCAL_STEPS), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. With E = 1 FedAvg has no bias at all. In the witness both "
             "clients are sensitive where they are steep, and both coordinates end farther: 10/27 for 34/189, and 5/12 for 17/84",
         ),

@@ -1,0 +1,178 @@
+"""EFL, Corollary 1: when to abandon an inactive client, at a deadline and in the limit, and the threshold (9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.core import Sides, le, register
+from fedtheory.theorems.efl_common import ClosedView, form, statement, text
+from fedtheory.theorems.efl_epochs import RULE, KeepView
+from fedtheory.theorems.efl_irregular import InactiveView
+from fedtheory.theorems.efl_rational import builder, fraction, table, vector
+
+__all__ = ["STATEMENTS", "AbandonView", "load"]
+
+
+@dataclass
+class AbandonView(ClosedView):
+    """Limits of scheme C on quadratics when client a (the last) is inactive with probability y, or is abandoned.
+
+    Attributes
+    ----------
+    weights, h, c : (N,), (N, d), (N, d)
+    y : P(s^a = 0); the others are always complete
+    """
+
+    weights: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    y: Any
+
+    def limit(self, y: Any) -> np.ndarray:
+        """argmin sum_k E[p s] f_k with a inactive with probability y (1: abandoned)."""
+        w = self.weights.copy()
+        w[-1] = w[-1] * (1 - y)
+        w = w[:, None] * self.h
+        return (w * self.c).sum(axis=0) / w.sum(axis=0)
+
+    def loss(self, x: np.ndarray, without: bool = False) -> Any:
+        """F(x), or the sum of the clients other than a."""
+        each = self.weights * (self.h * (x - self.c) ** 2).sum(axis=1) / 2
+        return each[:-1].sum() if without else each.sum()
+
+    @cached_property
+    def bias_sq(self) -> Any:
+        return ((self.limit(self.y) - self.limit(0 * self.y)) ** 2).sum()
+
+    def bound(self, sharp: bool, factor: int = 2) -> Any:
+        """2 L (y p^a)^2 D_a/(mu^2 ...), D_a = F_a - F_a* at the limit: Theorem 2 for the fraction y of a's weight."""
+        x, rho = self.limit(self.y), self.y * self.weights[-1]
+        gap = (self.h[-1] * (x - self.c[-1]) ** 2).sum() / 2
+        L, mu = self.h.max(), self.h.min()
+        below = mu**2 * (1 - rho) ** 2 + mu * L * rho * (2 - rho) if sharp else mu**2
+        return factor * L * rho**2 * gap / below
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"y": text(self.y), "p^a": text(self.weights[-1]), "L": text(self.h.max()), "mu": text(self.h.min())}
+
+
+@builder("abandon")
+def abandon_view(data: dict[str, Any]) -> AbandonView:
+    """From weights, h, c (client a last) and y in (0, 1)."""
+    weights, y = vector(data["weights"], "weights"), fraction(data["y"], "y")
+    h, c = table(data["h"], "h"), table(data["c"], "c")
+    if len(weights) < 2 or h.shape != c.shape or len(h) != len(weights) or weights.min() <= 0 or weights.sum() != 1:
+        raise InvalidInput("give at least two clients with weights > 0 of sum 1, and a row of h and of c for each")
+    if h.min() <= 0 or not 0 < y < 1:
+        raise InvalidInput("curvatures must be > 0, and 0 < y < 1")
+    return AbandonView(weights, h, c, y)
+
+
+def _at_deadline(v: KeepView) -> Sides:
+    """E F(w_T) without the client and with it."""
+    return le(v.loss(v.alone(0 * v.y)), v.loss(v.kept(0 * v.y)))
+
+
+def _threshold(v: InactiveView, factor: Any, power: int = 1) -> Sides:
+    """The threshold of (8) is at most ``factor`` (C/J)/(TE^power)."""
+    return le(v.threshold, factor * v.order(power))
+
+
+STATEMENTS = (
+    statement(
+        "corollary-1",
+        "when to abandon an inactive client",
+        "Corollary 1, (8)",
+        form(
+            "printed",
+            r"y^aJ>f_1(T)\Rightarrow\mathbb E\,F(\omega_T\text{ without }a)\le\mathbb E\,F(\omega_T\text{ with }a)",
+            _at_deadline, "violated", "keep", needs=(RULE,),
+            note="(8) evaluated at the deadline T, with the constants of the run, and the training loss that the "
+            "client is removed for. The two bounds compared are distances to two different optima",
+        ),
+        form(
+            "printed, T to infinity",
+            r"f_1(T)\to0,\ y^aJ>0\Rightarrow F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)",
+            lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y))), "violated", "abandon",
+            note="for large T the rule abandons every client with y^a > 0; the training loss is then larger",
+        ),
+        form(
+            "repaired", r"F(\lim\omega\text{ with }a)\le F(\lim\omega\text{ without }a)\text{ for every }y^a<1",
+            lambda v: le(v.loss(v.limit(v.y)), v.loss(v.limit(1))), "holds", "abandon",
+            ("the other way round", lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y)))),
+            note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the "
+            "objective with a",
+        ),
+        form(
+            "without a", r"\hat F(\lim\omega\text{ without }a)\le\hat F(\lim\omega\text{ with }a)",
+            lambda v: le(v.loss(v.limit(1), True), v.loss(v.limit(v.y), True)), "holds", "abandon",
+            ("the other way round", lambda v: le(v.loss(v.limit(v.y), True), v.loss(v.limit(1), True))),
+            note="abandoning is right for the clients that stay, whatever y^a",
+        ),
+        form(
+            "bias", r"\|\lim\omega-\omega^*\|^2\le\frac{2L(y^ap^a)^2D_a}{\mu^2},\ D_a=F_a(\lim\omega)-F_a^*",
+            lambda v: le(v.bias_sq, v.bound(False)), "holds", "abandon",
+            ("a hundredth of it", lambda v: le(v.bias_sq, v.bound(False) / 100)),
+            note="Theorem 2 for the fraction y^a of a's weight: of second order in y^a, where y^aJ is of first",
+        ),
+        form(
+            "sharp bias",
+            r"\|\lim\omega-\omega^*\|^2\le\frac{2L\rho^2D_a}{\mu^2(1-\rho)^2+\mu L\rho(2-\rho)},\ \rho=y^ap^a",
+            lambda v: le(v.bias_sq, v.bound(True)), "holds", "abandon",
+            ("a fiftieth of it", lambda v: le(v.bias_sq, v.bound(True) / 50)),
+        ),
+        assumptions=(
+            "scheme C with decaying steps; a is inactive with probability y^a in every round, the others are complete",
+        ),
+    ),
+    statement(
+        "corollary-1-threshold",
+        "the threshold for y in orders of T and E",
+        "Corollary 1, (9)",
+        form(
+            "printed", r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J\le4\,\frac{C/J}{TE}\text{ for }T\ge2\tau_0,\ "
+            r"C_\tau=\tilde C_\tau=\tau C,\ \gamma=\tilde\gamma",
+            lambda v: _threshold(v, 4), "holds", "inactive",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))),
+            needs=("T >= 2 tau_0",),
+            note="an O bounds the threshold of (8) from above, and no single number refutes it: 4 is a constant "
+            "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the "
+            "ratio is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost",
+        ),
+        form(
+            "without the O, necessary", r"(8)\Rightarrow y^k>\frac{C/J}{TE}",
+            lambda v: le(v.order(), v.y), "violated", "inactive", needs=(RULE,),
+            note="f_1(T) = TC/(E(T - tau_0) + gamma)^2 is about C/(TE^2)",
+        ),
+        form(
+            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow(8)\text{ for every }\tau_0",
+            lambda v: le(v.f_1, v.y * v.J), "violated", "inactive", needs=("y above (C/J)/(TE)",),
+            note="abandoned late, the run without the client has no rounds left",
+        ),
+        form(
+            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0",
+            lambda v: _threshold(v, 1), "holds", "inactive",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), needs=("tau_0 = 0",),
+            note="so that y^k > (C/J)/(TE) is then enough for (8)",
+        ),
+        form(
+            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0",
+            lambda v: _threshold(v, 1, 2), "holds", "inactive",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10), 2)), needs=("tau_0 = 0",),
+            note="so that y^k > (C/J)/(TE^2) is enough for (8): T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is "
+            "y > (C/J) T/(E(T - tau_0) + gamma)^2",
+        ),
+        assumptions=("C and gamma are the same with and without the client, as the paper assumes",),
+    ),
+)  # fmt: skip
+
+
+def load() -> None:
+    """Register these statements (once)."""
+    register(*STATEMENTS)

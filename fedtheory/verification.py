@@ -10,10 +10,11 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
+from fedtheory.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
@@ -215,12 +216,17 @@ def verify(
     Raises
     ------
     InvalidInput
-        Another mode; an algorithm, sampling or local solver of another kind; more
-        cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
+        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an algorithm, sampling or local
+        solver of another kind; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
     """
     if mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    check_problem(problem), check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    if rounds is not None:
+        whole_number("rounds", rounds, remedy="None leaves it to the statement")
+    whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
+    whole_number("states", states, least=0), whole_number("max_leaves", max_leaves), whole_number("seed", seed, least=0)
+    confidence = check_unit("confidence", confidence)
     sampling = sampling or Full()
     sampling.check(problem.num_clients)
     x0 = check_start(problem, x0, 1)[0]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import MissingCapability
+from fedtheory.inputs import whole_number
 from fedtheory.problems.base import Problem
 
 __all__ = ["Function", "Joint"]
@@ -37,9 +38,7 @@ class Function(Problem):
         lipschitz: float | Callable[[float], float] | None = None,
         cvxpy: Callable[[Any], Any] | None = None,
     ) -> None:
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise InvalidInput(f"dim = {dim!r}: it must be an integer >= 1")
-        self.num_clients, self.dim = 1, int(dim)
+        self.num_clients, self.dim = 1, whole_number("dim", dim)
         self.weights, self.sample_counts = np.ones(1), np.ones(1)
         self._value, self._subgradient, self._constant, self._cvxpy = value, subgradient, lipschitz, cvxpy
 

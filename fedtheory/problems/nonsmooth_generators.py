@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_array_size, real_number, whole_number
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.randomness import Stream
 
@@ -22,10 +22,9 @@ __all__ = [
 
 def _checked(unequal: float, **counts: Any) -> None:
     for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InvalidInput(f"{name} is {value!r}: it must be an integer >= 1")
-    if not (isinstance(unequal, int | float | np.number) and np.isfinite(unequal) and unequal >= 1):
-        raise InvalidInput(f"unequal is {unequal!r}: the ratio of the steepest to the flattest client must be a finite number >= 1")
+        whole_number(name, value)
+    real_number("unequal", unequal, least=1, remedy="it is the ratio of the steepest to the flattest client")
+    check_array_size(" x ".join(f"{name} = {value}" for name, value in counts.items()), *counts.values())
 
 
 def _scales(clients: int, unequal: float) -> np.ndarray:

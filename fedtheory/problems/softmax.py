@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_number, whole_number
 from fedtheory.problems.base import Problem, check_weights, weights_after
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
@@ -56,12 +57,8 @@ class Softmax(Problem):
     def __init__(
         self, features: Any, labels: Any, num_classes: int, ridge: float = 0.0, weights: Any = "uniform"
     ) -> None:
-        if not (np.isfinite(ridge) and ridge >= 0):
-            raise InvalidInput(f"ridge is {ridge!r}: it must be a finite number >= 0")
-        if not isinstance(num_classes, int | np.integer) or num_classes < 2:
-            raise InvalidInput(f"num_classes is {num_classes!r}: it must be an integer >= 2")
+        self.ridge, self.num_classes = real_number("ridge", ridge, least=0), whole_number("num_classes", num_classes, least=2)
         self.features, padded, self.sample_counts = pad_clients(features, labels)
-        self.ridge, self.num_classes = float(ridge), int(num_classes)
         self.num_clients, most, self.num_features = self.features.shape
         self.dim = self.num_features * self.num_classes
         real = np.arange(most) < self.sample_counts[:, None]

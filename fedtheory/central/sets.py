@@ -135,7 +135,7 @@ class Box(ConstraintSet):
         if (self.lower is None) != (self.upper is None):
             given, missing = ("upper", "lower") if self.lower is None else ("lower", "upper")
             raise InvalidInput(
-                f"{given} is {shown(getattr(self, given))} and {missing} is not given: give both ends of the box, Box(dim, lower, upper)"
+                f"{given} is {shown(getattr(self, given))} and {missing} is not given: give both ends, Box(dim, lower, upper)"
             )
         ends = []
         for name, default in (("lower", -1.0), ("upper", 1.0)):

@@ -24,6 +24,7 @@ __all__ = [
     "check_finite",
     "check_unit",
     "data_array",
+    "numbered",
     "points",
     "real_array",
     "real_number",
@@ -213,6 +214,14 @@ def check_array_size(what: str, *sides: int) -> None:
     if size > MOST_GIB:
         shape = " x ".join(str(side) for side in sides)
         raise InvalidInput(f"{what} takes an array of {shape} numbers, {size:.3g} GiB, the limit is {MOST_GIB:g} GiB: take fewer")
+
+
+def numbered(name: str, numbers: Any, count: int, what: str) -> np.ndarray:
+    """At least one number of a client or sample, each from 0 to count - 1: (P,)."""
+    out = np.asarray(numbers)
+    if out.ndim != 1 or out.dtype.kind not in "iu" or not out.size or out.min() < 0 or out.max() >= count:
+        raise InvalidInput(f"{name} is {shown(out)}: give at least one {what}'s number, from 0 to {count - 1}")
+    return out
 
 
 def check_unit(name: str, value: Any) -> float:

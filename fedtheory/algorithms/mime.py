@@ -52,9 +52,9 @@ class Mime(Algorithm):
     The method aims at the plain mean (1/m) sum_k f_k, whatever weights the problem carries. A round of Mime talks twice with its
     cohort: gradients first, then models.
 
-    With `SGD(..., clip=C)` a local step is y <- y - eta_l ((1 - momentum) (clip(g') + ridge y) + momentum s), g' = g without the ridge's
-    part: clipped is the gradient that the base method is handed, before weight decay and momentum, as in a centralised step. s takes
-    the gradients c as they are.
+    With `SGD(..., clip=C)` a local step is y <- y - eta_l ((1 - momentum) (clip(g') + ridge y) + momentum s), where g' is g without
+    the ridge's part. So the gradient is clipped before weight decay and momentum are added, as in a centralised step. s takes the
+    gradients c as they are.
     """
 
     name: ClassVar[str] = "mime"

@@ -178,8 +178,6 @@ def project_simplex(x: np.ndarray, total: float = 1.0) -> np.ndarray:
         x is no array of finite real numbers, or empty; total is not > 0.
     """
     x, total = _point(x), _check_radius("total", total)
-    if x.shape[-1] == 0:
-        raise InvalidInput(f"x has shape {x.shape}: a simplex has at least one dimension")
     ordered = -np.sort(-x, axis=-1)
     counts = np.arange(1, x.shape[-1] + 1)
     tau = (np.cumsum(ordered, axis=-1) - total) / counts

@@ -24,8 +24,8 @@ def clipped_direction(
     """What a step of `fedtheory.local.SGD` with `clip` goes along: `gradient`, of f_k with its ridge, and all arrays (..., d).
 
     Clipped: the gradient of the loss without its ridge, minus `linear`, plus curvature (y - center), plus l1 sign(y - anchor) unless
-    that term is left to a prox. Added afterwards: ridge y. A view (`fedtheory.local.views`) says itself what is clipped. With spares = 'curvature', curvature y is added afterwards as well, and
-    -curvature center is clipped.
+    that term is left to a prox. Added afterwards: ridge y. With spares = 'curvature', curvature y is added afterwards as well, and
+    -curvature center is clipped. A view (`fedtheory.local.views`) says itself what of its direction is clipped.
     """
     later = ridge
     gradient = gradient - ridge * y if ridge else gradient

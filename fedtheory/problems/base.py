@@ -16,12 +16,21 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import check_finite, points, real_array
+from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 
 if TYPE_CHECKING:
     from fedtheory.optimum import Optimum
 
-__all__ = ["LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_weights", "weights_after"]
+__all__ = [
+    "LAYERS",
+    "Constants",
+    "Problem",
+    "check_finite",
+    "check_layers",
+    "check_samples",
+    "check_weights",
+    "weights_after",
+]
 
 LAYERS = ("module", "tensor", "model")
 
@@ -77,6 +86,20 @@ def weights_after(problem: Problem, counts: np.ndarray) -> np.ndarray:
     """Weights of a problem whose clients now hold `counts` samples: n_k/n where they were that, else unchanged."""
     before = problem.sample_counts / problem.sample_counts.sum()
     return counts / counts.sum() if np.array_equal(problem.weights, before) else problem.weights
+
+
+def check_samples(problem: Problem, samples: Sequence[Any]) -> list[np.ndarray]:
+    """N arrays of sample numbers, none of them empty, as `Problem.select` takes them.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of arrays; no samples, or a number that is none of the client's.
+    """
+    if len(samples) != problem.num_clients:
+        raise InvalidInput(f"samples for {len(samples)} clients: give an array of sample numbers for each of {problem.num_clients}")
+    counts = problem.sample_counts
+    return [numbered(f"samples[{k}]", s, int(n), "sample") for k, (s, n) in enumerate(zip(samples, counts, strict=True))]
 
 
 class Problem:
@@ -249,6 +272,7 @@ class Problem:
         """
         from fedtheory import optimum
 
+        gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
         if kept is None or kept.gap > gap:
             kept = self.__dict__["_optimum"] = optimum.certify(self, gap=gap)
@@ -294,7 +318,14 @@ class Problem:
         )
 
     def subset(self, clients: np.ndarray) -> Problem:
-        """The kernels of some of the clients only, in that order (weights are renormalised)."""
+        """The kernels of some of the clients only, in that order (weights are renormalised).
+
+        Raises
+        ------
+        InvalidInput
+            No clients, or a number that is no client's.
+        """
+        clients = numbered("clients", clients, self.num_clients, "client")
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         together = len(clients) > 0 and np.array_equal(clients, np.arange(clients[0], clients[0] + len(clients)))

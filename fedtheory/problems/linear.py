@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import blocks, data_array, real_number
-from fedtheory.problems.base import Problem, check_weights, weights_after
+from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
 
@@ -141,6 +141,7 @@ class LinearModel(Problem):
         return 2 * xp.matmul(z * batch_shares(self.sample_weights, first, last)[:, None, :], rows)
 
     def select(self, samples: Sequence[np.ndarray]) -> LinearModel:
+        samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         features = [f[s] for f, s in zip(self.features, samples, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.inputs import real_number, whole_number
+from fedtheory.inputs import real_number, shown, whole_number
 from fedtheory.problems.base import Problem
 from fedtheory.problems.datasets import Dataset
 from fedtheory.problems.glm import Logistic
@@ -392,6 +392,9 @@ def federate(
     InvalidInput
         A partition of another number of samples; whatever the class refuses.
     """
+    for name, value, kind in (("dataset", dataset, Dataset), ("partition", partition, Partition)):
+        if not isinstance(value, kind):
+            raise InvalidInput(f"{name} is {shown(value)}: give a {kind.__name__}")
     if partition.num_samples != dataset.num_samples:
         raise InvalidInput(
             f"the partition deals {partition.num_samples} samples, but {dataset.name} has {dataset.num_samples}: "

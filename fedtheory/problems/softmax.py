@@ -11,8 +11,8 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_number, whole_number
-from fedtheory.problems.base import Problem, check_weights, weights_after
+from fedtheory.inputs import check_array_size, real_number, whole_number
+from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
 __all__ = ["Softmax"]
@@ -61,6 +61,7 @@ class Softmax(Problem):
         self.features, padded, self.sample_counts = pad_clients(features, labels)
         self.num_clients, most, self.num_features = self.features.shape
         self.dim = self.num_features * self.num_classes
+        check_array_size(f"num_classes = {num_classes}", self.num_clients, most, self.num_classes)
         real = np.arange(most) < self.sample_counts[:, None]
         wrong = real & ~np.isin(padded, np.arange(num_classes))
         if wrong.any():
@@ -146,6 +147,7 @@ class Softmax(Problem):
         return xp.reshape(2 * xp.matmul(xp.matrix_transpose(rows)[:, None, :, :], z), (clients, points, self.dim))
 
     def select(self, samples: Sequence[np.ndarray]) -> Softmax:
+        samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         features = [f[s] for f, s in zip(self.features, samples, strict=True)]

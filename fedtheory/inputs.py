@@ -208,12 +208,12 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = None,
     raise InvalidInput(f"{name} is {shown(value)}: it must be an integer {limit}{tail}")
 
 
-def check_array_size(what: str, *sides: int) -> None:
+def check_array_size(what: str, *sides: int, remedy: str = "take fewer") -> None:
     """Raise `InvalidInput` before an array of float64 with these sides would be made that is larger than `MOST_GIB`."""
     size = 8 * math.prod(sides) / 2**30
     if size > MOST_GIB:
         shape = " x ".join(str(side) for side in sides)
-        raise InvalidInput(f"{what} takes an array of {shape} numbers, {size:.3g} GiB, the limit is {MOST_GIB:g} GiB: take fewer")
+        raise InvalidInput(f"{what} takes an array of {shape} numbers, {size:.3g} GiB, the limit is {MOST_GIB:g} GiB: {remedy}")
 
 
 def numbered(name: str, numbers: Any, count: int, what: str) -> np.ndarray:

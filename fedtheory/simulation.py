@@ -173,6 +173,8 @@ def simulate(
     for name in record:
         if name not in METRICS:
             raise suggest(name, METRICS, "metric")
+    if on_round is not None and not callable(on_round):
+        raise InvalidInput(f"on_round = {on_round!r}: give a function of (round_index, old_state, new_state, clients)")
     if workers > 1 and on_round is not None:
         raise InvalidInput("on_round is called in this process, so it needs workers=1; chunk=... saves memory as well")
     check_metrics(tuple(record), problem)

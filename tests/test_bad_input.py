@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedtheory import Uniform, algorithms, campaign, central, local, messages, optimum, problems, rates, simulate, theorems
+from fedtheory import algorithms, campaign, central, local, messages, optimum, problems, rates, simulate, theorems
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.cohorts import Bernoulli
 from fedtheory.errors import FedTheoryError, InvalidInput
@@ -97,14 +97,14 @@ DATA = [
 ]
 
 NUMBERS = [
-    *((lambda bad=bad: problems.LeastSquares(FEATURES, TARGETS, bad), "ridge") for bad in ("0.1", True, None, 1j, [0.1, 0.2], math.nan)),
+    *((lambda b=bad: problems.LeastSquares(FEATURES, TARGETS, b), "ridge") for bad in ("0.1", True, None, 1j, [0.1, 0.2], math.nan)),
     *((lambda bad=bad: problems.Huber(FEATURES, TARGETS, bad), "delta") for bad in ("1", True, 0, math.inf)),
     *((lambda bad=bad: problems.Quantile(FEATURES, TARGETS, bad), "tau") for bad in ("0.5", True, math.nan, 1.0)),
     *((lambda bad=bad: problems.Softmax(FEATURES, LABELS > 0, bad), "num_classes") for bad in (2.0, True, 1, "2")),
     (lambda: problems.Softmax(FEATURES, LABELS > 0, 10**9), "num_classes = 1000000000 takes an array.*the limit is 16 GiB"),
     (lambda: problems.NesterovWorst(True), "n is True"),
     (lambda: problems.NesterovWorst(FAR), "n = 1000000000000000 takes"),
-    (lambda: problems.NesterovWorst.for_epsilon(1e-300), "epsilon is 1e-300.*>= 1e-08"),
+    (lambda: problems.NesterovWorst.for_epsilon(1e-300), "epsilon = 1e-300 takes an array of .* the limit is 16 GiB: raise epsilon"),
     (lambda: problems.ArjevaniShamir(FAR), "links = 1000000000000000"),
     (lambda: problems.TwoClientPull(1e300), "epsilon is 1e[+]300"),
     (lambda: problems.random_quadratic(True, 3), "num_clients is True"),
@@ -142,6 +142,20 @@ NUMBERS = [
     (lambda: partitions.dirichlet(np.arange(20) % 2, 4, "a"), "alpha is 'a'"),
     (lambda: partitions.lognormal_sizes(20, 4, "a"), "sigma is 'a'"),
     (lambda: partitions.federate(3, 4), "dataset is 3: give a Dataset"),
+    (lambda: problems.random_lad(drift="a"), "apart is 'a'"),
+    (lambda: problems.random_l1_distance(spread=math.nan), "apart is nan"),
+    (lambda: problems.synthetic(1, 1, num_clients=10**9), "1000000000 clients of dimension 60 with 10 classes takes"),
+    (lambda: partitions.iid(10**12, 2), "num_samples = 1000000000000 takes"),
+    (lambda: partitions.Partition((np.array([0.5]),)), r"client 0 are array\(\[0.5\]\)"),
+    (lambda: messages.entropy_bits(np.ones(2), 0.0), "bin_width is 0.0"),
+    (lambda: messages.entropy_bits(np.array([math.nan])), "all of them finite"),
+    (lambda: messages.nonzeros("a"), "message holds text"),
+    (lambda: messages.TopK(1).compress([1.0, 2.0]), "not a number or a list"),
+    (lambda: messages.get(3), "unknown compressor '3'"),
+    (lambda: central.Function(2, 3, 4), "value is 3: give a function"),
+    (lambda: central.Joint(3), "problem is 3"),
+    (lambda: central.MOPES(1.0, 1.0, 5, 1.0).run(3, central.Ball(2, 1.0)), "problem = 3"),
+    (lambda: algorithms.fedmls_parameters(LAD, 0.1, 2.0, x0=np.array([1j, 0])), "x0 holds complex"),
     (lambda: campaign.plan("a"), "seed is 'a'"),
     (lambda: algorithms.get(3), "unknown algorithm '3'"),
     (lambda: theorems.get(3), "unknown statement '3'"),

@@ -39,7 +39,7 @@ from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
 from fedtheory.arrays import to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
-from fedtheory.inputs import real_array, real_number, whole_number
+from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
@@ -186,6 +186,8 @@ class MOPES:
         keep : bool
             Keep all iterates.
         """
+        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
         blocks, dim = problem.num_clients, problem.dim
         radius = self._check(problem, constraint)
         x = self._start(constraint, x0)

@@ -339,6 +339,7 @@ def synthetic(
     """
     _check_at_least(0.0, alpha=alpha, beta=beta)
     _check_counts(num_clients=num_clients, dim=dim, num_classes=num_classes)
+    check_array_size(f"{num_clients} clients of dimension {dim} with {num_classes} classes", num_clients, dim, num_classes)
     if max_samples is not None:
         _check_counts(max_samples=max_samples)
     stream = Stream(seed)

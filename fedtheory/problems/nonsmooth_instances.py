@@ -17,22 +17,18 @@ from fedtheory.problems.nonsmooth import _Nonsmooth
 
 __all__ = ["ArjevaniShamir", "NesterovWorst", "TwoClientPull"]
 
-SHARPEST = 1e-8
+TINY = 1e-100  # epsilons below count as this: the dimension is far beyond any memory either way
 
 
 def _positive(**numbers: Any) -> None:
     for name, value in numbers.items():
-        real_number(name, value, above=0, most=LARGEST)
+        real_number(name, value, above=0)
+        real_number(name, value, most=LARGEST)
 
 
 def _count(least: int, **counts: Any) -> None:
     for name, value in counts.items():
         whole_number(name, value, least)
-
-
-def _smallest_epsilon(epsilon: Any) -> float:
-    """An accuracy that an instance is made for: below 1e-8 its dimension would not fit into memory."""
-    return real_number("epsilon", epsilon, least=SHARPEST)
 
 
 class TwoClientPull(_Nonsmooth):
@@ -150,10 +146,11 @@ class NesterovWorst(_Nonsmooth):
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
         """n = ceil(1/(4 epsilon^2)) - 1, for which n rounds are not enough before F(x) - F* <= epsilon."""
-        epsilon = _smallest_epsilon(epsilon)
-        n = math.ceil(1 / (4 * epsilon**2)) - 1
+        epsilon = real_number("epsilon", epsilon, above=0)
+        n = math.ceil(1 / (4 * max(epsilon, TINY) ** 2)) - 1
         if n < 1:
             raise InvalidInput(f"epsilon is {epsilon!r}: the instance needs epsilon < 1/2, so that n >= 1")
+        check_array_size(f"epsilon = {epsilon:g}", n, remedy="raise epsilon")
         return cls(n, num_clients=num_clients)
 
     def least_value(self, radius: float) -> float:
@@ -231,11 +228,12 @@ class ArjevaniShamir(_Nonsmooth):
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> ArjevaniShamir:
         """The longest chain on which F(x) - F* <= epsilon needs all d coordinates: d = k + 2 < 1/(2 sqrt(2) epsilon)."""
-        epsilon = _smallest_epsilon(epsilon)
-        dim = math.ceil(1 / (2 * math.sqrt(2) * epsilon)) - 1
+        epsilon = real_number("epsilon", epsilon, above=0)
+        dim = math.ceil(1 / (2 * math.sqrt(2) * max(epsilon, TINY))) - 1
         dim -= dim % 2
         if dim < 4:
             raise InvalidInput(f"epsilon is {epsilon!r}: the shortest chain, d = 4, needs epsilon < {1 / (8 * math.sqrt(2)):.6g}")
+        check_array_size(f"epsilon = {epsilon:g}", whole_number("num_clients", num_clients), dim, remedy="raise epsilon")
         return cls(dim - 2, num_clients)
 
     def least_after(self, known: int) -> float:

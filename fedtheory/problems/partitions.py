@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.inputs import real_number, shown, whole_number
+from fedtheory.inputs import check_array_size, real_number, shown, whole_number
 from fedtheory.problems.base import Problem
 from fedtheory.problems.datasets import Dataset
 from fedtheory.problems.glm import Logistic
@@ -75,6 +75,9 @@ class Partition:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for k, p in enumerate(self.indices):
+            if np.size(p) and np.asarray(p).dtype.kind not in "iu":
+                raise InvalidInput(f"the indices of client {k} are {shown(p)}: give the numbers of samples, integers from 0")
         parts = tuple(np.sort(np.asarray(p, dtype=np.int64)) for p in self.indices)
         object.__setattr__(self, "indices", parts)
         for k, p in enumerate(parts):
@@ -181,6 +184,7 @@ def _classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_clients(num_samples: int, num_clients: int) -> None:
     whole_number("num_samples", num_samples)
+    check_array_size(f"num_samples = {num_samples}", int(num_samples))
     whole_number("num_clients", num_clients, most=num_samples, remedy=f"with {num_samples} samples no client may be empty")
 
 

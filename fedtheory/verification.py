@@ -73,9 +73,21 @@ def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
     """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
 
     The error probability 1 - confidence is divided by the number of horizons (Bonferroni). 'holds' when every lower confidence
-    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise.
+    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where a side is not finite.
+
+    Raises
+    ------
+    InvalidInput
+        A confidence outside (0, 1).
     """
+    confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
+    finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
+    if not finite.all():
+        row, run = (int(i) for i in np.argwhere(~finite)[0])
+        reason = f"a side is not finite (horizon {row}, scenario {run}, counted from 0): the run diverged"
+        where = {**fields.pop("where", {}), "index": [row]}
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
     z = stats.t.ppf(1 - (1 - confidence) / looks, df=scenarios - 1)
@@ -125,7 +137,7 @@ def check_view(
         check = judge_statistical(result, confidence, mode="statistical", **fields)
     else:
         check = judge(result, mode="rational" if rational else "exact", **fields)
-    if isinstance(view, RunView):
+    if isinstance(view, RunView) and "index" in check.where:
         check.where["T"] = int(view.horizons[check.where["index"][0]])
     if isinstance(view, RoundView) and "index" in check.where:
         _name_axes(check.where, view)

@@ -40,7 +40,7 @@ class Dataset:
     Raises
     ------
     InvalidInput
-        Shapes that disagree, no samples, data that are not finite.
+        Shapes that disagree, no samples, data that are no finite real numbers.
     """
 
     name: str

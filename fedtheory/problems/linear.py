@@ -198,7 +198,7 @@ class LeastSquares(LinearModel):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, a client without samples, data that are not finite.
+        Shapes that disagree, a client without samples, data that are no finite real numbers up to 1e100.
 
     Notes
     -----

@@ -102,7 +102,7 @@ class LAD(_KinkedModel):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, a client without samples, data that are not finite.
+        Shapes that disagree, a client without samples, data that are no finite real numbers up to 1e100.
     """
 
     name = "least absolute deviations"
@@ -217,7 +217,7 @@ class MaxAffine(_Nonsmooth):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, data that are not finite.
+        Shapes that disagree, data that are no finite real numbers up to 1e100.
 
     Notes
     -----
@@ -290,7 +290,7 @@ class L1Distance(_Distance):
     Raises
     ------
     InvalidInput
-        Wrong shapes or data that are not finite.
+        Wrong shapes or data that are no finite real numbers up to 1e100.
     """
 
     name = "l1 distance"
@@ -324,7 +324,7 @@ class EuclideanDistance(_Distance):
     Raises
     ------
     InvalidInput
-        Wrong shapes or data that are not finite.
+        Wrong shapes or data that are no finite real numbers up to 1e100.
     """
 
     name = "Euclidean distance"

@@ -28,7 +28,7 @@ class Quadratic(Problem):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, data that are not finite, Hessians that are not symmetric.
+        Shapes that disagree, data that are no finite real numbers up to 1e100, Hessians that are not symmetric.
     """
 
     name = "quadratic"

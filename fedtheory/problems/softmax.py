@@ -36,7 +36,8 @@ class Softmax(Problem):
     Raises
     ------
     InvalidInput
-        A label that is not a class number; shapes that disagree; a client without samples; data that are not finite.
+        A label that is not a class number; shapes that disagree; a client without samples; data that are no finite real numbers
+        up to 1e100.
 
     Notes
     -----

@@ -13,7 +13,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedtheory import algorithms, campaign, central, local, messages, optimum, problems, rates, simulate, theorems
+from fedtheory import (
+    algorithms,
+    campaign,
+    central,
+    local,
+    messages,
+    optimum,
+    problems,
+    rates,
+    simulate,
+    theorems,
+    witness,
+)
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.cohorts import Bernoulli
 from fedtheory.errors import FedTheoryError, InvalidInput
@@ -156,6 +168,7 @@ NUMBERS = [
     (lambda: central.Joint(3), "problem is 3"),
     (lambda: central.MOPES(1.0, 1.0, 5, 1.0).run(3, central.Ball(2, 1.0)), "problem = 3"),
     (lambda: algorithms.fedmls_parameters(LAD, 0.1, 2.0, x0=np.array([1j, 0])), "x0 holds complex"),
+    (lambda: witness.load(3), "path = 3"),
     (lambda: campaign.plan("a"), "seed is 'a'"),
     (lambda: algorithms.get(3), "unknown algorithm '3'"),
     (lambda: theorems.get(3), "unknown statement '3'"),
@@ -234,6 +247,7 @@ POINTS = [
     (lambda: LS.value(np.zeros(3)), r"points of shape \(3,\)"),
     (lambda: LS.gradient(None), "x is None"),
     (lambda: LS.full_gradient(np.zeros(2, dtype=complex)), "x holds complex"),
+    (lambda: problems.LinearModel(FEATURES, TARGETS).objective(np.zeros(2)), "LinearModel has no phi"),
     (lambda: LS.gradient_each([[0, 1]]), r"points of shape \(1, 2\)"),
     (lambda: LS.full_hessian(np.zeros(3)), "one point is needed"),
     (lambda: LS.full_hessian(np.zeros(2) + 1j), "x holds complex"),

@@ -14,7 +14,7 @@ import array_api_compat
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
 
@@ -94,17 +94,20 @@ class LinearModel(Problem):
         self.sample_weights = (np.arange(most) < self.sample_counts[:, None]) / self.sample_counts[:, None]
         self.weights = check_weights(weights, self.sample_counts)
 
+    def _missing(self, name: str) -> MissingCapability:
+        return MissingCapability(f"{type(self).__name__} has no {name}: the class of a linear model gives phi, dphi and d2phi")
+
     def phi(self, z: Array, b: Array) -> Array:
         """The loss of a prediction."""
-        raise NotImplementedError
+        raise self._missing("phi")
 
     def dphi(self, z: Array, b: Array) -> Array:
         """Its derivative in z."""
-        raise NotImplementedError
+        raise self._missing("dphi")
 
     def d2phi(self, z: Array, b: Array) -> Array:
         """Its second derivative in z (a generalised one where phi is only once differentiable)."""
-        raise NotImplementedError
+        raise self._missing("d2phi")
 
     def _predict(self, y: Array) -> Array:
         xp = namespace(y)

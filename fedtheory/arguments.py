@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any
 
+from array_api_compat import is_array_api_obj
+
+from fedtheory.arrays import namespace
 from fedtheory.cohorts import Sampling
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalSolver
+from fedtheory.problems.base import Problem
 
-__all__ = ["check_algorithm", "check_local_solver", "check_sampling"]
+__all__ = ["check_algorithm", "check_like", "check_local_solver", "check_problem", "check_sampling"]
 
 
 def _is(value: Any) -> str:
@@ -21,6 +25,22 @@ def _call(cls: type) -> str:
     """'(mu=...)': what an instance of a dataclass needs."""
     needed = [f.name for f in fields(cls) if f.init and f.default is MISSING and f.default_factory is MISSING]
     return f"({', '.join(f'{name}=...' for name in needed)})"
+
+
+def check_problem(value: Any) -> None:
+    """Raise `InvalidInput` unless it is a problem."""
+    if not isinstance(value, Problem):
+        raise InvalidInput(f"problem = {_is(value)}: a problem is needed, for example problems.LeastSquares(features, targets)")
+
+
+def check_like(value: Any) -> None:
+    """Raise `InvalidInput` unless it is None or an array of floating-point numbers."""
+    if value is None:
+        return
+    if not is_array_api_obj(value):
+        raise InvalidInput(f"like = {_is(value)}: give an array of the library, dtype and device to run in, or None for NumPy")
+    if not namespace(value).isdtype(value.dtype, "real floating"):
+        raise InvalidInput(f"like has dtype {value.dtype}: a run needs floating-point numbers, for example float64")
 
 
 def check_algorithm(value: Any) -> None:

@@ -55,12 +55,14 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def astype_like(values: Any, like: Array) -> Array:
-    """NumPy data as an array of like's namespace, dtype and device."""
+    """NumPy data as an array of like's namespace, dtype and device; floats stay as they are where like holds integers."""
     values = np.asarray(values)
     if is_numpy(like):
-        return values.astype(like.dtype, copy=False) if values.dtype.kind == "f" else values
+        cast = values.dtype.kind == "f" and like.dtype.kind not in "biu"
+        return values.astype(like.dtype, copy=False) if cast else values
     xp = namespace(like)
-    dtype = like.dtype if values.dtype.kind == "f" else None
+    cast = values.dtype.kind == "f" and not xp.isdtype(like.dtype, ("bool", "integral"))
+    dtype = like.dtype if cast else None
     return xp.asarray(np.array(values), dtype=dtype, device=array_api_compat.device(like))
 
 

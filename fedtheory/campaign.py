@@ -16,6 +16,7 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.battery import Instance, long_runs, random_battery, real_battery, stalled_battery
 from fedtheory.errors import NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.inputs import real_number, whole_number
 from fedtheory.pools import as_finished
 from fedtheory.randomness import Stream
 from fedtheory.theorems.core import Check, Statement, all_statements
@@ -116,6 +117,8 @@ def plan(
     seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000
 ) -> list[Task]:
     """The tasks of a campaign, longest first."""
+    whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
+    real_number("scale", scale, above=0)
     tasks = []
     if long:
         tasks += [Task("monte-carlo", i, rule, rounds=rounds, scenarios=scenarios) for i in long_runs(seed) for rule in RULES]

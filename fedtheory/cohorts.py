@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_array, real_number, whole_number
 from fedtheory.randomness import Stream
 
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
@@ -150,8 +151,7 @@ class Uniform(Sampling):
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` unless P is an integer >= 1; that it is at most m, `check` sees to."""
-        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool) or self.size < 1:
-            raise InvalidInput(f"cohort size P = {self.size!r}: it must be an integer >= 1; Bernoulli(p) takes probabilities")
+        whole_number("cohort size P", self.size, remedy="Bernoulli(p) takes probabilities")
 
     def check(self, num_clients: int) -> None:
         if not 1 <= self.size <= num_clients:
@@ -198,10 +198,9 @@ class Bernoulli(Sampling):
     probability: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        try:
-            p = np.asarray(self.probability, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"participation probability {self.probability!r}: give a number in (0, 1], or one a client") from error
+        if np.ndim(self.probability) == 0:
+            real_number("participation probability", self.probability, above=0, most=1, remedy="P clients a round are Uniform(P)")
+        p = real_array("participation probability", self.probability)
         if p.ndim > 1 or not p.size or not ((p > 0) & (p <= 1)).all():
             raise InvalidInput(
                 f"participation probability {self.probability!r}: it must lie in (0, 1], one number or one a client; "

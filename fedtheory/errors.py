@@ -100,7 +100,7 @@ def suggest(name: str, known: Iterable[str], kind: str, listing: str = "") -> Un
 
     ``listing`` says where all names are to be found.
     """
-    known = sorted(known)
+    name, known = str(name), sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     if not near:  # a short name may be a part of a long one
         near = [k for k in known if name.lower() in k.lower()][:3]

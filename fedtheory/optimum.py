@@ -21,6 +21,7 @@ import scipy.linalg
 from fedtheory.certificates import LowerBound, Structure, lower_bounds
 from fedtheory.enclosures import norm_up
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.inputs import real_array
 from fedtheory.problems.base import Problem
 from fedtheory.structures import structure_of
 
@@ -121,8 +122,8 @@ def assess(problem: Problem, x: Any) -> Optimum:
     NotCertified
         F is not convex, or of a kind for which no bound is known.
     """
-    point = np.asarray(x, dtype=float)
-    if point.shape != (problem.dim,) or not np.isfinite(point).all():
+    point = real_array("x", x)
+    if point.shape != (problem.dim,):
         raise InvalidInput(f"x of shape {point.shape}: expected ({problem.dim},) finite numbers")
     return _assess(problem, structure_of(problem), point)
 

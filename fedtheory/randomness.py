@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.inputs import whole_number
 
 __all__ = ["BLOCK", "Stream"]
 
@@ -32,8 +32,7 @@ class Stream:
     seed: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise InvalidInput(f"seed is {self.seed!r}; it must be an integer >= 0")
+        whole_number("seed", self.seed, least=0)
 
     def generator(self, purpose: str, round_index: int = 0, step: int = 0, block: int = 0) -> np.random.Generator:
         """The generator of one key; two different keys never share numbers."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedtheory.arrays import namespace
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import shown
 
 __all__ = ["Resume", "check_past", "cut", "misfit"]
 
@@ -51,6 +52,8 @@ def misfit(state: Any, fresh: Any) -> str | None:
 
 def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool) -> Resume:
     """What to go on from, checked against a state that the run would begin with."""
+    if not hasattr(resume, "final") and not (isinstance(resume, tuple | list) and 2 <= len(resume) <= len(Resume._fields)):
+        raise InvalidInput(f"resume is {shown(resume)}: give a Trajectory, a Resume or (round, state)")
     past = Resume(resume.rounds, resume.final, resume.metrics) if hasattr(resume, "final") else Resume(*resume)
     if not isinstance(past.round_index, int | np.integer) or not 0 <= past.round_index < rounds:
         raise InvalidInput(f"resume is at round {past.round_index!r} of {rounds}: it must be an integer from 0 to {rounds - 1}")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
+from fedtheory.arguments import check_algorithm, check_like, check_local_solver, check_problem, check_sampling
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, on_host, to_numpy
 from fedtheory.clients import Clients
 from fedtheory.cohorts import Cohort, Full, Sampling
 from fedtheory.errors import FedTheoryError, InvalidInput, suggest
+from fedtheory.inputs import real_array, whole_number
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
 from fedtheory.metering import ENTROPIES, EVALUATED, METRICS, Bins, check_metrics, joint_entropy, measure, message_bins
@@ -77,12 +78,11 @@ def _together(x: Array, num_clients: int, free: bool) -> int:
 def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = None) -> Array:
     """x0 as (S, d): None -> 0, (d,) -> the same for every scenario, (S, d) as given."""
     x0 = np.zeros(problem.dim) if x0 is None else x0
-    host = np.asarray(to_numpy(x0), dtype=float)
+    host = real_array("x0", x0)
     if host.shape not in ((problem.dim,), (scenarios, problem.dim)):
         raise InvalidInput(f"x0 has shape {host.shape}: expected ({problem.dim},) or ({scenarios}, {problem.dim})")
-    if not np.isfinite(host).all():
-        raise InvalidInput("x0 holds NaN or infinite entries: start from a finite point")
     host = np.array(np.broadcast_to(host, (scenarios, problem.dim)))
+    check_like(like)
     return host if like is None else astype_like(host, like)
 
 
@@ -163,21 +163,20 @@ def simulate(
         At the first non-finite number, with round and client; the earliest round over all chunks.
     """
     check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
-    if not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise InvalidInput(f"rounds = {rounds!r}: it must be an integer >= 1")
-    if not isinstance(scenarios, int | np.integer) or scenarios < 1:
-        raise InvalidInput(f"scenarios = {scenarios!r}: it must be an integer >= 1")
+    check_problem(problem)
+    whole_number("rounds", rounds), whole_number("scenarios", scenarios), whole_number("workers", workers)
+    whole_number("evaluate_every", evaluate_every)
+    if chunk is not None:
+        whole_number("chunk", chunk, remedy="None leaves it to the run")
+    if isinstance(record, str) or not isinstance(record, Iterable):
+        raise InvalidInput(f"record = {record!r}: give the names of metrics, for example ('objective',)")
     for name in record:
         if name not in METRICS:
             raise suggest(name, METRICS, "metric")
-    if not isinstance(workers, int | np.integer) or workers < 1:
-        raise InvalidInput(f"workers = {workers!r}: it must be an integer >= 1")
-    if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
-        raise InvalidInput(f"chunk = {chunk!r}: it must be an integer >= 1, or None")
+    if on_round is not None and not callable(on_round):
+        raise InvalidInput(f"on_round = {on_round!r}: give a function of (round_index, old_state, new_state, clients)")
     if workers > 1 and on_round is not None:
         raise InvalidInput("on_round is called in this process, so it needs workers=1; chunk=... saves memory as well")
-    if not isinstance(evaluate_every, int | np.integer) or evaluate_every < 1:
-        raise InvalidInput(f"evaluate_every = {evaluate_every!r}: it must be an integer >= 1")
     check_metrics(tuple(record), problem)
     sampling, solver, stream = sampling or Full(), local_solver or Exact(), Stream(seed)
     sampling.check_run(problem.num_clients, rounds)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedtheory.cohorts import Cohort, Sampling
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_array, whole_number
 
 __all__ = [
     "JointLaw",
@@ -37,7 +38,7 @@ def numbers(values: Any, what: str) -> np.ndarray:
         raw = np.asarray(values, dtype=object)
         if any(isinstance(v, Fraction) for v in raw.flat):
             return fractions(raw)
-        return np.asarray(values, dtype=float)
+        return real_array(what, values, finite=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what}: expected an array of numbers, all rows of one length ({error})") from error
 
@@ -54,13 +55,11 @@ def fractions(values: np.ndarray) -> np.ndarray:
 
 
 def check_max_steps(max_steps: Any) -> None:
-    if not isinstance(max_steps, int | np.integer) or isinstance(max_steps, bool) or max_steps < 1:
-        raise InvalidInput(f"E = {max_steps!r} local steps: it must be an integer >= 1")
+    whole_number("E", max_steps, remedy="it is the number of local steps")
 
 
 def check_clients(num_clients: Any) -> None:
-    if not isinstance(num_clients, int | np.integer) or isinstance(num_clients, bool) or num_clients < 1:
-        raise InvalidInput(f"N = {num_clients!r} clients: it must be an integer >= 1")
+    whole_number("N", num_clients, remedy="it is the number of clients")
 
 
 def _check_masses(rows: np.ndarray, name: Callable[[int], str]) -> np.ndarray:

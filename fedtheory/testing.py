@@ -2,7 +2,7 @@
 
 Each takes plain arrays, returns what it found (so that a test can print it), and raises AssertionError with a message that says
 which entry failed, what was measured, what was allowed, and what to do. Passing means *shown*: an interval too wide to tell fails as
-"inconclusive", it does not pass.
+"inconclusive", it does not pass. A run that left the finite numbers fails as "diverged", at its first such entry, whatever is claimed.
 
     from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
 
@@ -20,11 +20,13 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rates.fits import Slope, check_unit, fit_rate, fit_slope, prefer
+from fedtheory.inputs import check_unit, real_array, real_number, shown
+from fedtheory.rates.fits import Slope, fit_rate, fit_slope, not_finite, prefer
 from fedtheory.rates.rounds import rounds_to_epsilon
 
 __all__ = ["BoundCheck", "assert_bound_holds", "assert_rate", "assert_reaches"]
 
+OPTIONS = {"first_round", "floor", "floor_multiple", "max_points", "schedule", "seed"}
 KINDS = {
     "equal": "equal to",
     "at least as fast": "at most (decaying at least as fast as)",
@@ -35,6 +37,14 @@ KINDS = {
 def _fail(title: str, lines: list[str], hint: str) -> None:
     __tracebackhide__ = True
     raise AssertionError("\n".join([title, *(f"  {line}" for line in lines), f"  What to do: {hint}"]))
+
+
+def _check_finite(name: str, values: np.ndarray, axes: tuple[str, ...], claim: str, never: bool = False) -> None:
+    """Fail as 'diverged' where an entry is not finite; axes: what the last axes count."""
+    __tracebackhide__ = True
+    if bad := not_finite(name, values, axes, never):
+        hint = "lower the step size (below 2/beta for gradient steps), or cut the run off before that entry if the claim is about less"
+        _fail("Run diverged.", [bad, *([claim] if claim else [])], hint)
 
 
 def assert_rate(
@@ -77,15 +87,23 @@ def assert_rate(
     Raises
     ------
     AssertionError
-        The rate is contradicted, or the data cannot tell.
+        The rate is contradicted, the data cannot tell, or the run diverged: a value is NaN or infinite. With `x`, +inf stands for what
+        is never reached, and is left out.
     InvalidInput
-        Too few points, NaN, bad arguments.
+        Too few points, bad arguments.
     """
     __tracebackhide__ = True
     if kind not in KINDS:
         raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(repr(k) for k in KINDS)}")
-    if not np.isfinite(claimed) or not (np.isfinite(tolerance) and tolerance > 0):
-        raise InvalidInput(f"claimed = {claimed!r}, tolerance = {tolerance!r}: a finite exponent and a number > 0 are needed")
+    claimed, tolerance = real_number("claimed", claimed), real_number("tolerance", tolerance, above=0)
+    confidence = check_unit("confidence", confidence)
+    against = None if against is None else real_number("against", against)
+    if unknown := set(options) - OPTIONS:
+        raise InvalidInput(f"{sorted(unknown)[0]} is no option: known are {', '.join(sorted(OPTIONS))}")
+    values = real_array("values", values, finite=False)
+    if values.ndim in (1, 2):
+        axes = ("entry" if x is not None or options.get("first_round") else "round", "seed")[: values.ndim]
+        _check_finite("values", values, axes, f"claimed:  exponent {KINDS[kind]} {claimed:g}", never=x is not None)
     if x is None:
         found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
     else:
@@ -119,6 +137,13 @@ def _narrow(found: Slope) -> str:
     if found.residual > 0.1:
         return f"the points scatter by {found.residual:.0%} about the line: more seeds, or a window where the curve is straight"
     return "a longer window, more seeds, or an optimum certified to a smaller gap make the interval shorter"
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -165,7 +190,8 @@ def assert_bound_holds(
         None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the expectation: one-sided Student-t
         limits, the error probability shared out over the entries (Bonferroni). Seeds that do not vary at all at an entry are judged
         exactly there.
-    noise : float or array >= 0
+    rtol : float in [0, 1)
+    noise : float or array >= 0, finite
         Absolute uncertainty of measured - bound, for example the optimum's certified gap.
     factor_hint : str
         Added to the failure message (what the bound is, where it stands).
@@ -173,67 +199,79 @@ def assert_bound_holds(
     Raises
     ------
     AssertionError
-        'violated', or 'inconclusive' (statistical: the interval of the mean contains the bound).
+        'violated', 'inconclusive' (statistical: the interval of the mean contains the bound), or 'diverged': a measured entry is NaN or
+        infinite, -inf included, which is no measurement.
     InvalidInput
-        NaN, shapes that do not broadcast, fewer than two seeds.
+        A bound that is NaN or infinite (an infinite one shows nothing), rtol or noise out of range, complex numbers, shapes that do not
+        broadcast, fewer than two seeds.
     """
     __tracebackhide__ = True
-    measured, bound = np.asarray(measured, dtype=float), np.asarray(bound, dtype=float)
+    measured, bound = real_array("measured", measured, finite=False), real_array("bound", bound, finite=False)
+    rtol, noise = real_number("rtol", rtol, least=0, below=1), real_array("noise", noise)
+    if (noise < 0).any():
+        raise InvalidInput(f"noise = {shown(noise[noise < 0].flat[0].item())}: an uncertainty must be >= 0; give its absolute value")
     if confidence is not None:
         confidence = check_unit("confidence", confidence)
         if measured.ndim == 0 or measured.shape[-1] < 2:
             raise InvalidInput(f"measured has shape {measured.shape}: a statistical statement needs >= 2 seeds on the last axis")
-    for name, a in (("measured", measured), ("bound", bound)):
-        if np.isnan(a).any():
-            where = [int(i) for i in np.argwhere(np.isnan(a))[0]]
-            raise InvalidInput(f"{name}{where} is NaN: nothing can be said of it; did the run diverge?")
     if measured.size == 0:
         raise InvalidInput("measured is empty: there is nothing to hold the bound against")
-    value = measured if confidence is None else measured.mean(axis=-1)
-    try:
-        bound, noise = np.broadcast_to(bound, value.shape), np.broadcast_to(np.asarray(noise, dtype=float), value.shape)
-    except ValueError:
-        raise InvalidInput(f"bound has shape {bound.shape}, measured {value.shape} (without seeds): they must broadcast") from None
-    size = np.where(np.isfinite(value), np.abs(value), 0.0) + np.abs(bound)  # an infinite value earns no allowance
-    allowed = bound + rtol * size + noise
-    half, seeds = np.zeros(value.shape), 0
-    if confidence is not None:
-        seeds = measured.shape[-1]
-        z = stats.t.ppf(1 - (1 - confidence) / max(value.size, 1), df=seeds - 1)
-        with np.errstate(invalid="ignore"):
-            half = np.nan_to_num(z * measured.std(axis=-1, ddof=1) / np.sqrt(seeds), nan=0.0)  # NaN: a seed is infinite
-    with np.errstate(invalid="ignore"):
-        beyond = np.where(value == allowed, 0.0, value - allowed)  # inf <= inf holds
-    violated, open_ = beyond - half > 0, beyond + half > 0
-    scale = np.maximum(np.abs(value) + np.abs(bound), np.finfo(float).tiny)
-    with np.errstate(invalid="ignore"):
-        rank = np.nan_to_num(beyond / scale, nan=-1.0, posinf=np.inf)
+    _check_finite("measured", measured, () if confidence is None else ("seed",), factor_hint)
+    if not np.isfinite(bound).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(bound))[0])
+        raise InvalidInput(f"bound{list(where)} is {bound[where]}: it shows nothing of what was measured; leave that entry out")
+    shape = measured.shape if confidence is None else measured.shape[:-1]
+    for name, a in (("bound", bound), ("noise", noise)):
+        if not _broadcasts(a.shape, shape):
+            raise InvalidInput(f"{name} has shape {a.shape}, measured {shape} (without seeds): they must broadcast")
+    bound, noise = np.broadcast_to(bound, shape), np.broadcast_to(noise, shape)
+    half, seeds = np.zeros(shape), 0
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows makes an interval infinite, or a comparison fail
+        value = measured if confidence is None else measured.mean(axis=-1)
+        allowed = bound + (rtol * np.abs(value) + rtol * np.abs(bound)) + noise
+        if confidence is not None:
+            seeds = measured.shape[-1]
+            z = stats.t.ppf(1 - (1 - confidence) / max(value.size, 1), df=seeds - 1)
+            half = z * measured.std(axis=-1, ddof=1) / np.sqrt(seeds)
+        beyond = value - allowed
+        violated, open_ = beyond - half > 0, ~(beyond + half <= 0)
+        rank = beyond / np.maximum(np.abs(value) / 2 + np.abs(bound) / 2, np.finfo(float).tiny)
     if violated.any() or open_.any():
-        bad, is_wrong = (violated, True) if violated.any() else (open_, False)
-        worst = np.unravel_index(int(np.argmax(np.where(bad, rank, -np.inf))), value.shape)
-        first = np.unravel_index(int(np.argmax(bad)), value.shape)
-        index = [int(i) for i in worst]
-        about = f" +- {half[worst]:.3g} (mean of {seeds} seeds, {confidence:.4g} over {value.size} entries)" if seeds else ""
-        ratio = f", {value[worst] / bound[worst]:.4g} times the bound" if bound[worst] > 0 else ""
-        lines = [
-            f"worst entry {index}: measured {value[worst]:.10g}{about}, bound {bound[worst]:.10g}{ratio}",
-            f"excess {value[worst] - bound[worst]:.4g}, allowed for rounding and noise {allowed[worst] - bound[worst]:.3g}",
-            f"{int(bad.sum())} of {value.size} entries, the first at {[int(i) for i in first]}",
-        ]
-        if factor_hint:
-            lines.append(factor_hint)
-        if is_wrong:
-            _fail("Bound violated.", lines, (
-                "check the constants of the bound at that entry (a factor, a norm that is not squared, an index off by one), and that "
-                "measured gaps use the optimum of the same set"))  # fmt: skip
-        slack = max(float(bound[worst] - value[worst]), 0.0)
-        need = f"about {int(np.ceil(seeds * (half[worst] / slack) ** 2))} seeds" if slack > 0 else "more seeds"
-        _fail("Bound inconclusive: the interval of the mean contains the bound.", lines, f"raise the number of seeds ({need})")
+        about = f" (mean of {seeds} seeds, {confidence:.4g} over {value.size} entries)" if seeds else ""
+        wrong = bool(violated.any())
+        _bound_fails(value, bound, allowed, half, violated if wrong else open_, rank, wrong, seeds, about, factor_hint)
     worst = np.unravel_index(int(np.argmax(rank)), value.shape)
-    positive = (bound > 0) & np.isfinite(bound)
+    positive = bound > 0
     tightness = float((value[positive] / bound[positive]).max()) if positive.any() else float("nan")
     mode = "exact" if confidence is None else f"{seeds} seeds, confidence {confidence:g}"
     return BoundCheck(tightness, tuple(int(i) for i in worst), float(value[worst]), float(bound[worst]), value.size, mode)
+
+
+def _bound_fails(
+    value: np.ndarray, bound: np.ndarray, allowed: np.ndarray, half: np.ndarray, bad: np.ndarray, rank: np.ndarray, is_wrong: bool,
+    seeds: int, about: str, factor_hint: str,
+) -> None:  # fmt: skip
+    """The failure of `assert_bound_holds`, at the worst of the bad entries: 'violated' (is_wrong) or 'inconclusive'."""
+    __tracebackhide__ = True
+    worst = np.unravel_index(int(np.argmax(np.where(bad, rank, -np.inf))), value.shape)
+    first = np.unravel_index(int(np.argmax(bad)), value.shape)
+    half_width = f" +- {half[worst]:.3g}" if seeds else ""
+    ratio = f", {value[worst] / bound[worst]:.4g} times the bound" if bound[worst] > 0 else ""
+    lines = [
+        f"worst entry {[int(i) for i in worst]}: measured {value[worst]:.10g}{half_width}{about}, bound {bound[worst]:.10g}{ratio}",
+        f"excess {value[worst] - bound[worst]:.4g}, allowed for rounding and noise {allowed[worst] - bound[worst]:.3g}",
+        f"{int(bad.sum())} of {value.size} entries, the first at {[int(i) for i in first]}",
+    ]
+    if factor_hint:
+        lines.append(factor_hint)
+    if is_wrong:
+        _fail("Bound violated.", lines, (
+            "check the constants of the bound at that entry (a factor, a norm that is not squared, an index off by one), and that "
+            "measured gaps use the optimum of the same set"))  # fmt: skip
+    slack = float(bound[worst] - value[worst])
+    known = slack > 0 and np.isfinite(half[worst])
+    need = f"about {int(np.ceil(seeds * (half[worst] / slack) ** 2))} seeds" if known else "more seeds"
+    _fail("Bound inconclusive: the interval of the mean contains the bound.", lines, f"raise the number of seeds ({need})")
 
 
 def assert_reaches(
@@ -267,21 +305,27 @@ def assert_reaches(
     Raises
     ------
     AssertionError
-        With the run, the best value within the limit, and how far the run would have to go.
+        With the run, the best value within the limit, and how far the run would have to go; or 'diverged', with the round and the run,
+        where a value is NaN or infinite.
+    InvalidInput
+        Arguments out of range.
     """
     __tracebackhide__ = True
     if iterate not in ("last", "best"):
         raise InvalidInput(f"iterate = {iterate!r}: values are given as they are: use 'last' or 'best'")
-    if not np.isfinite(within) or within < 0:
-        raise InvalidInput(f"within = {within!r}: it must be a finite number of rounds >= 0")
-    values = np.asarray(values, dtype=float)
+    if not isinstance(stay, bool | np.bool_):
+        raise InvalidInput(f"stay = {shown(stay)}: use True or False")
+    target, within = real_number("target", target, above=0), real_number("within", within, least=0)
+    values = real_array("values", values, finite=False)
+    if values.ndim in (1, 2):
+        _check_finite("values", values, ("round", "run")[: values.ndim], f"target {target:.6g} within {within:g}")
     found = rounds_to_epsilon(values, [target], iterate=iterate, cost=cost)
     rounds = np.atleast_1d((found.first_from if stay else found.first_at)[0])
     if (rounds <= within).all():
         return rounds
     run = int(np.argmax(rounds))
     curves = values[:, None] if values.ndim == 1 else values
-    count = np.arange(len(curves), dtype=float) if cost is None else np.asarray(cost, dtype=float)
+    count = np.arange(len(curves), dtype=float) if cost is None else real_array("cost", cost)
     early = count <= within
     late = int((rounds > within).sum())
     lines = [f"target {target:.6g} within {within:g}: {late} of {len(rounds)} runs fail; the latest is run {run}"]

@@ -10,10 +10,11 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
+from fedtheory.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
@@ -74,9 +75,21 @@ def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
     """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
 
     The error probability 1 - confidence is divided by the number of horizons (Bonferroni). 'holds' when every lower confidence
-    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise.
+    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where a side is not finite.
+
+    Raises
+    ------
+    InvalidInput
+        A confidence outside (0, 1).
     """
+    confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
+    finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
+    if not finite.all():
+        row, run = (int(i) for i in np.argwhere(~finite)[0])
+        reason = f"a side is not finite (horizon {row}, scenario {run}, counted from 0): the run diverged"
+        where = {**fields.pop("where", {}), "index": [row]}
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
     z = stats.t.ppf(1 - (1 - confidence) / looks, df=scenarios - 1)
@@ -126,7 +139,7 @@ def check_view(
         check = judge_statistical(result, confidence, mode="statistical", **fields)
     else:
         check = judge(result, mode="rational" if rational else "exact", **fields)
-    if isinstance(view, RunView):
+    if isinstance(view, RunView) and "index" in check.where:
         check.where["T"] = int(view.horizons[check.where["index"][0]])
     if isinstance(view, RoundView) and "index" in check.where:
         _name_axes(check.where, view)
@@ -217,12 +230,17 @@ def verify(
     Raises
     ------
     InvalidInput
-        Another mode; an algorithm, sampling or local solver of another kind; more
-        cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
+        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an algorithm, sampling or local
+        solver of another kind; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
     """
     if mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    check_problem(problem), check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    if rounds is not None:
+        whole_number("rounds", rounds, remedy="None leaves it to the statement")
+    whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
+    whole_number("states", states, least=0), whole_number("max_leaves", max_leaves), whole_number("seed", seed, least=0)
+    confidence = check_unit("confidence", confidence)
     sampling = sampling or Full()
     sampling.check(problem.num_clients)
     x0 = check_start(problem, x0, 1)[0]

@@ -105,6 +105,8 @@ def load(path: Path | str) -> Witness | MLSWitness | EFLWitness:
     DataFileError
         Missing, not JSON, truncated, of another format, with missing or unknown fields.
     """
+    if not isinstance(path, str | Path):
+        raise InvalidInput(f"path = {path!r}: give the name of a witness file")
     path = Path(path)
     try:
         if path.stat().st_size > MAX_BYTES:

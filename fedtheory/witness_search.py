@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import differential_evolution
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import whole_number
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.witness import Witness
@@ -294,8 +295,7 @@ def search(
         raise InvalidInput(f"{statement.id} is about {statement.scope}s: the search runs rounds and runs of Algorithm 3 only")
     if rule not in form.established:
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
-    if budget < 1:
-        raise InvalidInput(f"budget = {budget}: try at least 1 instance")
+    whole_number("budget", budget, remedy="it is the number of instances to try")
     hunt = form.established[rule] != "holds"
     if shapes is None:
         shapes = default_shapes(statement.scope, hunt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -275,7 +276,7 @@ def test_calls_against_epsilon():
     """Rounds ~ 1/epsilon, subgradients and the limit on linear minimisations ~ 1/epsilon^2; the known numbers at G = D = 1."""
     known = {"0.1": (60, 88_596), "0.03": (200, 967_292), "0.01": (600, 8_661_852)}
     for epsilon, (rounds, steps) in known.items():
-        algorithm = MOPES.for_accuracy(epsilon, 1, 1)
+        algorithm = MOPES.for_accuracy(Fraction(epsilon), 1, 1)
         assert fewest_rounds(epsilon, 1, 1) == rounds  # FedMLS's own count
         assert algorithm.rounds == rounds == MOPES.for_accuracy(float(epsilon), 1.0, 1.0).rounds
         assert sum(algorithm.local_steps()) == steps == sum(MOPES.for_accuracy(float(epsilon), 1, 1).local_steps())
@@ -390,9 +391,9 @@ GOOD = {"lam": 0.1, "D": 1.0, "rounds": 5, "lipschitz": 1.0}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lam": 0.0}, "lam = 0.0"),
+        ({"lam": 0.0}, "lam is 0.0"),
         ({"lam": -1.0}, "lam"),
-        ({"D": 0.0}, "D = 0.0"),
+        ({"D": 0.0}, "D is 0.0"),
         ({"rounds": 0}, "rounds"),
         ({"rounds": 2.5}, "rounds"),
         ({"lipschitz": math.inf}, "lipschitz"),

@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory import Uniform, algorithms, problems, simulate
 from fedtheory.arrays import to_numpy
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalObjective
 from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import Rows
@@ -239,6 +239,83 @@ def test_a_network_and_softmax_are_the_same_problem():
     wanted = solver.solve(made, objective, start, rows)
     np.testing.assert_allclose(got.y.numpy(), wanted.y, atol=1e-12)
     np.testing.assert_allclose(to_numpy(got.step_sum), to_numpy(wanted.step_sum))
+
+
+# --- methods whose step is not along a gradient of one model ------------------------------------------------------------
+CLIPPED = SGD(5, 0.5, epochs=2, clip=0.1)
+
+
+def cut(gradient, limit=0.1):
+    """The gradient, clipped as torch.nn.utils.clip_grad_norm_ does it."""
+    return gradient * min(1.0, limit / (np.linalg.norm(gradient) + 1e-6))
+
+
+def two_clients(ridge=0.1):
+    """Two clients with the same samples in one batch, so that a round is worked out without any draw, and their loss's gradient."""
+    rows, targets = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([1.0, -2.0])
+    made = problems.LeastSquares([rows, rows], [targets, targets], ridge)
+    return made, lambda x: rows.T @ (rows @ x - targets) / 2
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_apfl_clips_each_model_by_its_own_norm_and_leaves_alpha_alone(rounds, make):
+    ridge, alpha = 0.1, 0.4
+    made, slope = two_clients(ridge)
+    x0 = np.array([0.3, -0.2])
+    run = simulate(made, algorithms.APFL(alpha), rounds, x0, local_solver=CLIPPED, like=make(np.zeros(1)))
+    w, v = x0, x0
+    for _ in range(2 * rounds):  # the clients are alike, so that the server's mean is each client's own model
+        m = alpha * v + (1 - alpha) * w
+        w, v = w - 0.5 * (cut(slope(w)) + ridge * w), v - 0.5 * (cut(alpha * slope(m)) + alpha * ridge * m)
+    np.testing.assert_allclose(run.x[0], w, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(to_numpy(run.final.v), np.broadcast_to(v, (1, 2, 2)), rtol=0, atol=1e-14)
+    assert (to_numpy(run.final.alpha) == alpha).all()
+    together = x0 - 0.5 * (cut(np.r_[slope(x0), alpha * slope(x0)])[:2] + ridge * x0)  # the mutant: one norm for both models
+    alone = simulate(made, algorithms.APFL(alpha), 1, x0, local_solver=SGD(5, 0.5, steps=1, clip=0.1)).x[0]
+    assert abs(together - alone).max() > 1e-3
+
+
+@pytest.mark.parametrize("lite", [False, True], ids=["mime", "mimelite"])
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_mime_clips_the_gradient_before_weight_decay_and_momentum(lite, make):
+    ridge, beta = 0.1, 0.75
+    made, slope = two_clients(ridge)
+    x0 = np.array([0.3, -0.2])
+    run = simulate(made, algorithms.Mime(beta, lite), 4, x0, local_solver=CLIPPED, like=make(np.zeros(1)))
+
+    def by_hand(share, clip_momentum=False):
+        x, s = x0, np.zeros(2)
+        for _ in range(4):
+            y = x
+            for _ in range(2):  # with one batch the control variates of Mime cancel
+                own = cut((1 - beta) * slope(y) + beta * s) if clip_momentum else (1 - beta) * cut(slope(y)) + beta * s
+                y = y - 0.5 * (own + share * ridge * y)
+            x, s = y, (1 - beta) * (slope(x) + ridge * x) + beta * s
+        return x
+
+    np.testing.assert_allclose(run.x[0], by_hand(1 - beta), rtol=0, atol=1e-14)
+    assert abs(by_hand(1) - by_hand(1 - beta)).max() > 1e-3  # the whole ridge
+    assert abs(by_hand(1 - beta, clip_momentum=True) - by_hand(1 - beta)).max() > 1e-3
+
+
+@pytest.mark.parametrize("algorithm", [algorithms.APFL(0.4), algorithms.Mime(0.75), algorithms.Mime(0.75, True), algorithms.Mime()])
+def test_a_limit_nobody_reaches_changes_no_method(algorithm):
+    rng = np.random.default_rng(6)
+    made, *_ = convex("softmax", rng)
+    ends = [
+        simulate(made, algorithm, 3, np.ones(made.dim), Uniform(3), 2, local_solver=SGD(4, 0.1, epochs=2, clip=clip)).final
+        for clip in (None, 1e9, 0.05)
+    ]
+    for plain, high in zip(ends[0], ends[1], strict=True):
+        np.testing.assert_allclose(high, plain, rtol=1e-12, atol=1e-12)
+    assert abs(ends[2].x - ends[0].x).max() > 1e-3
+
+
+def test_apfl_with_a_learned_alpha_refuses_to_clip():
+    made, _ = two_clients()
+    with pytest.raises(MissingCapability, match="alpha has no clipped form"):
+        simulate(made, algorithms.APFL(0.4, adaptive=True), 1, local_solver=CLIPPED)
 
 
 def test_bad_limits_are_refused():

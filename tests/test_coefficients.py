@@ -282,7 +282,7 @@ STEPS = np.array([[2, 1], [0, 2]])
         ),
         (lambda: coefficients("C", [[-1, 1]], 2, [0.5, 0.5]), "s = -1"),
         (lambda: coefficients("C", [[1.0, 1.0]], 2, [0.5, 0.5]), "integers"),
-        (lambda: coefficients("C", STEPS, 0, [0.5, 0.5]), "E = 0"),
+        (lambda: coefficients("C", STEPS, 0, [0.5, 0.5]), "E is 0"),
         (lambda: coefficients("B", STEPS, 2, [0.5, 0.6]), r"sum to 1\.1"),
         (lambda: coefficients("B", STEPS, 2, [F(1, 2), F(1, 3)]), "sum to 5/6"),
         (lambda: coefficients("B", STEPS, 2, [1.0, 0.0]), r"client 1 has weight p\^k = 0\.0"),

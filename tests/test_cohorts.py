@@ -82,7 +82,7 @@ def test_bad_values_are_refused(wrong):
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "2", None])
 def test_uniform_is_refused_at_construction(size) -> None:
-    with pytest.raises(InvalidInput, match=r"cohort size P = .* >= 1"):
+    with pytest.raises(InvalidInput, match=r"cohort size P is .* >= 1"):
         Uniform(size)
 
 

@@ -296,7 +296,7 @@ def test_what_cannot_be_measured_is_refused_before_work_starts():
     with pytest.raises(errors.InvalidInput, match="client 0 has 1 sample"):
         problems.hold_out(problems.LeastSquares([[[1.0]]], [[1.0]]))
     for share in (0, 1, 1.5, True, "half"):
-        with pytest.raises(errors.InvalidInput, match="share = "):
+        with pytest.raises(errors.InvalidInput, match="share is "):
             problems.hold_out(PAIR, share)
 
 

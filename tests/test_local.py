@@ -254,9 +254,9 @@ def test_weakly_convex_clients_with_l1_are_solved_where_the_minimiser_is_unique(
 
 
 def test_overflow_is_reported_as_divergence() -> None:
-    problem = problems.Quadratic(np.array([np.eye(2)]), np.full((1, 2), -1e308))
+    problem = problems.Quadratic(np.array([np.eye(2)]), np.full((1, 2), -1e100))
     far = np.full((1, 1, 2), 1.5e308)
-    objective = LocalObjective(far, None, 50.0, 0.1)
+    objective = LocalObjective(far, None, 1e10, 0.1)
     with pytest.raises(Diverged, match="client 0") as caught, np.errstate(all="ignore"):
         Exact().solve(problem, objective, far, rows_of(1, 1, round_index=9))
     assert (caught.value.round_index, caught.value.client) == (9, 0)

@@ -194,7 +194,7 @@ def test_bad_input_of_problem_and_schedule():
         LocalSGD(2, 0.1, batch_size=1).check(quadratic)
     with pytest.raises(InvalidInput, match="only 3 samples"):
         LocalSGD(2, 0.1, batch_size=4, replacement=False).check(Recorder([5, 3]))
-    with pytest.raises(InvalidInput, match=r"lr\(2\) = 0"):
+    with pytest.raises(InvalidInput, match=r"lr\(2\) is 0"):
         LocalSGD(2, lambda t: 2.0 - t).step_size(2)
     for bad in ({"mu": 0.0}, {"E": 0}, {"gamma": -1.0}, {"S": 0.0}, {"S": ()}, {"S": (1.0, -1.0)}):
         with pytest.raises(InvalidInput):

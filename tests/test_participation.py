@@ -171,8 +171,8 @@ def _half(t):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: complete(2, 0), "E = 0"),
-        (lambda: complete(0, 2), "N = 0"),
+        (lambda: complete(2, 0), "E is 0"),
+        (lambda: complete(0, 2), "N is 0"),
         (lambda: incomplete(2, 2, [0.5, 0.4, 0.2]), r"client 0 .* sums to 1\.1"),
         (lambda: incomplete(2, 2, [F(1, 3), F(1, 3), F(1, 4)]), "sums to 11/12"),
         (lambda: incomplete(2, 2, [-0.5, 0.5, 1.0]), r"s = 0 the probability -0\.5"),

@@ -103,7 +103,7 @@ def test_too_few_points_say_what_to_do():
         ({"confidence": 1.0}, "confidence"),
         ({"floor": -1.0}, "floor"),
         ({"max_points": 3}, "max_points"),
-        ({"y": np.full(1000, np.nan)}, "NaN"),
+        ({"y": np.full(1000, np.nan)}, "nan: a run that diverged"),
         ({"y": np.ones(999)}, "shape"),
         ({"y": np.ones((1000, 0))}, "no seeds"),
     ],

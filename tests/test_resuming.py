@@ -100,7 +100,7 @@ def test_what_cannot_go_on_is_refused(problem):
         ("'bits' is a sum over all rounds", {"resume": (2, part.final)}),
         ("resume has no 'bits_up'", {"record": ("bits_up",)}),
         ("client_bits counts a whole run", {"client_bits": True}),
-        ("evaluate_every = 0", {"evaluate_every": 0}),
+        ("evaluate_every is 0", {"evaluate_every": 0}),
     ):
         settings = {"method": algorithms.FedAvg(), "rounds": 5, "resume": part, **options}
         with pytest.raises(InvalidInput, match=message):

@@ -73,6 +73,18 @@ def test_a_rate_measured_below_the_floor_of_the_optimum_fails_without_it():
     [
         ({"kind": "roughly"}, "kind"),
         ({"tolerance": 0.0}, "tolerance"),
+        ({"tolerance": 1j}, "tolerance"),
+        ({"against": np.nan}, "against"),
+        ({"confidence": 2}, "confidence"),
+        ({"confidence": True}, "confidence"),
+        ({"window": (20,)}, "window"),
+        ({"window": None}, "window"),
+        ({"window": (np.nan, 20)}, "window"),
+        ({"floor": np.nan}, "floor"),
+        ({"max_points": "a"}, "max_points"),
+        ({"first_round": 0.5}, "first_round"),
+        ({"optimum": 3}, "lower_bound"),
+        ({"colour": 3}, "colour is no option"),
         ({"window": (5000, 6000)}, "usable points"),
         ({"x": np.arange(len(ONE)), "optimum": SimpleNamespace(value=1.0, lower_bound=1.0)}, "floor="),
     ],
@@ -86,7 +98,6 @@ def test_bad_input_to_assert_rate(options, text):
 def test_exact_bounds():
     check = assert_bound_holds(ONE, np.r_[6.0, 3.0 / ROUNDS])  # attained everywhere but at the start
     assert check.tightness == pytest.approx(1.0) and check.count == 2001
-    assert_bound_holds([[1.0, np.inf]], np.inf)
     assert_bound_holds([1.0 + 1e-10], [1.0])  # rounding
 
 
@@ -101,8 +112,6 @@ def test_a_bound_that_is_too_small_names_the_entry():
     assert "worst entry [1, 2]" in message(assert_bound_holds, matrix, 0.5)
     assert_bound_holds(matrix, 0.5, noise=0.6)  # the uncertainty of what was measured
     assert "violated" in message(assert_bound_holds, matrix, 0.5, noise=0.4)
-    assert "violated" in message(assert_bound_holds, [0.0, np.inf], [1.0, 1.0])
-    assert "violated" in message(assert_bound_holds, [[0.0, np.inf]], [1.0], confidence=0.9)
 
 
 def test_statistical_bounds():
@@ -142,8 +151,14 @@ def test_seeds_that_do_not_vary_are_judged_exactly():
 @pytest.mark.parametrize(
     ("measured", "bound", "options", "text"),
     [
-        ([np.nan], [1.0], {}, "NaN"),
-        ([1.0], [np.nan], {}, "NaN"),
+        ([1.0], [np.nan], {}, r"bound\[0\] is nan"),
+        ([2.0, 2.0], [3.0, np.inf], {}, r"bound\[1\] is inf: it shows nothing"),
+        ([2.0], [-np.inf], {}, r"bound\[0\] is -inf"),
+        *(([2.0], [1.0], {"rtol": bad}, "rtol is ") for bad in (np.nan, np.inf, -1.0, 1.0, 1j, "a", True)),
+        *(([2.0], [1.0], {"noise": bad}, "noise") for bad in (np.nan, np.inf, -1.0, 1j, "a", [0.1, -0.2], [1.0, 2.0, 3.0])),
+        ([2.0 + 1j], [3.0], {}, "measured holds complex"),
+        ([2.0], [3.0 + 0j], {}, "bound holds complex"),
+        ([[1.0, 2.0]], [3.0], {"confidence": True}, "confidence"),
         ([1.0, 2.0], [1.0, 2.0, 3.0], {}, "broadcast"),
         ([[1.0]], [1.0], {"confidence": 0.9}, "2 seeds"),
         ([[1.0, 2.0]], [1.0], {"confidence": 1.9}, "confidence"),
@@ -153,6 +168,46 @@ def test_seeds_that_do_not_vary_are_judged_exactly():
 def test_bad_input_to_assert_bound_holds(measured, bound, options, text):
     with pytest.raises(InvalidInput, match=text):
         assert_bound_holds(measured, bound, **options)
+
+
+# --- runs that diverged -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_a_run_that_diverged_fails_as_such_at_its_first_entry(bad):
+    """Whatever is claimed: it is neither slow, nor a matter of more seeds, nor bad input."""
+    one, two = ONE.copy(), np.stack([ONE, ONE], axis=1)
+    one[700:], two[700:, 1] = bad, bad
+    calls = [
+        ("values[700] (round 700)", assert_rate, one, -1, {"window": WINDOW}),
+        ("values[700, 1] (round 700, seed 1)", assert_rate, two, -1, {"window": WINDOW, "kind": "at least as slow"}),
+        ("measured[700]", assert_bound_holds, one, 10.0, {}),
+        ("measured[700, 1] (seed 1)", assert_bound_holds, two, 10.0, {"confidence": 0.9}),
+        ("values[700] (round 700)", assert_reaches, one, 1e-3, {"within": 10}),
+        ("values[700, 1] (round 700, run 1)", assert_reaches, two, 1e-3, {"within": 10}),
+    ]
+    for place, call, values, claim, options in calls:
+        text = message(call, values, claim, **options)
+        assert "diverged" in text and f"{place} is {bad}, and 1300 more of {values.size}" in text and "step size" in text
+        assert not any(word in text for word in ("inconclusive", "slower", "seeds (", "violated", "not reached"))
+
+
+def test_with_x_infinity_says_never_reached():
+    """Rounds to epsilon against epsilon: inf is left out, and NaN is still no number."""
+    epsilons = np.geomspace(1e-3, 1e-1, 8)
+    rounds = np.r_[np.inf, 1 / epsilons[1:]]
+    assert assert_rate(rounds, -1, x=epsilons, window=(1e-3, 1e-1)).points == 7
+    rounds[3] = np.nan
+    assert "values[3] (entry 3) is nan" in message(assert_rate, rounds, -1, x=epsilons, window=(1e-3, 1e-1))
+
+
+def test_a_measured_number_so_large_that_sums_overflow_is_judged():
+    assert "violated" in message(assert_bound_holds, [1.7e308], [1e308])
+    assert "inconclusive" in message(assert_bound_holds, [[1.7e308, 1e300]], [1e308], confidence=0.9)
+    assert_bound_holds([1e308], [1.7e308])
+
+
+def test_a_constant_curve_has_slope_zero_exactly():
+    found = assert_rate(np.full(2001, 0.5), 0, window=WINDOW)
+    assert (found.low, found.high) == (0, 0)
 
 
 # --- assert_reaches ---------------------------------------------------------------------------------------------------
@@ -190,7 +245,13 @@ def test_staying_below():
         ({"target": 0.0}, "> 0"),
         ({"within": -1}, "within"),
         ({"iterate": "averaged"}, "last"),
-        ({"values": [1.0, np.nan]}, "diverged"),
+        ({"within": np.nan}, "within"),
+        ({"target": [0.1, 0.2]}, "target"),
+        ({"target": 1j}, "target"),
+        ({"values": [1j, 0.0]}, "complex"),
+        ({"stay": "no"}, "stay"),
+        ({"cost": -np.arange(len(ONE))}, "cannot fall"),
+        ({"cost": np.full(len(ONE), np.nan)}, "cost"),
     ],
 )
 def test_bad_input_to_assert_reaches(options, text):

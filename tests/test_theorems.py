@@ -206,6 +206,18 @@ def test_statistical_verdicts_have_three_outcomes():
     assert judge_statistical(le(noise - noise.mean(), 0 * noise), 0.999, **fields).verdict == "inconclusive"
 
 
+def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
+    from fedtheory.theorems.core import le
+    from fedtheory.verification import judge_statistical
+
+    lhs = np.ones((3, 10))
+    lhs[1, 4] = np.inf
+    check = judge_statistical(le(lhs, np.zeros((3, 10))), 0.999, statement="s", form="f", rule="any", mode="statistical")
+    assert check.verdict == "inconclusive" and "horizon 1, scenario 4" in check.reason and "diverged" in check.reason
+    with pytest.raises(InvalidInput, match="confidence is 2"):
+        judge_statistical(le(lhs, lhs), 2, statement="s", form="f", rule="any", mode="statistical")
+
+
 def test_false_alarms_stay_below_the_stated_level():
     """A bound met with equality in expectation: 'violated' in at most a few of 2,000 campaigns of 5 looks (99.9 %)."""
     from fedtheory.theorems.core import le

@@ -79,7 +79,8 @@ def get(name: str) -> type[Algorithm]:
     UnknownName
         With the nearest known names.
     """
-    found = _ALGORITHMS.get(name.lower().replace("_", "-"))
+    key = str(name).lower().replace("_", "-")
+    found = _ALGORITHMS.get(key)
     if found is None:
-        raise suggest(name.lower(), _ALGORITHMS, "algorithm")
+        raise suggest(key, _ALGORITHMS, "algorithm")
     return found

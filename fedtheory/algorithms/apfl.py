@@ -51,12 +51,16 @@ class APFL(Algorithm):
     InvalidInput
         alpha outside [0, 1], adaptive not a bool.
     MissingCapability
-        A local solver that does not walk from the start alone (`Exact`, `SubgradientSliding`, a projection onto a ball), or adds noise.
+        A local solver that does not walk from the start alone (`Exact`, `SubgradientSliding`, a projection onto a ball), or adds noise;
+        adaptive with a local solver that clips gradients.
 
     Notes
     -----
     The server's mean is the plain one over the cohort. What the run measures is the global model's; ``state.personal`` has the
     personalised models. All v_k start at the server's model. A share that has come to 0 can stay there for good: v_k moves no more.
+
+    `SGD(..., clip=C)` clips the gradient of w_k and that of v_k, which is alpha_k grad f_k(m_k), each by its own norm and without its
+    weight decay, ridge w_k and alpha_k ridge m_k, which is added afterwards.
     """
 
     name: ClassVar[str] = "apfl"
@@ -78,6 +82,11 @@ class APFL(Algorithm):
                 "or SGD"
             )
         refuse_noise(solver, "APFL")
+        if self.adaptive and getattr(solver, "clip", None) is not None:
+            raise MissingCapability(
+                f"clip = {solver.clip!r} bounds the gradients of models, and the step of alpha has no clipped form in the paper: use "  # type: ignore[attr-defined]
+                "adaptive=False or clip=None"
+            )
 
     def init(self, x: Array, num_clients: int) -> APFLState:
         v = per_client(x, num_clients) + x[:, None, :]

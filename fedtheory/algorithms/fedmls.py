@@ -16,6 +16,7 @@ from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients import Clients
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_array
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
 
@@ -332,7 +333,9 @@ def fedmls_parameters(
 
 def _distance(problem: Problem, radius: float, x0: Any) -> float:
     """||x_0 - x*|| with the certified optimum on the ball, which must be an optimum of a ball twice as large."""
-    start = np.zeros(problem.dim) if x0 is None else np.asarray(x0, dtype=float)
+    start = np.zeros(problem.dim) if x0 is None else real_array("x0", x0)
+    if start.shape != (problem.dim,):
+        raise InvalidInput(f"x0 has shape {start.shape}: expected ({problem.dim},)")
     size = float(np.linalg.norm(start))
     if size > radius:
         raise InvalidInput(f"||x_0|| = {size:.6g} is outside the ball of radius R = {radius:.6g}: enlarge the radius")

@@ -51,6 +51,10 @@ class Mime(Algorithm):
     -----
     The method aims at the plain mean (1/m) sum_k f_k, whatever weights the problem carries. A round of Mime talks twice with its
     cohort: gradients first, then models.
+
+    With `SGD(..., clip=C)` a local step is y <- y - eta_l ((1 - momentum) (clip(g') + ridge y) + momentum s), where g' is g without
+    the ridge's part. So the gradient is clipped before weight decay and momentum are added, as in a centralised step. s takes the
+    gradients c as they are.
     """
 
     name: ClassVar[str] = "mime"
@@ -81,11 +85,12 @@ class Mime(Algorithm):
         x, beta = clients.broadcast(state.x), self.momentum  # communicate (x, s) to all clients i in S
         gradient = clients.gradient(x)  # full local-batch gradient grad f_i(x)
         c = clients.mean(clients.send(gradient))  # Mime communicates it back before the local steps
-        linear = -beta * clients.broadcast(state.s) if beta else None
+        momentum = beta * clients.broadcast(state.s) if beta else None
+        linear = None if momentum is None else -momentum
         if not self.lite:
             control = (1 - beta) * (gradient - clients.broadcast(c))
             linear = control if linear is None else control + linear
-        local = LocalObjective(center=x, linear=linear)
+        local = LocalObjective(center=x, linear=linear, momentum=momentum)
         y = clients.minimise(local, start=x, solver=self._solver(clients.solver)).y  # y_i <- y_i - eta U(g_i, s)
         clients.send(y)
         return MimeState(

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_number, shown, whole_number
 from fedtheory.problems.base import Problem
 
 __all__ = ["Function", "Joint"]
@@ -37,9 +38,12 @@ class Function(Problem):
         lipschitz: float | Callable[[float], float] | None = None,
         cvxpy: Callable[[Any], Any] | None = None,
     ) -> None:
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise InvalidInput(f"dim = {dim!r}: it must be an integer >= 1")
-        self.num_clients, self.dim = 1, int(dim)
+        self.num_clients, self.dim = 1, whole_number("dim", dim)
+        for name, given in (("value", value), ("subgradient", subgradient)):
+            if not callable(given):
+                raise InvalidInput(f"{name} is {shown(given)}: give a function of points (B, d)")
+        if lipschitz is not None and not callable(lipschitz):
+            real_number("lipschitz", lipschitz, above=0, remedy="or give a function of the radius")
         self.weights, self.sample_counts = np.ones(1), np.ones(1)
         self._value, self._subgradient, self._constant, self._cvxpy = value, subgradient, lipschitz, cvxpy
 
@@ -68,6 +72,8 @@ class Joint(Problem):
     name = "joint"
 
     def __init__(self, problem: Problem) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidInput(f"problem is {shown(problem)}: give the federated problem that is to be one client")
         self.problem = problem
         self.num_clients, self.dim = 1, problem.dim
         self.weights, self.sample_counts = np.ones(1), np.array([float(np.sum(problem.sample_counts))])

@@ -30,6 +30,7 @@ from fedtheory.algorithms.fedmls import exact_number
 from fedtheory.central.mopes import MOPES, least_rounds, positive
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import InvalidInput, LocalSolveFailed, MissingCapability
+from fedtheory.inputs import real_array, real_number, whole_number
 from fedtheory.problems.base import Problem
 
 __all__ = ["MOLES", "frank_wolfe_projection"]
@@ -49,7 +50,10 @@ def frank_wolfe_projection(
     LocalSolveFailed
         The gap is not reached in max_calls (it may be below rounding).
     """
-    u = start
+    u, target = real_array("start", start), real_array("target", target)
+    max_calls = whole_number("max_calls", max_calls)
+    if gap != math.inf:
+        gap = real_number("gap", gap, least=0)
     for calls in range(1, max_calls + 1):
         residual = u - target
         direction = constraint.linear_minimiser(residual) - u
@@ -111,7 +115,7 @@ class MOLES(MOPES):
         try:
             return super()._start(constraint, x0)
         except MissingCapability:
-            return constraint.linear_minimiser(np.ones(constraint.dim)) if x0 is None else np.array(x0, dtype=float)
+            return constraint.linear_minimiser(np.ones(constraint.dim)) if x0 is None else np.array(real_array("x0", x0))
 
     def _check(self, problem: Problem, constraint: ConstraintSet) -> float:
         radius = super()._check(problem, constraint)

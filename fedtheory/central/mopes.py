@@ -39,6 +39,7 @@ from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
 from fedtheory.arrays import to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
+from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
@@ -52,12 +53,7 @@ MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by n
 
 def positive(name: str, value: Any, least: str = "> 0") -> None:
     """Raise `InvalidInput` unless value is a finite number > 0 (or >= 0)."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or number < 0 or (number == 0 and least == "> 0"):
-        raise InvalidInput(f"{name} = {value!r}: it must be a finite number {least}")
+    real_number(name, value, **({"above": 0} if least == "> 0" else {"least": 0}))
 
 
 @dataclass(frozen=True)
@@ -143,8 +139,7 @@ class MOPES:
         positive("sigma", self.sigma, ">= 0")
         if self.radius is not None:
             positive("radius", self.radius)
-        if not isinstance(self.rounds, int | np.integer) or isinstance(self.rounds, bool) or self.rounds < 1:
-            raise InvalidInput(f"rounds = {self.rounds!r}: it must be an integer >= 1")
+        whole_number("rounds", self.rounds)
 
     @staticmethod
     def rounds_for(epsilon: Any, lipschitz: Any, distance_sq: Any) -> int:
@@ -191,6 +186,8 @@ class MOPES:
         keep : bool
             Keep all iterates.
         """
+        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
         blocks, dim = problem.num_clients, problem.dim
         radius = self._check(problem, constraint)
         x = self._start(constraint, x0)
@@ -205,7 +202,10 @@ class MOPES:
         for k in range(1, self.rounds + 1):
             beta, gamma = 4 / (lam * k), 2 / (k + 1)
             y, y_local = (1 - gamma) * x + gamma * z, (1 - gamma) * x_local + gamma * z_local
-            z, used, gap = self._step(constraint, z, z - (y - y_local) / (beta * lam))
+            target = z - (y - y_local) / (beta * lam)
+            if not np.isfinite(target).all():
+                raise self._diverged(k)
+            z, used, gap = self._step(constraint, z, target)
             if taken[k - 1]:
                 linear = -((y_local - y) / lam).reshape(layout)
                 result = self._slide(problem, z_local.reshape(layout), linear, beta, taken[k - 1], radius, stream, k)
@@ -213,7 +213,7 @@ class MOPES:
                 x_local = (1 - gamma) * x_local + gamma * averaged
             x = (1 - gamma) * x + gamma * z
             if not (np.isfinite(x).all() and np.isfinite(x_local).all()):
-                raise Diverged(f"round {k}: not finite; is F Lipschitz with G = {float(self.lipschitz):.4g}?", k, None, 0)
+                raise self._diverged(k)
             values.append(self._value(problem, x))
             projections.append(projections[-1] + (0 if used else 1))
             lmo.append(lmo[-1] + used)
@@ -225,6 +225,9 @@ class MOPES:
             x, np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]), np.array(lmo),
             np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
         )  # fmt: skip
+
+    def _diverged(self, k: int) -> Diverged:
+        return Diverged(f"round {k}: not finite; is F Lipschitz with G = {float(self.lipschitz):.4g}?", k, None, 0)
 
     def _step(self, constraint: ConstraintSet, z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int, float]:
         """z_k: the projection of target; with the number of linear minimisations (0: one projection) and their gap."""
@@ -293,8 +296,8 @@ class MOPES:
     def _start(self, constraint: ConstraintSet, x0: Any) -> np.ndarray:
         if x0 is None:
             return constraint.project(np.zeros(constraint.dim))
-        x = np.array(to_numpy(x0), dtype=float)
-        if x.shape != (constraint.dim,) or not np.isfinite(x).all():
+        x = np.array(real_array("x0", x0))
+        if x.shape != (constraint.dim,):
             raise InvalidInput(f"x0 has shape {x.shape}: expected ({constraint.dim},) finite numbers")
         away = constraint.distance(x)
         if away > FEASIBLE * max(1.0, float(np.linalg.norm(x))):

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_array, real_number, shown, whole_number
 
 __all__ = ["Ball", "Box", "Consensus", "ConstraintSet", "L1Ball", "NuclearBall", "Simplex", "project_simplex"]
 
@@ -20,15 +21,21 @@ DENSE_SVD = 200  # matrices with a side up to this long get a full SVD, longer o
 
 
 def _check_dim(name: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise InvalidInput(f"{name} = {value!r}: it must be an integer >= 1")
-    return int(value)
+    return whole_number(name, value)
 
 
 def _check_radius(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not (math.isfinite(value) and value > 0):
-        raise InvalidInput(f"{name} = {value!r}: it must be a finite number > 0")
-    return float(value)
+    return real_number(name, value, above=0)
+
+
+def _point(x: Any, dim: int | None = None, single: bool = False) -> np.ndarray:
+    """Points (..., d) of finite numbers, or with single one of them (d,); dim None takes any d >= 1."""
+    usual = type(x) is np.ndarray and x.dtype == np.float64 and math.isfinite(np.vdot(x, x))  # else looked at closely
+    x = x if usual else real_array("x", x)
+    if x.ndim < 1 or (single and x.ndim > 1) or x.shape[-1] != (dim or max(x.shape[-1], 1)):
+        shape = f"({'' if single else '..., '}{dim or 'd'})"
+        raise InvalidInput(f"x has shape {x.shape}: expected {shape}, d >= 1 the dimension of the set")
+    return x
 
 
 class ConstraintSet:
@@ -65,6 +72,7 @@ class ConstraintSet:
 
     def distance(self, x: np.ndarray) -> float:
         """Distance of one point from the set."""
+        x = _point(x, self.dim, single=True)
         return float(np.linalg.norm(x - self.project(x)))
 
 
@@ -80,22 +88,23 @@ class Ball(ConstraintSet):
         _check_dim("dim", self.dim)
         object.__setattr__(self, "radius", _check_radius("radius", self.radius))
         if self.center is not None:
-            center = tuple(float(c) for c in self.center)
-            if len(center) != self.dim or not all(math.isfinite(c) for c in center):
-                raise InvalidInput(f"center has {len(center)} entries: {self.dim} finite numbers are needed")
-            object.__setattr__(self, "center", center)
+            center = real_array("center", self.center)
+            if center.shape != (self.dim,):
+                raise InvalidInput(f"center has shape {center.shape}: {self.dim} finite numbers are needed")
+            object.__setattr__(self, "center", tuple(center.tolist()))
 
     @property
     def _center(self) -> np.ndarray:
         return np.zeros(self.dim) if self.center is None else np.array(self.center)
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        offset = x - self._center
+        offset = _point(x, self.dim) - self._center
         size = np.linalg.norm(offset, axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
             return self._center + offset * np.minimum(1.0, self.radius / size)
 
     def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+        gradient = _point(gradient, self.dim, single=True)
         size = np.linalg.norm(gradient)
         return self._center - (self.radius / size) * gradient if size > 0 else self._center
 
@@ -115,18 +124,23 @@ class Ball(ConstraintSet):
 
 @dataclass(frozen=True)
 class Box(ConstraintSet):
-    """lower <= x <= upper, entry by entry; numbers stand for all entries."""
+    """lower <= x <= upper, entry by entry; numbers stand for all entries. Without either: -1 and 1."""
 
     dim: int
-    lower: float | tuple[float, ...] = -1.0
-    upper: float | tuple[float, ...] = 1.0
+    lower: float | tuple[float, ...] | None = None
+    upper: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_dim("dim", self.dim)
+        if (self.lower is None) != (self.upper is None):
+            given, missing = ("upper", "lower") if self.lower is None else ("lower", "upper")
+            raise InvalidInput(
+                f"{given} is {shown(getattr(self, given))} and {missing} is not given: give both ends, Box(dim, lower, upper)"
+            )
         ends = []
-        for name in ("lower", "upper"):
-            values = np.asarray(getattr(self, name), dtype=float)
-            if values.shape not in ((), (self.dim,)) or not np.isfinite(values).all():
+        for name, default in (("lower", -1.0), ("upper", 1.0)):
+            values = real_array(name, default if getattr(self, name) is None else getattr(self, name))
+            if values.shape not in ((), (self.dim,)):
                 raise InvalidInput(f"{name} has shape {values.shape}: one finite number or {self.dim} of them are needed")
             ends.append(np.broadcast_to(values, (self.dim,)))
             object.__setattr__(self, name, tuple(ends[-1].tolist()))
@@ -135,10 +149,10 @@ class Box(ConstraintSet):
             raise InvalidInput(f"lower[{i}] = {ends[0][i]!r} > upper[{i}] = {ends[1][i]!r}: the box is empty")
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        return np.clip(x, self.lower, self.upper)
+        return np.clip(_point(x, self.dim), self.lower, self.upper)
 
     def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
-        return np.where(gradient > 0, self.lower, self.upper)
+        return np.where(_point(gradient, self.dim, single=True) > 0, self.lower, self.upper)
 
     @property
     def diameter(self) -> float:
@@ -157,7 +171,13 @@ def project_simplex(x: np.ndarray, total: float = 1.0) -> np.ndarray:
 
     The projection is max(x - tau, 0), where tau = (sum of the m largest - total)/m for the last m at which the m-th largest exceeds it
     (Held, Wolfe and Crowder 1974; Condat 2016, Algorithm 1).
+
+    Raises
+    ------
+    InvalidInput
+        x is no array of finite real numbers, or empty; total is not > 0.
     """
+    x, total = _point(x), _check_radius("total", total)
     ordered = -np.sort(-x, axis=-1)
     counts = np.arange(1, x.shape[-1] + 1)
     tau = (np.cumsum(ordered, axis=-1) - total) / counts
@@ -177,11 +197,11 @@ class Simplex(ConstraintSet):
         object.__setattr__(self, "total", _check_radius("total", self.total))
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        return project_simplex(x, self.total)
+        return project_simplex(_point(x, self.dim), self.total)
 
     def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
         vertex = np.zeros(self.dim)
-        vertex[np.argmin(gradient)] = self.total
+        vertex[np.argmin(_point(gradient, self.dim, single=True))] = self.total
         return vertex
 
     @property
@@ -210,10 +230,12 @@ class L1Ball(ConstraintSet):
         object.__setattr__(self, "radius", _check_radius("radius", self.radius))
 
     def project(self, x: np.ndarray) -> np.ndarray:
+        x = _point(x, self.dim)
         inside = np.abs(x).sum(axis=-1, keepdims=True) <= self.radius
         return np.where(inside, x, np.copysign(project_simplex(np.abs(x), self.radius), x))
 
     def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+        gradient = _point(gradient, self.dim, single=True)
         vertex, i = np.zeros(self.dim), int(np.argmax(np.abs(gradient)))
         vertex[i] = -math.copysign(self.radius, gradient[i])
         return vertex
@@ -253,13 +275,14 @@ class NuclearBall(ConstraintSet):
         return x.reshape(*x.shape[:-1], self.rows, self.columns)
 
     def project(self, x: np.ndarray) -> np.ndarray:
+        x = _point(x, self.dim)
         left, values, right = np.linalg.svd(self._matrix(x), full_matrices=False)
         outside = values.sum(axis=-1) > self.radius
         kept = project_simplex(values, self.radius)
         return np.where(outside[..., None], ((left * kept[..., None, :]) @ right).reshape(x.shape), x)
 
     def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
-        matrix = self._matrix(gradient)
+        matrix = self._matrix(_point(gradient, self.dim, single=True))
         if not matrix.any():
             return np.zeros(self.dim)  # every point is a minimiser
         if min(self.rows, self.columns) <= DENSE_SVD:
@@ -308,6 +331,7 @@ class Consensus(ConstraintSet):
         return math.inf if self.radius is None else self.radius
 
     def project(self, x: np.ndarray) -> np.ndarray:
+        x = _point(x, self.dim)
         mean = x.reshape(*x.shape[:-1], self.blocks, self.block_dim).mean(axis=-2)
         if self.radius is not None:  # the nearest consensus in the ball is the mean, then projected: the two distances are orthogonal
             mean = Ball(self.block_dim, self.radius).project(mean)

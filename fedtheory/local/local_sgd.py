@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.steps import _count, _move, _positive, _require
 from fedtheory.problems.base import Problem
@@ -153,9 +154,7 @@ class LocalSGD(LocalSolver):
             The schedule gives what is no finite number > 0.
         """
         value = self.lr(round_index) if callable(self.lr) else self.lr
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidInput(f"lr({round_index}) = {value!r}: a schedule must give finite numbers > 0")
-        return float(value)
+        return real_number(f"lr({round_index})", value, above=0, remedy="a schedule must give such numbers")
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         self.check(problem)

@@ -37,6 +37,8 @@ class LocalObjective:
         lambda_1.
     anchor : array or None
         Centre of the l1 penalty; None means `center`.
+    momentum : array or None
+        What of -linear is a method's momentum: part of every step but of no gradient, so that clipping leaves it alone.
     """
 
     center: Array
@@ -44,6 +46,7 @@ class LocalObjective:
     curvature: float | Array = 0.0
     l1: float = 0.0
     anchor: Array | None = None
+    momentum: Array | None = None
 
     @property
     def l1_center(self) -> Array:
@@ -59,7 +62,7 @@ class LocalObjective:
         """The same penalty with every array passed through ``change`` (a layout change)."""
         arrays = {
             field: change(getattr(self, field))  # type: ignore[operator]
-            for field in ("center", "linear", "curvature", "anchor")
+            for field in ("center", "linear", "curvature", "anchor", "momentum")
             if getattr(self, field) is not None and not isinstance(getattr(self, field), float | int)
         }
         return replace(self, **arrays)

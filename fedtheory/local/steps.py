@@ -12,6 +12,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.views import View
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
 
@@ -110,7 +111,7 @@ class SGD(LocalSolver):
         Every client's gradient is multiplied by min(1, clip/(norm + 1e-6)) at every step, as torch.nn.utils.clip_grad_norm_ does it and
         FedDyn's public code with clip = 10 (github.com/alpemreacar/FedDyn, utils_general.py). It takes the gradient of the mini-batch's
         loss and of the penalty, the l1 subgradient included (not the prox, which comes after the step); the problem's ridge, weight
-        decay there, is added afterwards.
+        decay there, is added afterwards, and so is the momentum of `Mime`. `APFL` clips the gradients of its two models one by one.
     clip_spares : None or 'curvature'
         'curvature': the penalty's curvature * y is added after the clipping too, its -curvature * center is clipped. So does FedDyn's
         public code in FedDyn itself, which leaves alpha to the optimizer's weight decay, but not in FedProx.
@@ -204,7 +205,11 @@ class SGD(LocalSolver):
         if self.clip is None:
             return _move(objective, y, gradient, lr, self.l1)
         prox = self.l1 == "prox"
-        y = y - lr * clipped_direction(objective, y, gradient, problem.ridge, prox, self.clip, self.clip_spares)
+        if isinstance(problem, View):
+            along = problem.clipped_direction(objective, y, gradient, prox, self.clip, self.clip_spares)
+        else:
+            along = clipped_direction(objective, y, gradient, problem.ridge, prox, self.clip, self.clip_spares)
+        y = y - lr * along
         return objective.prox(y, lr) if prox else y
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import MissingCapability
+from fedtheory.local.clipping import clipped_direction, clipped_factor
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.problems.base import Problem
 
@@ -66,9 +67,15 @@ class View:
         """Directions of mini-batch steps: y (N, B, d), samples (N, B, b) -> (N, B, d)."""
         return self.problem.client_batch_gradient(y, samples)
 
+    def clipped_direction(
+        self, objective: LocalObjective, y: Array, direction: Array, prox: bool, limit: float, spares: str | None
+    ) -> Array:
+        """What a clipped step goes along instead of a direction of the view; see `fedtheory.local.clipping.clipped_direction`."""
+        return clipped_direction(objective, y, direction, self.problem.ridge, prox, limit, spares)
+
 
 class ScaledView(View):
-    """Gradients times a number."""
+    """Gradients times a number. What is clipped is the gradient before it is scaled, with the objective's momentum left out."""
 
     def __init__(self, problem: Problem, scale: float) -> None:
         super().__init__(problem)
@@ -79,6 +86,18 @@ class ScaledView(View):
 
     def client_batch_gradient(self, y: Array, samples: Array) -> Array:
         return self.scale * self.problem.client_batch_gradient(y, samples)
+
+    def clipped_direction(
+        self, objective: LocalObjective, y: Array, direction: Array, prox: bool, limit: float, spares: str | None
+    ) -> Array:
+        s, linear, momentum = self.scale, objective.linear, objective.momentum
+        if momentum is not None:
+            linear = linear + momentum  # linear holds -momentum: what is left is clipped
+        whole = replace(
+            objective, linear=None if linear is None else linear / s, curvature=objective.curvature / s, l1=objective.l1 / s
+        )
+        step = s * super().clipped_direction(whole, y, direction / s, prox, limit, spares)
+        return step if momentum is None else step + momentum
 
 
 class SameBatchView(ScaledView):
@@ -105,6 +124,8 @@ class MixedView(View):
 
     The direction is the gradient of f_k(w) in w, and that of f_k(m) in v and, if `adaptive`, in a, all at the same point and with
     the same mini-batch: (grad f_k(w), a grad f_k(m), <v - w, grad f_k(m)> or 0). Where a has left [0, 1] its nearest end is used.
+
+    Clipped are the gradients of the two models, each by its own norm and without the ridge's part of it, ridge w and a ridge m.
     """
 
     def __init__(self, problem: Problem, adaptive: bool) -> None:
@@ -125,6 +146,18 @@ class MixedView(View):
         at_w, at_mixture = both[:, :rows, :], both[:, rows:, :]
         slope = xp.sum((v - w) * at_mixture, axis=-1, keepdims=True) if self.adaptive else xp.zeros_like(a)
         return xp.concat([at_w, a * at_mixture, slope], axis=-1)
+
+    def clipped_direction(
+        self, objective: LocalObjective, y: Array, direction: Array, prox: bool, limit: float, spares: str | None
+    ) -> Array:
+        xp, d, ridge = namespace(y), self.problem.dim, self.problem.ridge
+        w, v, a = y[:, :, :d], y[:, :, d : 2 * d], xp.clip(y[:, :, 2 * d :], 0.0, 1.0)
+        parts = []
+        decays = ridge * w, ridge * a * (a * v + (1 - a) * w)
+        for part, decay in zip((direction[:, :, :d], direction[:, :, d : 2 * d]), decays, strict=True):
+            own = part - decay
+            parts.append(own * clipped_factor(own, limit) + decay)
+        return xp.concat([*parts, direction[:, :, 2 * d :]], axis=-1)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, is_numpy, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import shown
 from fedtheory.messages.encoders import Encoded
 from fedtheory.messages.formats import check_representable
 
@@ -218,8 +219,8 @@ class Compressor(ABC):
     # Entering.
 
     def _enter(self, x: Array) -> None:
-        if x.ndim < 1:
-            raise InvalidInput("a message is an array (..., d), not a number")
+        if getattr(x, "ndim", 0) < 1:
+            raise InvalidInput(f"message = {shown(x)}: a message is an array (..., d), not a number or a list")
         self.check(x.shape[-1])
         if exact(x):
             return

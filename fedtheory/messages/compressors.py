@@ -113,6 +113,7 @@ def get(name: str) -> type[Compressor]:
     UnknownName
         With the nearest known names.
     """
+    name = str(name)
     found = _COMPRESSORS.get(name.lower().replace("_", "-"))
     if found is None:
         raise suggest(name.lower(), _COMPRESSORS, "compressor")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from fedtheory.arrays import Array, on_host, to_numpy
+from fedtheory.arrays import Array, namespace, on_host, to_numpy
+from fedtheory.errors import InvalidInput
+from fedtheory.inputs import points, real_number
 
 __all__ = ["bin_counts", "entropy_bits", "entropy_of_counts", "nonzeros"]
 
@@ -15,7 +19,7 @@ PIECE = 2**24  # entries that a device holds in double precision at once
 
 def nonzeros(message: np.ndarray) -> np.ndarray:
     """Entries that are not zero: (..., d) -> (...)."""
-    return np.count_nonzero(message, axis=-1)
+    return np.count_nonzero(to_numpy(points("message", message)), axis=-1)
 
 
 def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
@@ -80,5 +84,14 @@ def entropy_bits(message: Array, bin_width: float = 0.01) -> float:
     """Shannon entropy, in bits an entry, of the entries discretised to bins centred on multiples of bin_width.
 
     The messages of all clients in the array form one empirical distribution.
+
+    Raises
+    ------
+    InvalidInput
+        No entries, or entries that are not finite; bin_width is not > 0.
     """
+    bin_width, message = real_number("bin_width", bin_width, above=0), points("message", message)
+    xp = namespace(message)
+    if math.prod(message.shape) == 0 or not bool(xp.all(xp.isfinite(message))):
+        raise InvalidInput(f"message of shape {tuple(message.shape)}: an entropy needs entries, all of them finite")
     return entropy_of_counts(bin_counts(message, bin_width)[1])

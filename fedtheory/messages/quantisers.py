@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import whole_number
 from fedtheory.messages import encoders as en
 from fedtheory.messages import formats
 from fedtheory.messages.base import DIGITS, TwoPoint, exact, norm_sq
@@ -89,10 +90,7 @@ class QSGD(TwoPoint):
     def __post_init__(self) -> None:
         super().__post_init__()
         limit = 2**30 if self.float_bits == 64 else 2**12
-        if not isinstance(self.levels, int | np.integer) or not 1 <= self.levels <= limit:
-            raise InvalidInput(
-                f"levels is {self.levels!r}: an integer from 1 to {limit} with {self.float_bits}-bit floats, the step must stay short"
-            )
+        whole_number("levels", self.levels, most=limit, remedy=f"with {self.float_bits}-bit floats the step must stay short")
         if self.code not in ("auto", "sparse", "dense"):
             raise InvalidInput(f"code is {self.code!r}; known: 'auto', 'sparse', 'dense'")
 

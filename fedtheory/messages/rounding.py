@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_number
 from fedtheory.messages import encoders as en
 from fedtheory.messages import formats
 from fedtheory.messages.base import TwoPoint, exact
@@ -139,10 +139,8 @@ class StochasticRounding(TwoPoint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.step is not None and not 0 < self.step < math.inf:
-            raise InvalidInput(
-                f"step is {self.step!r}, the spacing of the grid: it must be positive and finite; None rounds to 0, ±max"
-            )
+        if self.step is not None:
+            real_number("step", self.step, above=0, remedy="it is the spacing of the grid; None rounds to 0, ±max")
 
     def _points(self, x: Array) -> tuple[Array, Array, Array]:
         return self._ternary_points(x) if self.step is None else self._grid_points(x)

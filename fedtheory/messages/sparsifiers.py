@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, is_numpy, namespace, top_k_mask
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_number, whole_number
 from fedtheory.messages import formats
 from fedtheory.messages.base import Compressor, as_uniforms, entries_kept, exact, mean_of
 from fedtheory.messages.encoders import Encoded
@@ -19,8 +20,7 @@ __all__ = ["ST", "RandomK", "Threshold", "TopK"]
 
 
 def check_q(q: float | Fraction) -> None:
-    if not 0 < q <= 1:  # a NaN fails too
-        raise InvalidInput(f"q is {q!r}, the part of the entries that is sent: it must lie in (0, 1]")
+    real_number("q", q, above=0, most=1, remedy="it is the part of the entries that is sent")
 
 
 def only_where(mask: Array, x: Array) -> Array:
@@ -151,10 +151,8 @@ class _KeepsK(_Sparse):
             raise InvalidInput(f"{self.name} with k = {self.k!r} and q = {self.q!r}: give one of the two")
         if self.q is not None:
             check_q(self.q)
-        elif not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise InvalidInput(
-                f"k is {self.k!r}, the number of entries sent: it must be an integer from 1 to d; a part goes in q"
-            )
+        else:
+            whole_number("k", self.k, remedy="from 1 to d entries are sent; a part goes in q")
 
     def count(self, dim: int) -> int:
         """k in dimension dim."""
@@ -272,10 +270,7 @@ class Threshold(_Sparse):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.epsilon < math.inf:
-            raise InvalidInput(
-                f"epsilon is {self.epsilon!r}, the largest magnitude that is dropped: it must be finite and >= 0"
-            )
+        real_number("epsilon", self.epsilon, least=0, remedy="it is the largest magnitude that is dropped")
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
         return only_where(abs(x) > self.epsilon, self._rounded(x))

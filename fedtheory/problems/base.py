@@ -16,11 +16,21 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 
 if TYPE_CHECKING:
     from fedtheory.optimum import Optimum
 
-__all__ = ["LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_weights", "weights_after"]
+__all__ = [
+    "LAYERS",
+    "Constants",
+    "Problem",
+    "check_finite",
+    "check_layers",
+    "check_samples",
+    "check_weights",
+    "weights_after",
+]
 
 LAYERS = ("module", "tensor", "model")
 
@@ -49,14 +59,6 @@ class Constants:
     dissimilarity_sq: float | None = None
 
 
-def check_finite(name: str, values: np.ndarray) -> None:
-    """Raise `InvalidInput` that says where the first NaN or infinity is."""
-    bad = ~np.isfinite(values)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InvalidInput(f"{name}{list(where)} is {values[where]}: data must be finite; clean or drop that entry")
-
-
 def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
     """'uniform' -> 1/N, 'samples' -> n_k/n, or N given positive numbers that sum to 1."""
     num_clients = len(sample_counts)
@@ -66,10 +68,9 @@ def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
         if weights == "samples":
             return sample_counts / sample_counts.sum()
         raise InvalidInput(f"weights = {weights!r}: use 'uniform' (1/m), 'samples' (n_k/n) or {num_clients} numbers")
-    w = np.asarray(weights, dtype=float)
+    w = real_array("weights", weights)
     if w.shape != (num_clients,):
         raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number each")
-    check_finite("weights", w)
     if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
         raise InvalidInput(f"weights sum to {float(w.sum())!r} (least {float(w.min())!r}): they must be >= 0 and sum to 1")
     return w
@@ -85,6 +86,20 @@ def weights_after(problem: Problem, counts: np.ndarray) -> np.ndarray:
     """Weights of a problem whose clients now hold `counts` samples: n_k/n where they were that, else unchanged."""
     before = problem.sample_counts / problem.sample_counts.sum()
     return counts / counts.sum() if np.array_equal(problem.weights, before) else problem.weights
+
+
+def check_samples(problem: Problem, samples: Sequence[Any]) -> list[np.ndarray]:
+    """N arrays of sample numbers, none of them empty, as `Problem.select` takes them.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of arrays; no samples, or a number that is none of the client's.
+    """
+    if len(samples) != problem.num_clients:
+        raise InvalidInput(f"samples for {len(samples)} clients: give an array of sample numbers for each of {problem.num_clients}")
+    counts = problem.sample_counts
+    return [numbered(f"samples[{k}]", s, int(n), "sample") for k, (s, n) in enumerate(zip(samples, counts, strict=True))]
 
 
 class Problem:
@@ -206,6 +221,7 @@ class Problem:
     # --- public -------------------------------------------------------------------------------------------------------
     def value(self, x: Array) -> Array:
         """Per-client losses: x (..., d) -> (..., N)."""
+        x = points("x", x)
         xp = namespace(x)
         y = self._to_client_major(x)
         values = self.like(x).client_value(y)
@@ -213,6 +229,7 @@ class Problem:
 
     def gradient(self, x: Array) -> Array:
         """Per-client gradients: x (..., d) -> (..., N, d)."""
+        x = points("x", x)
         xp = namespace(x)
         y = self._to_client_major(x)
         grads = self.like(x).client_gradient(y)
@@ -220,26 +237,32 @@ class Problem:
 
     def gradient_each(self, y: Array) -> Array:
         """grad f_k at a point of its own for each client: y (..., N, d) -> (..., N, d)."""
+        y = points("y", y)
         xp = namespace(y)
         if y.shape[-2:] != (self.num_clients, self.dim):
-            raise InvalidInput(f"points of shape {y.shape}: expected (..., {self.num_clients}, {self.dim})")
+            raise InvalidInput(f"points of shape {tuple(y.shape)}: expected (..., {self.num_clients}, {self.dim})")
         flat = xp.permute_dims(xp.reshape(y, (-1, self.num_clients, self.dim)), (1, 0, 2))
         grads = self.like(y).client_gradient(flat)
         return xp.reshape(xp.permute_dims(grads, (1, 0, 2)), y.shape)
 
     def objective(self, x: Array) -> Array:
         """F: x (..., d) -> (...)."""
+        x = points("x", x)
         xp = namespace(x)
         return xp.sum(self.value(x) * astype_like(self.weights, x), axis=-1)
 
     def full_gradient(self, x: Array) -> Array:
         """grad F: x (..., d) -> (..., d)."""
+        x = points("x", x)
         xp = namespace(x)
         return xp.sum(self.gradient(x) * astype_like(self.weights, x)[:, None], axis=-2)
 
     def full_hessian(self, x: np.ndarray) -> np.ndarray:
         """Hessian of F at one point: (d,) -> (d, d)."""
-        y = np.broadcast_to(np.asarray(x, dtype=float), (self.num_clients, 1, self.dim))
+        x = real_array("x", x)
+        if x.shape != (self.dim,):
+            raise InvalidInput(f"x has shape {x.shape}: one point is needed, ({self.dim},)")
+        y = np.broadcast_to(x, (self.num_clients, 1, self.dim))
         return np.einsum("n,nij->ij", self.weights, to_numpy(self.client_hessian(y))[:, 0])
 
     def optimum(self, gap: float = 1e-12) -> Optimum:
@@ -252,6 +275,7 @@ class Problem:
         """
         from fedtheory import optimum
 
+        gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
         if kept is None or kept.gap > gap:
             kept = self.__dict__["_optimum"] = optimum.certify(self, gap=gap)
@@ -297,7 +321,14 @@ class Problem:
         )
 
     def subset(self, clients: np.ndarray) -> Problem:
-        """The kernels of some of the clients only, in that order (weights are renormalised)."""
+        """The kernels of some of the clients only, in that order (weights are renormalised).
+
+        Raises
+        ------
+        InvalidInput
+            No clients, or a number that is no client's.
+        """
+        clients = numbered("clients", clients, self.num_clients, "client")
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         together = len(clients) > 0 and np.array_equal(clients, np.arange(clients[0], clients[0] + len(clients)))
@@ -338,6 +369,7 @@ class Problem:
 
     def in_double(self, x: Array) -> Array:
         """The point in the precision that F is judged in: double, in which a single-precision point is exact, where the problem can."""
+        x = points("x", x)
         xp = namespace(x)
         return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
@@ -359,7 +391,7 @@ class Problem:
         return np.asarray(self.smoothness(), dtype=float), np.asarray(self.strong_convexity(), dtype=float)
 
     def _to_client_major(self, x: Array) -> Array:
-        if x.shape[-1] != self.dim:
+        if tuple(x.shape[-1:]) != (self.dim,):
             raise InvalidInput(f"points of shape {tuple(x.shape)}: the last axis must be the dimension d = {self.dim}")
         xp = namespace(x)
         flat = xp.reshape(x, (1, -1, self.dim))

@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.problems.base import check_finite
+from fedtheory.inputs import real_array, real_number, whole_number
 
 __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "load_svmlight"]
 
 _LINE = re.compile(rb"\s*(#.*)?|\s*[^\s:#]+(\s+(qid|\d+):[^\s:#]+)*\s*(#.*)?")  # what a line of the format looks like
+_LONG = re.compile(rb"(?<!\S)(\d{10,}):")  # an index that might not fit
+LAST_INDEX = 2**31 - 2
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Dataset:
     Raises
     ------
     InvalidInput
-        Shapes that disagree, no samples, data that are not finite.
+        Shapes that disagree, no samples, data that are no finite real numbers.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Dataset:
     scaling: str = "as given"
 
     def __post_init__(self) -> None:
+        for field in ("features", "targets"):
+            object.__setattr__(self, field, real_array(f"{field} of {self.name}", getattr(self, field)))
         if self.task not in ("regression", "binary", "multiclass"):
             raise InvalidInput(f"task is {self.task!r}: use 'regression', 'binary' or 'multiclass'")
         if self.features.ndim != 2 or self.targets.shape != self.features.shape[:1] or self.features.size == 0:
@@ -55,8 +59,6 @@ class Dataset:
                 f"{self.name}: features {self.features.shape} and targets {self.targets.shape}: "
                 "expected (n, p) and (n,), neither empty"
             )
-        check_finite(f"features of {self.name}", self.features)
-        check_finite(f"targets of {self.name}", self.targets)
 
     @property
     def num_samples(self) -> int:
@@ -186,9 +188,12 @@ def load_svmlight(
     """
     from sklearn.datasets import load_svmlight_file
 
+    if not isinstance(path, str | Path):
+        raise InvalidInput(f"path = {path!r}: give the name of a file")
     path = Path(path)
-    if dimension is not None and (not isinstance(dimension, int | np.integer) or dimension < 1):
-        raise InvalidInput(f"dimension is {dimension!r}: it must be an integer >= 1, or None")
+    if dimension is not None:
+        dimension = whole_number("dimension", dimension, most=LAST_INDEX, remedy="None takes the largest index in the file")
+    max_gib = real_number("max_gib", max_gib, above=0)
     data = _read(path)
     if not data.strip():
         raise DataFileError(f"{path}: the file is empty: fetch it again")
@@ -198,6 +203,7 @@ def load_svmlight(
             f"{path}: truncated: line {number} ends without a newline ({_show(last)}): "
             "fetch it again, or pass final_newline=False if the file is known to be whole"
         )
+    _check_indices(path, data)
     for number, line in enumerate(data.splitlines(), start=1):
         if not _LINE.fullmatch(line):
             raise DataFileError(
@@ -212,7 +218,7 @@ def load_svmlight(
         raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
     if x.shape[0] == 0:
         raise DataFileError(f"{path}: the file holds no samples: fetch it again")
-    dimension = max(x.shape[1], 1) if dimension is None else int(dimension)
+    dimension = max(x.shape[1], 1) if dimension is None else dimension
     if x.shape[1] > dimension:
         largest = x.shape[1] - (1 if zero_based else 0)
         raise DataFileError(
@@ -229,6 +235,18 @@ def load_svmlight(
         raise DataFileError(f"{path}: holds NaN or infinite numbers: data must be finite; correct the file")
     targets, task = _map_labels(path, y, labels)
     return Dataset(path.name, x.toarray(), targets, task)
+
+
+def _check_indices(path: Path, data: bytes) -> None:
+    """Raise `DataFileError` for an index that the reader cannot hold."""
+    for found in _LONG.finditer(data):
+        digits, line = found[1].lstrip(b"0"), data.count(b"\n", 0, found.start()) + 1
+        comment = b"#" in data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]
+        if not comment and (len(digits) > 10 or int(digits or 0) > LAST_INDEX):
+            index = _show(digits).strip("'")
+            raise DataFileError(
+                f"{path}: line {line} has the index {index}: the largest that can be read is {LAST_INDEX}; renumber the features"
+            )
 
 
 def _show(line: bytes) -> str:

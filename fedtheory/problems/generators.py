@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_array_size, real_array, real_number, whole_number
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
@@ -29,14 +30,20 @@ __all__ = [
 
 def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidInput(f"{name} is {value!r}: it must be an integer >= 1")
+        whole_number(name, value)
 
 
 def _check_at_least(least: float, **numbers: float) -> None:
     for name, value in numbers.items():
-        if not (np.isfinite(value) and value >= least):
-            raise InvalidInput(f"{name} is {value!r}: it must be a finite number >= {least:g}")
+        real_number(name, value, least)
+
+
+def _one_each(name: str, values: Any, count: int) -> np.ndarray:
+    """One number for all, or `count` of them: (count,)."""
+    values = real_array(name, values)
+    if values.shape not in ((), (count,)):
+        raise InvalidInput(f"{name} has shape {values.shape}: give one number, or one for each of {count}")
+    return np.broadcast_to(values, (count,))
 
 
 def _haar(g: np.random.Generator, shape: tuple[int, ...], columns: int) -> np.ndarray:
@@ -50,8 +57,8 @@ def _spectra(
 ) -> np.ndarray:
     """(clients, rank) increasing eigenvalues: ends smoothness/condition and smoothness, log-uniform between them."""
     _check_at_least(1.0, condition=condition)
-    top = np.broadcast_to(np.asarray(smoothness, dtype=float), (clients,))
-    if not (np.isfinite(top) & (top > 0)).all():
+    top = _one_each("smoothness", smoothness, clients)
+    if not (top > 0).all():
         raise InvalidInput(f"smoothness is {smoothness!r}: every entry must be a finite number > 0")
     if rank == 1 and condition != 1:
         raise InvalidInput(
@@ -107,6 +114,7 @@ def random_quadratic(
         A parameter outside its range; condition > 1 in one dimension; heterogeneity > 0 with one client.
     """
     _check_counts(num_clients=num_clients, dim=dim)
+    check_array_size(f"{num_clients} clients of dimension {dim}", num_clients, dim, dim)
     if shared_hessian and np.ndim(smoothness) > 0:
         raise InvalidInput(f"smoothness is {smoothness!r} with a shared Hessian: give one number")
     g = Stream(seed).generator("random quadratic")
@@ -132,7 +140,8 @@ def _design(
     if len(counts) != num_clients:
         raise InvalidInput(f"samples has {len(counts)} entries for {num_clients} clients: give one number, or one each")
     _check_counts(**{f"samples[{k}]": n for k, n in enumerate(counts)})
-    tops = np.broadcast_to(np.asarray(gram_top, dtype=float), (num_clients,))
+    check_array_size(f"{num_clients} clients of {max(counts)} samples", num_clients, max(counts), dim)
+    tops = _one_each("smoothness", gram_top, num_clients)
     features = []
     for n, top in zip(counts, tops, strict=True):
         rank = min(n, dim)
@@ -260,8 +269,8 @@ def random_huber(
         A parameter outside its range.
     """
     _check_at_least(0.0, noise=noise)
-    if not 0 <= outliers <= 1:
-        raise InvalidInput(f"outliers is {outliers!r}: it is a share and must lie in [0, 1]")
+    real_number("outliers", outliers, least=0, most=1, remedy="it is a share of the samples")
+    real_number("delta", delta, above=0)
     g = Stream(seed).generator("random huber")
     features = _design(g, num_clients, dim, samples, condition, smoothness)
     planted = _scattered(g, num_clients, dim, heterogeneity)
@@ -330,6 +339,7 @@ def synthetic(
     """
     _check_at_least(0.0, alpha=alpha, beta=beta)
     _check_counts(num_clients=num_clients, dim=dim, num_classes=num_classes)
+    check_array_size(f"{num_clients} clients of dimension {dim} with {num_classes} classes", num_clients, dim, num_classes)
     if max_samples is not None:
         _check_counts(max_samples=max_samples)
     stream = Stream(seed)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_number
 from fedtheory.problems.linear import LinearModel
 
 __all__ = ["Huber", "Logistic"]
@@ -98,10 +99,8 @@ class Huber(LinearModel):
     def __init__(
         self, features: Any, targets: Any, delta: float = 1.0, ridge: float = 0.0, weights: Any = "uniform"
     ) -> None:
-        if not (np.isfinite(delta) and delta > 0):
-            raise InvalidInput(f"delta is {delta!r}: it must be a finite number > 0")
+        self.delta = real_number("delta", delta, above=0)
         super().__init__(features, targets, ridge, weights)
-        self.delta = float(delta)
 
     def phi(self, z: Array, b: Array) -> Array:
         r = z - b

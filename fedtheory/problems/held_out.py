@@ -7,6 +7,7 @@ import copy
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_unit
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
@@ -27,8 +28,7 @@ def hold_out(problem: Problem, share: float = 0.3, seed: int = 0) -> Problem:
     MissingCapability
         The problem has no samples.
     """
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise InvalidInput(f"share = {share!r}: the share held out must lie strictly between 0 and 1")
+    check_unit("share", share)
     if type(problem).select is Problem.select:
         problem.select([])
     counts, kept, held = np.asarray(problem.sample_counts).astype(int), [], []

@@ -14,8 +14,9 @@ import array_api_compat
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
-from fedtheory.errors import InvalidInput
-from fedtheory.problems.base import Problem, check_finite, check_weights, weights_after
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import blocks, data_array, real_number
+from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
 
@@ -26,29 +27,29 @@ def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np
     Raises
     ------
     InvalidInput
-        Names the first client whose shapes disagree, that has no samples, or that holds NaN or infinite data.
+        Names the first client whose shapes disagree, that has no samples, or whose data are no finite real numbers of a size that
+        can be squared.
     """
+    features, targets = blocks("features", features), blocks("targets", targets)
     if len(features) != len(targets):
         raise InvalidInput(f"features of {len(features)} clients but targets of {len(targets)}: give both for each")
     if len(features) == 0:
         raise InvalidInput("no clients: features is empty")
-    blocks = [np.asarray(f, dtype=float) for f in features]
-    labels = [np.asarray(t, dtype=float) for t in targets]
-    dim = blocks[0].shape[1] if blocks[0].ndim == 2 else -1
-    for k, (a, b) in enumerate(zip(blocks, labels, strict=True)):
+    rows = [data_array(f"features of client {k}", a) for k, a in enumerate(features)]
+    labels = [data_array(f"targets of client {k}", b) for k, b in enumerate(targets)]
+    dim = rows[0].shape[1] if rows[0].ndim == 2 else -1
+    for k, (a, b) in enumerate(zip(rows, labels, strict=True)):
         if a.ndim != 2 or b.ndim != 1 or a.shape[0] != b.shape[0] or a.shape[1] != dim:
             raise InvalidInput(
                 f"client {k}: features {a.shape} and targets {b.shape} disagree: "
-                f"expected (n_k, {max(dim, 0)}) and (n_k,)"
+                f"expected (n_k, {dim if dim > 0 else 'd'}) and (n_k,)"
             )
         if a.shape[0] == 0 or dim == 0:
             raise InvalidInput(f"client {k} has no samples or no features (shape {a.shape}): drop it or give it data")
-        check_finite(f"features of client {k}", a)
-        check_finite(f"targets of client {k}", b)
-    counts = np.array([a.shape[0] for a in blocks])
-    padded = np.zeros((len(blocks), counts.max(), dim))
-    padded_targets = np.zeros((len(blocks), counts.max()))
-    for k, (a, b) in enumerate(zip(blocks, labels, strict=True)):
+    counts = np.array([a.shape[0] for a in rows])
+    padded = np.zeros((len(rows), counts.max(), dim))
+    padded_targets = np.zeros((len(rows), counts.max()))
+    for k, (a, b) in enumerate(zip(rows, labels, strict=True)):
         padded[k, : len(b)], padded_targets[k, : len(b)] = a, b
     return padded, padded_targets, counts
 
@@ -87,25 +88,26 @@ class LinearModel(Problem):
     rounding: float | None = None
 
     def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
-        if not (np.isfinite(ridge) and ridge >= 0):
-            raise InvalidInput(f"ridge is {ridge!r}: it must be a finite number >= 0")
+        self.ridge = real_number("ridge", ridge, least=0)
         self.features, self.targets, self.sample_counts = pad_clients(features, targets)
-        self.ridge = float(ridge)
         self.num_clients, most, self.dim = self.features.shape
         self.sample_weights = (np.arange(most) < self.sample_counts[:, None]) / self.sample_counts[:, None]
         self.weights = check_weights(weights, self.sample_counts)
 
+    def _missing(self, name: str) -> MissingCapability:
+        return MissingCapability(f"{type(self).__name__} has no {name}: the class of a linear model gives phi, dphi and d2phi")
+
     def phi(self, z: Array, b: Array) -> Array:
         """The loss of a prediction."""
-        raise NotImplementedError
+        raise self._missing("phi")
 
     def dphi(self, z: Array, b: Array) -> Array:
         """Its derivative in z."""
-        raise NotImplementedError
+        raise self._missing("dphi")
 
     def d2phi(self, z: Array, b: Array) -> Array:
         """Its second derivative in z (a generalised one where phi is only once differentiable)."""
-        raise NotImplementedError
+        raise self._missing("d2phi")
 
     def _predict(self, y: Array) -> Array:
         xp = namespace(y)
@@ -142,6 +144,7 @@ class LinearModel(Problem):
         return 2 * xp.matmul(z * batch_shares(self.sample_weights, first, last)[:, None, :], rows)
 
     def select(self, samples: Sequence[np.ndarray]) -> LinearModel:
+        samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         features = [f[s] for f, s in zip(self.features, samples, strict=True)]
@@ -198,7 +201,7 @@ class LeastSquares(LinearModel):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, a client without samples, data that are not finite.
+        Shapes that disagree, a client without samples, data that are no finite real numbers up to 1e100.
 
     Notes
     -----

@@ -17,7 +17,8 @@ from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.ball_form import BallForm, check_radius
 from fedtheory.enclosures import Ball
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.problems.base import Problem, check_finite, check_weights
+from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_number
+from fedtheory.problems.base import Problem, check_weights
 from fedtheory.problems.cells import largest_slope, point_in_ball
 from fedtheory.problems.linear import LinearModel
 
@@ -76,8 +77,7 @@ class _KinkedModel(_Nonsmooth, LinearModel):
         """(1/b) max|phi'|^2 mean_j ||a_j||^2: the second moment of one sample's subgradient, for batches with replacement; without
         replacement the variance is smaller by (n - b)/(n - 1)."""
         check_radius(radius, finite=False)
-        if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-            raise InvalidInput(f"batch_size is {batch_size!r}: it must be an integer >= 1")
+        batch_size = whole_number("batch_size", batch_size)
         features, share = to_numpy(self.features), to_numpy(self.sample_weights)
         return self._steepest**2 * np.einsum("nj,njd,njd->n", share, features, features) / batch_size
 
@@ -103,7 +103,7 @@ class LAD(_KinkedModel):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, a client without samples, data that are not finite.
+        Shapes that disagree, a client without samples, data that are no finite real numbers up to 1e100.
     """
 
     name = "least absolute deviations"
@@ -140,9 +140,7 @@ class Quantile(_KinkedModel):
     name = "quantile regression"
 
     def __init__(self, features: Any, targets: Any, tau: float, weights: Any = "uniform") -> None:
-        if not (isinstance(tau, int | float | np.floating) and 0 < tau < 1):
-            raise InvalidInput(f"tau is {tau!r}: the quantile must lie strictly between 0 and 1, for example 0.5")
-        self.tau = float(tau)
+        self.tau = check_unit("tau", tau)
         super().__init__(features, targets, 0.0, weights)
 
     @property
@@ -185,8 +183,8 @@ class Hinge(_KinkedModel):
     name = "hinge"
 
     def __init__(self, features: Any, labels: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
-        for k, block in enumerate(labels):
-            values = np.asarray(block, dtype=float)
+        for k, block in enumerate(blocks("labels", labels)):
+            values = real_array(f"labels of client {k}", block, finite=False)
             bad = values[np.isfinite(values) & (np.abs(values) != 1)]
             if bad.size:
                 raise InvalidInput(f"labels of client {k} hold {bad.flat[0]:g}: the hinge loss takes -1 and 1; recode the two classes")
@@ -220,7 +218,7 @@ class MaxAffine(_Nonsmooth):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, data that are not finite.
+        Shapes that disagree, data that are no finite real numbers up to 1e100.
 
     Notes
     -----
@@ -231,11 +229,9 @@ class MaxAffine(_Nonsmooth):
     client_data: ClassVar[tuple[str, ...]] = ("slopes", "offsets")
 
     def __init__(self, slopes: Any, offsets: Any, weights: Any = "uniform") -> None:
-        a, b = np.array(slopes, dtype=float), np.array(offsets, dtype=float)
+        a, b = np.array(data_array("slopes", slopes)), np.array(data_array("offsets", offsets))
         if a.ndim != 3 or b.shape != a.shape[:2] or 0 in a.shape:
             raise InvalidInput(f"slopes {a.shape} and offsets {b.shape} disagree: expected (N, p, d) and (N, p), none of them 0")
-        check_finite("slopes", a)
-        check_finite("offsets", b)
         self.slopes, self.offsets = a, b
         self.num_clients, _, self.dim = a.shape
         self.sample_counts = np.ones(self.num_clients)
@@ -278,10 +274,9 @@ class _Distance(_Nonsmooth):
     client_data: ClassVar[tuple[str, ...]] = ("centers",)
 
     def __init__(self, centers: Any, weights: Any = "uniform") -> None:
-        c = np.array(centers, dtype=float)
+        c = np.array(data_array("centers", centers))
         if c.ndim != 2 or 0 in c.shape:
             raise InvalidInput(f"centers has shape {c.shape}: expected (N, d), neither of them 0")
-        check_finite("centers", c)
         self.centers = c
         self.num_clients, self.dim = c.shape
         self.sample_counts = np.ones(self.num_clients)
@@ -296,7 +291,7 @@ class L1Distance(_Distance):
     Raises
     ------
     InvalidInput
-        Wrong shapes or data that are not finite.
+        Wrong shapes or data that are no finite real numbers up to 1e100.
     """
 
     name = "l1 distance"
@@ -330,7 +325,7 @@ class EuclideanDistance(_Distance):
     Raises
     ------
     InvalidInput
-        Wrong shapes or data that are not finite.
+        Wrong shapes or data that are no finite real numbers up to 1e100.
     """
 
     name = "Euclidean distance"

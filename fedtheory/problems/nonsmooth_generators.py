@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_array_size, real_number, whole_number
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.randomness import Stream
 
@@ -20,12 +20,13 @@ __all__ = [
 ]
 
 
-def _checked(unequal: float, **counts: Any) -> None:
+def _checked(unequal: float, spread: float, **counts: Any) -> None:
+    """Counts, and the two numbers: unequal >= 1, and how far apart clients are (drift or spread)."""
     for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InvalidInput(f"{name} is {value!r}: it must be an integer >= 1")
-    if not (isinstance(unequal, int | float | np.number) and np.isfinite(unequal) and unequal >= 1):
-        raise InvalidInput(f"unequal is {unequal!r}: the ratio of the steepest to the flattest client must be a finite number >= 1")
+        whole_number(name, value)
+    real_number("unequal", unequal, least=1, remedy="it is the ratio of the steepest to the flattest client")
+    real_number("how far the clients are apart", spread)
+    check_array_size(" x ".join(f"{name} = {value}" for name, value in counts.items()), *counts.values())
 
 
 def _scales(clients: int, unequal: float) -> np.ndarray:
@@ -57,7 +58,7 @@ def random_lad(
     InvalidInput
         A count that is not an integer >= 1, or unequal < 1.
     """
-    _checked(unequal, num_clients=num_clients, samples=samples, dim=dim)
+    _checked(unequal, drift, num_clients=num_clients, samples=samples, dim=dim)
     return LAD(*_regression(Stream(seed).generator("random_lad"), num_clients, samples, dim, unequal, drift))
 
 
@@ -66,7 +67,7 @@ def random_quantile(
     drift: float = 0.5,
 ) -> Quantile:  # fmt: skip
     """A `Quantile` problem, made and refused as `random_lad`."""
-    _checked(unequal, num_clients=num_clients, samples=samples, dim=dim)
+    _checked(unequal, drift, num_clients=num_clients, samples=samples, dim=dim)
     return Quantile(*_regression(Stream(seed).generator("random_quantile"), num_clients, samples, dim, unequal, drift), tau)
 
 
@@ -75,7 +76,7 @@ def random_hinge(
     drift: float = 0.5,
 ) -> Hinge:  # fmt: skip
     """A `Hinge` problem with labels that no plane separates perfectly, made and refused as `random_lad`."""
-    _checked(unequal, num_clients=num_clients, samples=samples, dim=dim)
+    _checked(unequal, drift, num_clients=num_clients, samples=samples, dim=dim)
     rows, scores = _regression(Stream(seed).generator("random_hinge"), num_clients, samples, dim, unequal, drift)
     return Hinge(rows, np.where(scores < 0, -1.0, 1.0), ridge)
 
@@ -90,7 +91,7 @@ def random_max_affine(
     InvalidInput
         A count that is not an integer >= 1, or unequal < 1.
     """
-    _checked(unequal, num_clients=num_clients, pieces=pieces, dim=dim)
+    _checked(unequal, 0.0, num_clients=num_clients, pieces=pieces, dim=dim)
     g = Stream(seed).generator("random_max_affine")
     slopes = _rows(g, num_clients, pieces, dim, unequal)
     slopes = np.concatenate([slopes, -slopes.mean(axis=1, keepdims=True)], axis=1)
@@ -100,13 +101,13 @@ def random_max_affine(
 
 def random_l1_distance(num_clients: int = 4, dim: int = 3, seed: int = 0, spread: float = 1.0) -> L1Distance:
     """An `L1Distance` problem with centres of norm about `spread`; raises `InvalidInput` as `random_lad`."""
-    _checked(1.0, num_clients=num_clients, dim=dim)
+    _checked(1.0, spread, num_clients=num_clients, dim=dim)
     centers = Stream(seed).generator("random_l1_distance").standard_normal((num_clients, dim))
     return L1Distance(spread * centers / np.sqrt(dim))
 
 
 def random_euclidean_distance(num_clients: int = 4, dim: int = 3, seed: int = 0, spread: float = 1.0) -> EuclideanDistance:
     """A geometric-median problem with centres of norm about `spread`; raises `InvalidInput` as `random_lad`."""
-    _checked(1.0, num_clients=num_clients, dim=dim)
+    _checked(1.0, spread, num_clients=num_clients, dim=dim)
     centers = Stream(seed).generator("random_euclidean_distance").standard_normal((num_clients, dim))
     return EuclideanDistance(spread * centers / np.sqrt(dim))

@@ -11,23 +11,24 @@ from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.ball_form import BallForm
 from fedtheory.enclosures import Ball
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
 from fedtheory.problems.base import check_weights
 from fedtheory.problems.nonsmooth import _Nonsmooth
 
 __all__ = ["ArjevaniShamir", "NesterovWorst", "TwoClientPull"]
 
+TINY = 1e-100  # epsilons below count as this: the dimension is far beyond any memory either way
 
-def _positive(zero: bool = False, **numbers: Any) -> None:
+
+def _positive(**numbers: Any) -> None:
     for name, value in numbers.items():
-        ok = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and np.isfinite(value)
-        if not ok or value < 0 or (value == 0 and not zero):
-            raise InvalidInput(f"{name} is {value!r}: it must be a finite number {'>= 0' if zero else '> 0'}")
+        real_number(name, value, above=0)
+        real_number(name, value, most=LARGEST)
 
 
 def _count(least: int, **counts: Any) -> None:
     for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InvalidInput(f"{name} is {value!r}: it must be an integer >= {least}")
+        whole_number(name, value, least)
 
 
 class TwoClientPull(_Nonsmooth):
@@ -136,7 +137,8 @@ class NesterovWorst(_Nonsmooth):
     def __init__(self, n: int, mu: float | None = None, num_clients: int = 1) -> None:
         _count(1, n=n, num_clients=num_clients)
         mu = 1 / math.sqrt(n) if mu is None else mu
-        _positive(zero=True, mu=mu)
+        real_number("mu", mu, least=0, most=LARGEST)
+        check_array_size(f"n = {n}", int(n))
         self.dim, self.mu, self.num_clients = int(n), float(mu), int(num_clients)
         self.sample_counts = np.ones(self.num_clients)
         self.weights = check_weights("uniform", self.sample_counts)
@@ -144,10 +146,11 @@ class NesterovWorst(_Nonsmooth):
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
         """n = ceil(1/(4 epsilon^2)) - 1, for which n rounds are not enough before F(x) - F* <= epsilon."""
-        _positive(epsilon=epsilon)
-        n = math.ceil(1 / (4 * epsilon**2)) - 1
+        epsilon = real_number("epsilon", epsilon, above=0)
+        n = math.ceil(1 / (4 * max(epsilon, TINY) ** 2)) - 1
         if n < 1:
             raise InvalidInput(f"epsilon is {epsilon!r}: the instance needs epsilon < 1/2, so that n >= 1")
+        check_array_size(f"epsilon = {epsilon:g}", n, remedy="raise epsilon")
         return cls(n, num_clients=num_clients)
 
     def least_value(self, radius: float) -> float:
@@ -211,6 +214,7 @@ class ArjevaniShamir(_Nonsmooth):
         _count(2, links=links, num_clients=num_clients)
         if links % 2 or num_clients % 2:
             raise InvalidInput(f"links is {links}, num_clients is {num_clients}: both must be even, so that links alternate")
+        check_array_size(f"links = {links} with {num_clients} clients", int(num_clients), int(links) + 2)
         self.length, self.num_clients, self.dim = int(links), int(num_clients), int(links) + 2
         self.target = 1 / math.sqrt(self.dim)
         odd = np.arange(num_clients) % 2 == 0
@@ -224,11 +228,12 @@ class ArjevaniShamir(_Nonsmooth):
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> ArjevaniShamir:
         """The longest chain on which F(x) - F* <= epsilon needs all d coordinates: d = k + 2 < 1/(2 sqrt(2) epsilon)."""
-        _positive(epsilon=epsilon)
-        dim = math.ceil(1 / (2 * math.sqrt(2) * epsilon)) - 1
+        epsilon = real_number("epsilon", epsilon, above=0)
+        dim = math.ceil(1 / (2 * math.sqrt(2) * max(epsilon, TINY))) - 1
         dim -= dim % 2
         if dim < 4:
             raise InvalidInput(f"epsilon is {epsilon!r}: the shortest chain, d = 4, needs epsilon < {1 / (8 * math.sqrt(2)):.6g}")
+        check_array_size(f"epsilon = {epsilon:g}", whole_number("num_clients", num_clients), dim, remedy="raise epsilon")
         return cls(dim - 2, num_clients)
 
     def least_after(self, known: int) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.inputs import check_array_size, real_number, shown, whole_number
 from fedtheory.problems.base import Problem
 from fedtheory.problems.datasets import Dataset
 from fedtheory.problems.glm import Logistic
@@ -74,6 +75,9 @@ class Partition:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for k, p in enumerate(self.indices):
+            if np.size(p) and np.asarray(p).dtype.kind not in "iu":
+                raise InvalidInput(f"the indices of client {k} are {shown(p)}: give the numbers of samples, integers from 0")
         parts = tuple(np.sort(np.asarray(p, dtype=np.int64)) for p in self.indices)
         object.__setattr__(self, "indices", parts)
         for k, p in enumerate(parts):
@@ -167,7 +171,10 @@ class Partition:
 
 
 def _classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    labels = np.asarray(labels)
+    try:
+        labels = np.asarray(labels)
+    except ValueError as error:
+        raise InvalidInput("labels is ragged: give one label a sample, (n,)") from error
     if labels.ndim != 1 or labels.size == 0:
         raise InvalidInput(f"labels has shape {labels.shape}: expected (n,) with n >= 1")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -176,11 +183,9 @@ def _classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_clients(num_samples: int, num_clients: int) -> None:
-    if not isinstance(num_clients, int | np.integer) or not 1 <= num_clients <= num_samples:
-        raise InvalidInput(
-            f"num_clients is {num_clients!r} with {num_samples} samples: it must be an integer between 1 and that, "
-            "for no client may be empty"
-        )
+    whole_number("num_samples", num_samples)
+    check_array_size(f"num_samples = {num_samples}", int(num_samples))
+    whole_number("num_clients", num_clients, most=num_samples, remedy=f"with {num_samples} samples no client may be empty")
 
 
 def lognormal_sizes(num_samples: int, num_clients: int, sigma: float, seed: int = 0) -> np.ndarray:
@@ -196,8 +201,7 @@ def lognormal_sizes(num_samples: int, num_clients: int, sigma: float, seed: int 
         More clients than samples; sigma negative or not finite.
     """
     _check_clients(num_samples, num_clients)
-    if not (np.isfinite(sigma) and sigma >= 0):
-        raise InvalidInput(f"sigma is {sigma!r}: it must be a finite number >= 0")
+    real_number("sigma", sigma, least=0)
     z = Stream(seed).generator("partition sizes").standard_normal(num_clients)
     raw = np.exp(sigma * (z - z.max()))
     share = raw / raw.sum() * num_samples
@@ -309,8 +313,7 @@ def dirichlet(labels: Any, num_clients: int, alpha: float, sigma: float = 0.0, s
     (github.com/alpemreacar/FedDyn, utils_dataset.py).
     """
     classes, numbers = _classes(labels)
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise InvalidInput(f"alpha is {alpha!r}: it must be a finite number > 0")
+    real_number("alpha", alpha, above=0)
     room = lognormal_sizes(len(numbers), num_clients, sigma, seed).tolist()
     g = Stream(seed).generator("partition dirichlet")
     priors = g.dirichlet(np.full(len(classes), float(alpha)), size=num_clients)
@@ -333,10 +336,7 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
     """
     names, numbers = _classes(labels)
     _check_clients(len(numbers), num_clients)
-    if not isinstance(classes, int | np.integer) or not 1 <= classes <= len(names):
-        raise InvalidInput(
-            f"classes is {classes!r} a client, but there are {len(names)}: it must be an integer from 1 to that"
-        )
+    whole_number("classes", classes, most=len(names), remedy=f"the labels name {len(names)} classes")
     places = num_clients * int(classes)
     if places < len(names):
         raise InvalidInput(
@@ -396,6 +396,9 @@ def federate(
     InvalidInput
         A partition of another number of samples; whatever the class refuses.
     """
+    for name, value, kind in (("dataset", dataset, Dataset), ("partition", partition, Partition)):
+        if not isinstance(value, kind):
+            raise InvalidInput(f"{name} is {shown(value)}: give a {kind.__name__}")
     if partition.num_samples != dataset.num_samples:
         raise InvalidInput(
             f"the partition deals {partition.num_samples} samples, but {dataset.name} has {dataset.num_samples}: "

@@ -9,7 +9,8 @@ import numpy as np
 
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput
-from fedtheory.problems.base import Problem, check_finite, check_weights
+from fedtheory.inputs import data_array
+from fedtheory.problems.base import Problem, check_weights
 
 __all__ = ["Quadratic"]
 
@@ -27,7 +28,7 @@ class Quadratic(Problem):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, data that are not finite, Hessians that are not symmetric.
+        Shapes that disagree, data that are no finite real numbers up to 1e100, Hessians that are not symmetric.
     """
 
     name = "quadratic"
@@ -35,14 +36,11 @@ class Quadratic(Problem):
     client_data = ("hessians", "minimisers")
 
     def __init__(self, hessians: Any, minimisers: Any, weights: Any = "uniform") -> None:
-        h = np.array(hessians, dtype=float)
-        c = np.array(minimisers, dtype=float)
-        if h.ndim != 3 or h.shape[1] != h.shape[2] or c.shape != h.shape[:2]:
+        h, c = data_array("hessians", hessians), np.array(data_array("minimisers", minimisers))
+        if h.ndim != 3 or h.shape[1] != h.shape[2] or c.shape != h.shape[:2] or 0 in h.shape:
             raise InvalidInput(
-                f"hessians {h.shape} and minimisers {c.shape} disagree: expected (N, d, d) and (N, d)"
+                f"hessians {h.shape} and minimisers {c.shape} disagree: expected (N, d, d) and (N, d), none of them 0"
             )
-        check_finite("hessians", h)
-        check_finite("minimisers", c)
         asymmetry = np.abs(h - h.transpose(0, 2, 1)).max(initial=0.0)
         if asymmetry > 1e-12 * max(1.0, np.abs(h).max(initial=0.0)):
             raise InvalidInput(f"hessians differ from their transposes by {asymmetry:.3g}: symmetrise them first")

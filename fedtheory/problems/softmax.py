@@ -11,7 +11,8 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
-from fedtheory.problems.base import Problem, check_weights, weights_after
+from fedtheory.inputs import check_array_size, real_number, whole_number
+from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
 __all__ = ["Softmax"]
@@ -35,7 +36,8 @@ class Softmax(Problem):
     Raises
     ------
     InvalidInput
-        A label that is not a class number; shapes that disagree; a client without samples; data that are not finite.
+        A label that is not a class number; shapes that disagree; a client without samples; data that are no finite real numbers
+        up to 1e100.
 
     Notes
     -----
@@ -56,14 +58,11 @@ class Softmax(Problem):
     def __init__(
         self, features: Any, labels: Any, num_classes: int, ridge: float = 0.0, weights: Any = "uniform"
     ) -> None:
-        if not (np.isfinite(ridge) and ridge >= 0):
-            raise InvalidInput(f"ridge is {ridge!r}: it must be a finite number >= 0")
-        if not isinstance(num_classes, int | np.integer) or num_classes < 2:
-            raise InvalidInput(f"num_classes is {num_classes!r}: it must be an integer >= 2")
+        self.ridge, self.num_classes = real_number("ridge", ridge, least=0), whole_number("num_classes", num_classes, least=2)
         self.features, padded, self.sample_counts = pad_clients(features, labels)
-        self.ridge, self.num_classes = float(ridge), int(num_classes)
         self.num_clients, most, self.num_features = self.features.shape
         self.dim = self.num_features * self.num_classes
+        check_array_size(f"num_classes = {num_classes}", self.num_clients, most, self.num_classes)
         real = np.arange(most) < self.sample_counts[:, None]
         wrong = real & ~np.isin(padded, np.arange(num_classes))
         if wrong.any():
@@ -149,6 +148,7 @@ class Softmax(Problem):
         return xp.reshape(2 * xp.matmul(xp.matrix_transpose(rows)[:, None, :, :], z), (clients, points, self.dim))
 
     def select(self, samples: Sequence[np.ndarray]) -> Softmax:
+        samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         features = [f[s] for f, s in zip(self.features, samples, strict=True)]

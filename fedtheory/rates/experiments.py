@@ -18,6 +18,7 @@ import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds, printed_rounds
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_array
 from fedtheory.local.sliding import SubgradientSliding, compiled
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD
@@ -289,10 +290,11 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     InvalidInput
         Not in (0, 0.25], or fewer than four.
     """
-    for epsilon in epsilons:
-        if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 0.25):
+    given = np.atleast_1d(real_array("epsilons", epsilons, finite=False)).tolist()
+    for epsilon in given:
+        if not 0 < epsilon <= 0.25:
             raise InvalidInput(f"epsilon = {epsilon!r}: it must lie in (0, 0.25], as in 0.1 or 0.001")
-    found = sorted({float(e) for e in epsilons}, reverse=True)
+    found = sorted(set(given), reverse=True)
     if len(found) < LEAST_POINTS:
         raise InvalidInput(f"{len(found)} different epsilons: a slope with an interval needs at least {LEAST_POINTS}")
     if found[-1] < 1e-4:

@@ -7,6 +7,8 @@ one smooth curve are not independent evidence, so at most a dozen points, evenly
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,15 +16,16 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 
 __all__ = [
     "FLOOR_MULTIPLE",
     "UNSTATED",
     "Preference",
     "Slope",
-    "check_unit",
     "fit_rate",
     "fit_slope",
+    "not_finite",
     "precision_floor",
     "prefer",
 ]
@@ -115,29 +118,51 @@ def precision_floor(optimum: Any) -> float:
     ----------
     optimum : anything with ``value`` and ``lower_bound``
     """
-    size = max(abs(float(optimum.value)), abs(float(optimum.lower_bound)))
-    return float(optimum.value) - float(optimum.lower_bound) + 16 * np.finfo(float).eps * size
+    if not (hasattr(optimum, "value") and hasattr(optimum, "lower_bound")):
+        raise InvalidInput(f"optimum = {shown(optimum)}: it needs .value and .lower_bound, as problem.optimum() has them")
+    value, lower = (real_number(f"optimum.{name}", getattr(optimum, name)) for name in ("value", "lower_bound"))
+    size = max(abs(value), abs(lower))
+    return value - lower + 16 * np.finfo(float).eps * size
 
 
 def _points(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    x, y = real_array("x", x), real_array("y", y, finite=False)
     if x.ndim != 1 or y.ndim not in (1, 2) or len(x) != len(y):
         raise InvalidInput(f"x has shape {x.shape} and y {y.shape}: expected (n,) and (n,) or (n, seeds)")
     y = y[:, None] if y.ndim == 1 else y
     if y.shape[1] == 0:
         raise InvalidInput("y has no seeds: its second axis is empty")
-    for name, a in (("x", x), ("y", y)):
-        if np.isnan(a).any():
-            where = [int(i) for i in np.argwhere(np.isnan(a))[0]]
-            raise InvalidInput(f"{name}{where} is NaN: a run that diverged has no rate; cut it off or leave it out")
+    bad = np.isnan(y) | (y == -np.inf)  # +inf stands for an epsilon that is never reached
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInput(f"y{list(where)} is {y[where]}: a run that diverged has no rate; cut it off or leave it out")
     return x, y
 
 
-def check_unit(name: str, value: Any) -> float:
-    """A confidence or level as a float in (0, 1)."""
-    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
-        raise InvalidInput(f"{name} = {value!r}: it must lie strictly between 0 and 1, for example 0.95")
-    return float(value)
+def not_finite(name: str, values: np.ndarray, axes: tuple[str, ...] = (), never: bool = False) -> str:
+    """Where values stop being finite, as 'values[7, 2] (round 7, seed 2) is inf, and 2 more of 200 entries'; '' where all are finite.
+
+    axes : what the last axes count; never : +inf is meant, and says "never reached"
+    """
+    bad = ~np.isfinite(values) & ~(values == np.inf if never else np.zeros(values.shape, dtype=bool))
+    if not bad.any():
+        return ""
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    last = where[len(where) - len(axes) :]
+    told = f" ({', '.join(f'{axis} {i}' for axis, i in zip(axes, last, strict=True))})" if axes else ""
+    more = f", and {int(bad.sum()) - 1} more of {values.size} entries" if bad.sum() > 1 else ""
+    return f"{name}{list(where) if where else ''}{told} is {values[where]}{more}"
+
+
+def _window(window: Any) -> tuple[float, float]:
+    """(low, high) with 0 < low < high; high may be infinite."""
+    if isinstance(window, str) or not isinstance(window, Sequence | np.ndarray) or len(window) != 2:
+        raise InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 < low < high, in the unit of x")
+    low = real_number("window[0]", window[0], above=0)
+    high = math.inf if isinstance(window[1], float) and window[1] == math.inf else real_number("window[1]", window[1])
+    if not low < high:
+        raise InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 < low < high, in the unit of x")
+    return low, high
 
 
 def _thin(x: np.ndarray, count: int) -> np.ndarray:
@@ -190,12 +215,10 @@ def fit_slope(
     """
     x, y = _points(x, y)
     confidence = check_unit("confidence", confidence)
-    if len(window) != 2 or not 0 < window[0] < window[1]:
-        raise InvalidInput(f"window = {window!r}: it must be (low, high) with 0 < low < high, in the unit of x")
-    if not floor >= 0 or not floor_multiple >= 1:
-        raise InvalidInput(f"floor = {floor!r}, floor_multiple = {floor_multiple!r}: they must be >= 0 and >= 1")
-    if max_points < LEAST_POINTS:
-        raise InvalidInput(f"max_points = {max_points!r}: a slope with an interval needs at least {LEAST_POINTS}")
+    window = _window(window)
+    floor, floor_multiple = real_number("floor", floor, least=0), real_number("floor_multiple", floor_multiple, least=1)
+    max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a slope with an interval needs that many")
+    seed = whole_number("seed", seed, least=0)
     inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)
@@ -222,8 +245,9 @@ def fit_slope(
     v = np.log(mean[keep])
     line = stats.linregress(u, v)
     dof = len(keep) - 2
-    half = float(stats.t.ppf((1 + confidence) / 2, dof) * line.stderr)
-    error, method, seeds = float(line.stderr), "t on residuals", y.shape[1]
+    error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there
+    half = float(stats.t.ppf((1 + confidence) / 2, dof)) * error
+    method, seeds = "t on residuals", y.shape[1]
     if seeds > 1:
         spread = _bootstrap_error(u, curves, seed)
         over_seeds = float(stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
@@ -264,7 +288,12 @@ def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, f
 
     ``optimum`` (with ``value`` and ``lower_bound``) sets the precision floor; the rest is `fit_slope`'s.
     """
-    values = np.asarray(values, dtype=float)
+    values = real_array("values", values, finite=False)
+    first_round = whole_number("first_round", first_round, least=0)
+    if values.ndim not in (1, 2):
+        raise InvalidInput(f"values have shape {values.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
+    if bad := not_finite("values", values):
+        raise InvalidInput(f"{bad}: a run that diverged has no rate; lower its step size, cut it off or leave it out")
     if optimum is not None:
         options.setdefault("floor", precision_floor(optimum))
     return fit_slope(first_round + np.arange(len(values)), values, window=window, **options)
@@ -282,6 +311,9 @@ def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> P
         The exponents are equal, or the level is outside (0, 1).
     """
     level = check_unit("level", level)
+    claimed, other = real_number("claimed", claimed), real_number("other", other)
+    if not isinstance(slope, Slope):
+        raise InvalidInput(f"slope = {shown(slope)}: give a Slope, as fit_slope and fit_rate make it")
     if claimed == other:
         raise InvalidInput(f"both exponents are {claimed:g}: there is nothing to choose between")
     direction = np.sign(claimed - other)

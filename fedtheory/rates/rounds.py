@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rates.fits import FLOOR_MULTIPLE, UNSTATED, Slope, fit_slope, precision_floor
+from fedtheory.inputs import real_array, real_number, shown
+from fedtheory.rates.fits import FLOOR_MULTIPLE, UNSTATED, Slope, fit_slope, not_finite, precision_floor
 
 __all__ = ["RoundsToEpsilon", "crossover", "join", "rounds_to_epsilon"]
 
@@ -91,7 +92,7 @@ def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
         if iterate == "averaged":
             raise InvalidInput("gaps alone do not tell those of averaged iterates: give the trajectory (keep_states=True), or "
                                "gaps computed at the averages with iterate='last'")  # fmt: skip
-        gaps = np.asarray(source, dtype=float)
+        gaps = real_array("gaps", source, finite=False)
         if gaps.ndim not in (1, 2) or len(gaps) == 0:
             raise InvalidInput(f"gaps have shape {gaps.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
     return (np.minimum.accumulate(gaps, axis=0) if iterate == "best" else gaps), floor
@@ -123,21 +124,24 @@ def rounds_to_epsilon(
     Raises
     ------
     InvalidInput
-        epsilon <= 0, unknown iterate, NaN gaps, shapes that disagree.
+        epsilon <= 0, unknown iterate, gaps that are NaN or -inf, a cost that falls, shapes that disagree.
     """
     if iterate not in ITERATES:
         raise InvalidInput(f"iterate = {iterate!r}: use one of {', '.join(ITERATES)}")
-    epsilons = np.atleast_1d(np.asarray(epsilons, dtype=float))
-    if epsilons.ndim != 1 or not (np.isfinite(epsilons) & (epsilons > 0)).all():
+    epsilons = np.atleast_1d(real_array("epsilons", epsilons))
+    floor_multiple = real_number("floor_multiple", floor_multiple, least=0)
+    if epsilons.ndim != 1 or not (epsilons > 0).all():
         raise InvalidInput(f"epsilons = {epsilons.tolist()}: they must be finite numbers > 0")
     gaps, floor = _gaps(source, iterate, optimum)
     flat = gaps[:, None] if gaps.ndim == 1 else gaps
-    if np.isnan(flat).any():
-        where = [int(i) for i in np.argwhere(np.isnan(flat))[0]]
-        raise InvalidInput(f"the gap of round {where[0]} (run {where[1]}) is NaN: the run diverged; lower its step size")
-    count = np.arange(len(flat), dtype=float) if cost is None else np.asarray(cost, dtype=float)
+    if bad := not_finite("gaps", flat, ("round", "run"), never=True):
+        raise InvalidInput(f"{bad}: the run diverged; lower its step size")
+    count = np.arange(len(flat), dtype=float) if cost is None else real_array("cost", cost)
     if count.shape != (len(flat),):
         raise InvalidInput(f"cost has shape {count.shape}: expected one number a round, ({len(flat)},)")
+    if (np.diff(count) < 0).any():
+        first = int(np.argmax(np.diff(count) < 0))
+        raise InvalidInput(f"cost[{first + 1}] is {count[first + 1]:g}, after {count[first]:g}: what is counted so far cannot fall")
     below = flat[None] < epsilons[:, None, None]  # (E, T + 1, seeds)
     at = np.where(below.any(axis=1), count[below.argmax(axis=1)], np.inf)
     last_above = len(flat) - 1 - (~below[:, ::-1]).argmax(axis=1)  # meaningless where all are below
@@ -158,6 +162,8 @@ def join(parts: Sequence[RoundsToEpsilon]) -> RoundsToEpsilon:
     InvalidInput
         No parts, or parts that differ in their iterate or in their number of seeds.
     """
+    if not all(isinstance(part, RoundsToEpsilon) for part in parts):
+        raise InvalidInput(f"parts = {shown(parts)}: give RoundsToEpsilon, as rounds_to_epsilon makes them")
     if not parts:
         raise InvalidInput("nothing to join: give one RoundsToEpsilon for each epsilon")
     for name, what in (("iterate", lambda r: r.iterate), ("number of seeds", lambda r: r.first_at.shape[1:])):
@@ -183,6 +189,8 @@ def crossover(a: RoundsToEpsilon, b: RoundsToEpsilon, which: Literal["at", "from
     InvalidInput
         The two were measured at different epsilons.
     """
+    if not (isinstance(a, RoundsToEpsilon) and isinstance(b, RoundsToEpsilon)):
+        raise InvalidInput(f"a = {shown(a)}, b = {shown(b)}: give RoundsToEpsilon, as rounds_to_epsilon makes them")
     if not np.array_equal(a.epsilons, b.epsilons):
         raise InvalidInput("the two runs were measured at different epsilons: use the same list for both")
     rounds = [(r.first_at if which == "at" else r.first_from) for r in (a, b)]

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,21 +80,27 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     """A progress bar on stderr (a spinner without a total); yields `advance(steps=1)`. Silent when stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+    from fedtheory.conic import announced
+
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
         columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
     console = err_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda steps=1: bar.update(task, advance=steps)
+        with announced(partial(console.print, style="dim", markup=False, soft_wrap=True)):
+            yield lambda steps=1: bar.update(task, advance=steps)
 
 
 class Group(TyperGroup):
     """Turns this package's errors into one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        from fedtheory.conic import announced
+
         try:
-            return super().invoke(ctx)
+            with announced(lambda text: err_console().print(text, style="dim", markup=False, soft_wrap=True)):
+                return super().invoke(ctx)
         except FedTheoryError as error:
             error_line(error)
             raise typer.Exit(2) from None

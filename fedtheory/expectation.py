@@ -237,6 +237,7 @@ def tree(
     solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
     max_leaves: int = 50_000,
+    on_round: Callable[[int], None] | None = None,
 ) -> RunView:
     """A run of `rounds` rounds with every sequence of cohorts: exact expectations for every horizon 1..rounds.
 
@@ -282,6 +283,8 @@ def tree(
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
             state = algorithm.round(_expand(state, count), clients)
             sums.repeat(count)
+        if on_round is not None:
+            on_round(t)
     column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     horizons = np.arange(1, rounds + 1)
     return RunView(
@@ -320,8 +323,9 @@ def monte_carlo(
     solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
     on_round: Callable[[int], None] | None = None,
+    first_scenario: int = 0,
 ) -> RunView:
-    """Scenario-wise sides of the theorem at the given horizons.
+    """Scenario-wise sides of the theorem at the given horizons, of the scenarios from `first_scenario` on.
 
     The mean over all m virtual clients is replaced by the mean over the cohort: the cohort is drawn independently of the state,
     so its conditional expectation is the same, and nothing is solved for clients that stay away.
@@ -347,8 +351,9 @@ def monte_carlo(
             on_round(t)
 
     simulate(
-        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False
-    )
+        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False,
+        first_scenario=first_scenario,
+    )  # fmt: skip
     return RunView(
         losses=losses,
         constants=_constants(problem, algorithm, sampling),

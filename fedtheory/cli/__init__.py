@@ -205,7 +205,7 @@ def verify(
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option("--scenarios", "-S", help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
+        typer.Option("--scenarios", "-S", help="The most runs that Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],

@@ -50,6 +50,7 @@ def verify_one(
     out: Path | None,
 ) -> int:
     """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
+    from fedtheory.cli.lasting import ScenarioClock
     from fedtheory.cli.on_ball import start_of
 
     statement = find_statement(name)
@@ -78,7 +79,7 @@ def verify_one(
     sampling = sampling_of(participants, problem)
     with progress("certifying the optimum"):
         problem.optimum()
-    chosen = dict(options)
+    chosen = {**options, "allow_long": None}
     first = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
     if chosen.get("l1") is None:
         chosen["l1"] = 0.1
@@ -87,8 +88,10 @@ def verify_one(
     if first:
         chosen["aggregation"] = "cohort"
     algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
-    with progress("checking"):
-        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, **how)
+    rounds = how["rounds"] or 50
+    with progress("checking", rounds * how["scenarios"] if statement.scope == "run" else None) as advance:
+        clock = ScenarioClock(rounds, bool(options.get("allow_long")), advance)
+        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, on_progress=clock, **how)
     beta = float(problem.beta_k.max())
     head = (
         f"{problem.name}: m = {problem.num_clients}, "
@@ -96,8 +99,11 @@ def verify_one(
         f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
         + ("Algorithm 1" if first else f"{algorithm.rule} rule")
     )
+    heads = [head]
+    if used := max((c.scenarios or 0 for c in checks), default=0):
+        heads.append(f"Monte Carlo: {used:,} of at most {how['scenarios']:,} scenarios decided")
     details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
-    return _tell_checks(statement, problem, checks, details, [head], seed, as_json, out)
+    return _tell_checks(statement, problem, checks, details, heads, seed, as_json, out)
 
 
 def _verify_fedmls(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,7 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Any]:
-    """A progress bar on stderr (a spinner without a total); yields `advance(steps=1)`. Silent when stderr is no terminal."""
+    """A progress bar on stderr (a spinner without a total), silent when that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     from fedtheory.conic import announced
@@ -88,8 +88,19 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     console = err_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        with announced(partial(console.print, style="dim", markup=False, soft_wrap=True)):
-            yield lambda steps=1: bar.update(task, advance=steps)
+        say = partial(console.print, style="dim", markup=False, soft_wrap=True)
+        with announced(say):
+            yield Advance(lambda steps: bar.update(task, advance=steps), say)
+
+
+class Advance:
+    """advance(steps=1) moves the bar; advance.say(text) writes a line above it, on any stderr."""
+
+    def __init__(self, move: Callable[[int], None], say: Callable[[str], None]) -> None:
+        self.move, self.say = move, say
+
+    def __call__(self, steps: int = 1) -> None:
+        self.move(steps)
 
 
 class Group(TyperGroup):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ def _verify_fedmls(
     out: Path | None,
 ) -> int:
     """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
-    from fedtheory.cli.on_ball import in_cli_words, make_fedmls
+    from fedtheory.cli.on_ball import make_fedmls
 
     refuse_for_fedmls(options, participants, problem)
     refuse_participation(options, "statements about FedMLS", "leave it out", LOCAL)
@@ -130,10 +130,7 @@ def _verify_fedmls(
     with progress("certifying the optimum"):
         made = make_fedmls(problem, options, x0, rounds)
     with progress("checking"):
-        try:
-            checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
-        except InvalidInput as error:
-            raise in_cli_words(error) from error
+        checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
     rule = "noisy" if made.algorithm.noise_std else "exact"
     head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", facts(made.rows(skip_last=False))]
     return _tell_checks(statement, problem, checks, {"algorithm": made.to_json(skip_last=False)}, head, seed, as_json, out)
@@ -150,9 +147,12 @@ def _tell_checks(
     out: Path | None,
 ) -> int:
     """Write and print the checks; 1 when a form is violated that is on record as holding."""
+    from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
     from fedtheory.report.tables import check_table
 
+    for i, check in enumerate(checks):
+        checks[i] = replace(check, reason=here(check.reason))
     unexpected = [
         c
         for c in checks

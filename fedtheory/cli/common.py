@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fedtheory.errors import FedTheoryError
 
-__all__ = ["Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
+__all__ = ["App", "Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
 
 
 def not_writable(out: Path, error: OSError) -> FedTheoryError:
@@ -103,6 +103,27 @@ class Advance:
         self.move(steps)
 
 
+class Command(TyperCommand):
+    """A command whose errors name its options, not the library's arguments."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from fedtheory.cli.wording import here, running
+
+        with running(self, ctx.params):
+            try:
+                return super().invoke(ctx)
+            except FedTheoryError as error:
+                error.in_cli_words = here(str(error))  # type: ignore[attr-defined]
+                raise
+
+
+class App(typer.Typer):
+    """A `typer.Typer` of `Command`s."""
+
+    def command(self, *args: Any, **options: Any) -> Any:
+        return super().command(*args, **{"cls": Command, **options})
+
+
 class Group(TyperGroup):
     """Turns this package's errors into one line and exit code 2."""
 
@@ -113,7 +134,7 @@ class Group(TyperGroup):
             with announced(lambda text: err_console().print(text, style="dim", markup=False, soft_wrap=True)):
                 return super().invoke(ctx)
         except FedTheoryError as error:
-            error_line(error)
+            error_line(getattr(error, "in_cli_words", error))
             raise typer.Exit(2) from None
         except MemoryError as error:
             why = f" ({error})" if str(error) else ""

@@ -272,7 +272,7 @@ def run(
     from fedtheory import algorithms
     from fedtheory.cli.irregular import participation_in_words
     from fedtheory.cli.lasting import RoundClock, refuse_long_rounds
-    from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
+    from fedtheory.cli.on_ball import choose_radius, is_smooth, make_fedmls, start_of, with_theory_step
     from fedtheory.provenance import provenance
     from fedtheory.simulation import METRICS, Resume, Trajectory, simulate
 
@@ -338,8 +338,6 @@ def run(
                 in_place=True,
                 checkpoint=keep,
             )
-        except InvalidInput as error:
-            raise in_cli_words(error) from error
         except KeyboardInterrupt:
             if not finished:
                 raise

@@ -129,6 +129,7 @@ def in_cli_words(text: str, options: Mapping[str, str]) -> str:
     for words, name in ABSENT:
         if name not in options:
             text = re.sub(words, "", text)
+    text = text.replace(", or None for", ", or leave it out for") if text.startswith("--") else text
     text = re.sub(r",? or pass (?!--)\w+=.*$", "", text)
     for words, name, instead in PHRASES:
         if name in options and options[name] not in text:

@@ -68,6 +68,14 @@ def test_an_option_is_named_only_where_it_applies():
     assert "lambda_2" not in text and "--l2" not in text, "fedavg has none"
 
 
+@pytest.mark.parametrize("word", ["alpha is 0.0", "alpha = 0.0"])
+def test_of_two_options_the_one_with_the_value_is_named(word):
+    options = {"alpha": "--alpha", "alpha_dirichlet": "--alpha-dirichlet"}
+    for name, flag in options.items():
+        other = next(n for n in options if n != name)
+        assert in_cli_words(f"{word}: it must", options, {name: 0, other: 1.5}).startswith(f"{flag} 0.0: it must")
+
+
 def test_a_file_is_refused_with_what_this_command_can_do(tmp_path):
     data = tmp_path / "small.svm"
     data.write_text("1 3:1\n2 1:1\n")

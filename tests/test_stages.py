@@ -109,10 +109,10 @@ def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_fir
 
     monkeypatch.setattr(verification, "check_view", judged)
     checks = get("fedelasticnet/theorem-3.1").verify(
-        problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400, forms=["repaired", "no floor"]
+        problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400, forms=["repaired", "sharpened"]
     )
     assert [c.scenarios for c in checks] == [400, 100]
-    assert asked == [("repaired", 100, 3), ("no floor", 100, 3), ("repaired", 200, 3), ("repaired", 400, 3)]
+    assert asked == [("repaired", 100, 3), ("sharpened", 100, 3), ("repaired", 200, 3), ("repaired", 400, 3)]
 
 
 def test_a_run_with_one_cohort_is_exact_however_long():

@@ -14,10 +14,10 @@ __all__ = ["here", "in_cli_words", "options_of", "running"]
 
 _running: list[tuple[Any, Mapping[str, Any]]] = []
 
-# what the library calls an option; a word with ' is' or ' =' is meant where it reports a value in this way
+# options that the library has another word for; of several that apply the one with the reported value is meant
 ALIASES = {
-    "num_clients": "clients", "share": "held_out", "lr": "local_lr", "decay": "lr_decay", "steps": "local_steps",
-    "l1_step": "local_l1", "alpha is": "alpha_dirichlet", "epsilon is": "for_epsilon", "tau =": "elastic_tau",
+    "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",), "decay": ("lr_decay",),
+    "steps": ("local_steps",), "alpha": ("alpha_dirichlet",), "epsilon": ("for_epsilon",), "tau": ("elastic_tau",),
 }  # fmt: skip
 SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd"}
 # what to do, in the library's words and in those of an option that must be there
@@ -87,25 +87,25 @@ def running(command: Any, given: Mapping[str, Any]) -> Iterator[None]:
 
 def here(text: str) -> str:
     """`in_cli_words` of the command that is running."""
-    return in_cli_words(text, options_of(*_running[-1])) if _running else text
+    return in_cli_words(text, options_of(*_running[-1]), _running[-1][1]) if _running else text
 
 
-def in_cli_words(text: str, options: Mapping[str, str]) -> str:
-    """The message with the names of options {name: flag} for the library's."""
+def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any] | None = None) -> str:
+    """The message with the names of options {name: flag} for the library's; given: their values."""
 
-    def flag(name: str, sign: str = "") -> str | None:
-        for known in (ALIASES.get(f"{name} {sign}"), name, ALIASES.get(name)):
-            if known is not None and known in options:
-                return options[known]
-        return None
+    def flag(name: str, value: str) -> str | None:
+        known = [n for n in (name, *ALIASES.get(name, ())) if n in options]
+        as_given = [n for n in known if _same((given or {}).get(n), value)]
+        return options[(as_given or known)[0]] if known else None
 
     def reported(match: re.Match[str]) -> str:
-        name, sign, value = match["name"], match["sign"].strip(), match["value"].strip("'")
-        found = flag(name, sign)
+        value = match["value"].strip("'")
+        found = flag(match["name"], value)
         return match[0] if found is None else f"{match['before']}{found} {value}"
 
     def keyword(match: re.Match[str]) -> str:
-        found, value = flag(match["name"]), match["value"].strip("'")
+        value = match["value"].strip("'")
+        found = flag(match["name"], value)
         if found is None:
             return match[0]
         if value == "None":
@@ -116,7 +116,7 @@ def in_cli_words(text: str, options: Mapping[str, str]) -> str:
     def solvers(match: re.Match[str]) -> str:
         return "--local-solver " + " or ".join(SOLVERS[name] for name in match.groups() if name)
 
-    pair = rf"(?P<before>^|, )(?P<name>\w+)(?P<sign> = | is )(?P<value>{_VALUE})(?![\w.])"
+    pair = rf"(?P<before>^|, )(?P<name>\w+)(?: = | is )(?P<value>{_VALUE})(?![\w.])"
     head, colon, rest = text.partition(":")
     text = re.sub(pair, reported, head) + colon + rest
     if "participants" in options:
@@ -135,3 +135,11 @@ def in_cli_words(text: str, options: Mapping[str, str]) -> str:
         if name in options and options[name] not in text:
             text = text.replace(words, instead)
     return text
+
+
+def _same(given: Any, value: str) -> bool:
+    """Whether an option was given this value."""
+    try:
+        return given is not None and (str(given) == value or float(given) == float(value))
+    except (TypeError, ValueError):
+        return False

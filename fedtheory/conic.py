@@ -1,4 +1,4 @@
-"""min F as a cone programme: modelled by cvxpy, solved by Clarabel, with its size and its time on record.
+"""min F as a cone programme: modelled by cvxpy, solved by Clarabel, its size and time on record.
 
 The problems give their form (`Problem.cvxpy_objective`): quadratics one joint quadratic form; least
 squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others a

@@ -110,7 +110,7 @@ def certify(problem: Problem, gap: float = 1e-12, max_conic_entries: int | None 
         why = structure.why_not(x)
         raise NotCertified(
             f"{problem!r}: no optimum could be certified: the proven relative gap is {best.gap:.3g}, the limit {gap:.3g} "
-            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point). {why[:1].upper()}{why[1:]}"
+            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
         )
     solver = "cvxpy with Clarabel + Newton polish" if conic_value is not None else f"Newton polish only: cvxpy {said}"
     return replace(best, solver=solver, solver_value=found.value, details=best.details | {
@@ -152,7 +152,7 @@ def _assess(problem: Problem, structure: Structure, x: np.ndarray) -> Optimum:
 
 
 def _start(problem: Problem, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
-    """Where the polish starts (d,), what the solver said, and F there (None when the start is 0, for want of a better point)."""
+    """Where the polish starts (d,), what the solver said, and F there (None: the start is 0)."""
     zero = np.zeros(problem.dim)
     if found.x is None:
         return zero, found.said, None

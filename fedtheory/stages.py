@@ -1,4 +1,4 @@
-"""Monte Carlo in stages: no more scenarios than the verdicts need, at an error probability that counts every look.
+"""Monte Carlo in stages: no more scenarios than the verdicts need, and every look is paid for.
 
 The scenarios come in K stages of doubling size, and every form is judged after each of them on all
 scenarios so far. Each of these judgements may err with probability alpha/K. By the union bound the
@@ -47,7 +47,7 @@ def growing_views(
     losses: FederatedLosses,
     on_progress: OnProgress | None = None,
 ) -> Iterator[RunView]:
-    """The run with so many scenarios, one view after the other; each holds the scenarios of the one before.
+    """The run with so many scenarios, one view after the other; each holds those of the one before.
 
     on_progress(done, stage, most): rounds of one scenario each that are done, that this stage ends
     with, and that the last one would end with.

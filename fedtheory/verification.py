@@ -326,7 +326,7 @@ def _in_order(checks: Checks, forms: Sequence[Form]) -> Checks:
 
 
 def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:
-    """Whether a run is judged on all sequences of cohorts; of a single cohort there is one, however long the run."""
+    """Whether a run is judged on all sequences of cohorts; a single cohort has one, however long the run."""
     return mode == "exact" or (mode == "auto" and (count == 1 or ((rounds or 0) <= depth and depth >= 3)))
 
 

@@ -97,7 +97,7 @@ def test_solve_refuses_what_has_no_certified_optimum():
         (("solve", "--data", "nowhere.svm", "--loss", "logistic"), "no such file"),
         (("solve", "--data", "nowhere.svm"), "--loss"),
         (("solve", "digits", "--partition", "dirichlet", "--alpha-dirichlet", "0"), "--alpha-dirichlet 0.0: it must"),
-        (("solve", "digits", "--partition", "classes", "--classes", "0"), "--classes 0 a client"),
+        (("solve", "digits", "--partition", "classes", "--classes", "0"), "--classes 0"),
         (("solve", "diabetes", "--radius", "3"), "leave out --radius"),
         (("solve", "nesterov-worst", "--for-epsilon", "1e-9"), "not enough memory"),
         (("run", "fedprx", "quadratic"), "'fedprox'"),

@@ -106,9 +106,10 @@ class RoundClock:
 
 
 class ScenarioClock:
-    """Tells how long Monte Carlo in stages will take, once two seconds of it were seen; refuses what may take more than an hour.
+    """Tells how long Monte Carlo in stages will take, once two seconds of it were seen.
 
-    Called with the rounds of one scenario that are done, that the next verdict needs, and that are needed at most.
+    It refuses what may take more than an hour. It is called with the rounds of one scenario that are
+    done, that the next verdict needs, and that are needed at most.
     """
 
     def __init__(self, rounds: int, allow_long: bool, advance: Any) -> None:

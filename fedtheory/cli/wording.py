@@ -1,6 +1,7 @@
-"""The library's errors in the command line's words: `allow_long=True` is --allow-long there, and `lr = 0.0` is --local-lr 0.0.
+"""The library's errors in the command line's words.
 
-An option is named only where the command, the problem and the method that were asked for take it.
+`allow_long=True` is --allow-long there, and `lr = 0.0` is --local-lr 0.0. An option is named only where
+the command, the problem and the method that were asked for take it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["here", "in_cli_words", "options_of", "running"]
 
 _running: list[tuple[Any, Mapping[str, Any]]] = []
 
-# options that the library has another word for; of several that apply the one with the reported value is meant
+# options that the library has another word for; of several the one with the reported value is meant
 ALIASES = {
     "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",), "decay": ("lr_decay",),
     "steps": ("local_steps",), "alpha": ("alpha_dirichlet",), "epsilon": ("for_epsilon",), "tau": ("elastic_tau",),
@@ -56,7 +57,7 @@ _SOLVER = f"({'|'.join(SOLVERS)})"
 
 
 def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
-    """The options {name: flag} of a click command that apply to the problem and the method that were given."""
+    """The options {name: flag} of a command that apply to the problem and the method given."""
     from fedtheory.cli.named import PROBLEMS
     from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters
 

@@ -1,4 +1,4 @@
-"""The samples as cvxpy takes them: each distinct sample once, with the weight of all its copies, in a sparse matrix."""
+"""The samples as cvxpy takes them: each distinct one once, with all its weight, in a sparse matrix."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ def test_unknown_losses_and_bad_arguments_are_refused():
         optimum.certify(problem, gap=-1)
     with pytest.raises(InvalidInput, match=r"expected \(4,\)"):
         optimum.assess(problem, np.zeros(3))
-    with pytest.raises(NotCertified, match="the limit 1e-30 .*cvxpy: status 'optimal'"):
+    with pytest.raises(NotCertified, match=r"the limit 1e-30 .*cvxpy: status 'optimal'"):
         optimum.certify(problem, gap=1e-30)
 
 

@@ -237,7 +237,6 @@ def tree(
     solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
     max_leaves: int = 50_000,
-    on_round: Callable[[int], None] | None = None,
 ) -> RunView:
     """A run of `rounds` rounds with every sequence of cohorts: exact expectations for every horizon 1..rounds.
 
@@ -283,8 +282,6 @@ def tree(
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
             state = algorithm.round(_expand(state, count), clients)
             sums.repeat(count)
-        if on_round is not None:
-            on_round(t)
     column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     horizons = np.arange(1, rounds + 1)
     return RunView(

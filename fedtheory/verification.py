@@ -281,18 +281,35 @@ def verify(
             + [Check(statement.id, f.name, rule, "inconclusive", "exact", reason=str(error)) for f in run]
         )
     if statement.scope == "run":
-        depth = tree_depth(sampling.count(problem.num_clients), max_leaves)
-        if not _enumerates(mode, rounds, sampling.count(problem.num_clients), depth):
-            views = growing_views(
-                problem, algorithm, sampling, rounds or 50, x0, stage_sizes(scenarios), seed, losses, on_progress
-            )
-            out += _staged(statement, run, views, len(stage_sizes(scenarios)), rule, problem.name, confidence)
-            return _in_order(out, chosen)
-        view = tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
+        how = (rounds, mode, stage_sizes(scenarios), seed, max_leaves, on_progress)
+        out += _over_a_run(statement, run, problem, algorithm, sampling, losses, x0, how, rule, confidence)
     else:
         view = _one_round(problem, algorithm, sampling, losses, x0, states, seed, max_leaves)
-    out += [check_view(statement, form, view, rule, problem.name, confidence) for form in run]
+        out += [check_view(statement, form, view, rule, problem.name, confidence) for form in run]
     return _in_order(out, chosen)
+
+
+def _over_a_run(
+    statement: Statement,
+    forms: Sequence[Form],
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    losses: FederatedLosses,
+    x0: np.ndarray,
+    how: tuple[Any, ...],
+    rule: str,
+    confidence: float,
+) -> list[Check]:
+    """One check a form: over all sequences of cohorts, or by Monte Carlo in stages."""
+    rounds, mode, sizes, seed, max_leaves, on_progress = how
+    count = sampling.count(problem.num_clients)
+    depth = tree_depth(count, max_leaves)
+    if _enumerates(mode, rounds, count, depth):
+        view = tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
+        return [check_view(statement, form, view, rule, problem.name, confidence) for form in forms]
+    views = growing_views(problem, algorithm, sampling, rounds or 50, x0, sizes, seed, losses, on_progress)
+    return _staged(statement, forms, views, len(sizes), rule, problem.name, confidence)
 
 
 def _staged(

@@ -13,7 +13,7 @@ from rich.table import Table
 from fedtheory.arrays import to_numpy
 from fedtheory.cli.common import emit, err_console, out_console, progress, save
 from fedtheory.cli.options import make_algorithm
-from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
+from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug, solver_rows
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput, MissingCapability
 
@@ -42,22 +42,9 @@ def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
         (gradient, f"{optimum.kkt_residual:.3g} at most"),
         ("certificate", optimum.certificate),
         ("found by", optimum.solver),
-        *_solver_rows(optimum),
+        *solver_rows(optimum),
         ("x*", shown if x.size <= 8 else f"{shown[:-1]}, ...] ({x.size} numbers; all with --json)"),
     ]
-
-
-def _solver_rows(optimum: Any) -> list[tuple[str, Any]]:
-    """cvxpy's own value next to the polished one, and what it solved."""
-    d, rows = optimum.details, []
-    if optimum.solver_value is not None:
-        off = optimum.solver_value - optimum.value
-        which = f"{abs(off):.2g} {'above' if off > 0 else 'below'} the polished value" if off else "the polished value"
-        rows.append(("value by cvxpy", f"{optimum.solver_value:.15g} ({which}), {d['conic']}"))
-    if d.get("conic_form"):
-        time = f", {d['conic_seconds']:.2g} s" if optimum.solver_value is not None else ""
-        rows.append(("cone programme", f"{d['conic_form']}{time}"))
-    return rows
 
 
 def _partition_rows(problem: Any) -> list[tuple[str, Any]]:

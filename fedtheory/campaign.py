@@ -120,10 +120,10 @@ def plan(
     whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
     real_number("scale", scale, above=0)
     tasks = []
+    if real:  # ten classes of digits keep cvxpy busy for half a minute
+        tasks += [Task("exact", i, states=4, max_leaves=100) for i in sorted(real_battery(seed), key=lambda i: -i.dim)]
     if long:
         tasks += [Task("monte-carlo", i, rule, rounds=rounds, scenarios=scenarios) for i in long_runs(seed) for rule in RULES]
-    if real:
-        tasks += [Task("exact", i, states=4, max_leaves=100) for i in real_battery(seed)]
     tasks += [Task("exact", i, states=4, depth=200) for i in stalled_battery(seed)]
     battery = random_battery(seed, scale)
     deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit

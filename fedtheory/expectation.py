@@ -325,8 +325,9 @@ def monte_carlo(
     solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
     on_round: Callable[[int], None] | None = None,
+    first_scenario: int = 0,
 ) -> RunView:
-    """Scenario-wise sides of the theorem at the given horizons.
+    """Scenario-wise sides of the theorem at the given horizons, of the scenarios from `first_scenario` on.
 
     The mean over all m virtual clients is replaced by the mean over the cohort: the cohort is drawn independently of the state,
     so its conditional expectation is the same, and nothing is solved for clients that stay away.
@@ -352,8 +353,9 @@ def monte_carlo(
             on_round(t)
 
     simulate(
-        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False
-    )
+        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False,
+        first_scenario=first_scenario,
+    )  # fmt: skip
     return RunView(
         losses=losses,
         constants=_constants(problem, algorithm, sampling),

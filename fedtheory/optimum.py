@@ -1,7 +1,7 @@
 """The certified minimiser of F: an independent solver, a polish to machine precision, and a proven lower bound on F*.
 
-1. cvxpy with Clarabel, when its conic form is of moderate size. Neither its status nor its value is believed: only its point is
-   used, as a start.
+1. cvxpy with Clarabel (`fedtheory.conic`), whatever the size, unless a limit is asked for. Neither its
+   status nor its value is believed: its point is a start, its value is shown next to the certified one.
 2. Damped (semismooth) Newton steps in float64; the last ones use gradients computed in double-double arithmetic, which refines
    the linear solves.
 3. `fedtheory.certificates`: F(x) and grad F(x) are enclosed, and F* is bounded from below in the same arithmetic.
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fedtheory import conic
 from fedtheory.certificates import LowerBound, Structure, lower_bounds
 from fedtheory.enclosures import norm_up
 from fedtheory.errors import InvalidInput, NotCertified
@@ -27,7 +28,6 @@ from fedtheory.structures import structure_of
 
 __all__ = ["Optimum", "assess", "certify"]
 
-CONIC_ENTRIES = 100_000  # entries of the data in the conic form above which cvxpy takes more than about a second
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
 
 
@@ -52,8 +52,12 @@ class Optimum:
     solver : str
         Where x comes from.
     details : dict
-        'scale'; 'conic' (what the conic solver said, or why it was skipped); 'conic_value' (F at its point, or None);
-        'newton_steps'; 'bounds' (the bounds that were proven, by argument).
+        'scale'; 'conic' (what the conic solver said, or why it was skipped); 'conic_form' (what it
+        solved), 'conic_entries' (how many numbers of that are not zero) and 'conic_seconds';
+        'conic_value' (F at its point, or None); 'newton_steps'; 'bounds' (those proven, by argument).
+    solver_value : float or None
+        The optimal value as cvxpy reports it, before the polish (on a ball: F at its point); None where
+        it gave none.
     """
 
     x: np.ndarray
@@ -64,6 +68,7 @@ class Optimum:
     certificate: str
     solver: str
     details: dict[str, Any] = field(default_factory=dict)
+    solver_value: float | None = None
 
     def excess(self, values: Any) -> tuple[Any, Any]:
         """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and F(y) - lower_bound.
@@ -73,7 +78,7 @@ class Optimum:
         return values - self.lower_bound, values - self.value
 
 
-def certify(problem: Problem, gap: float = 1e-12) -> Optimum:
+def certify(problem: Problem, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
     """The certified minimiser of F.
 
     Parameters
@@ -81,18 +86,22 @@ def certify(problem: Problem, gap: float = 1e-12) -> Optimum:
     problem : Problem
     gap : float > 0
         Largest relative gap that is accepted.
+    max_conic_entries : int or None
+        cvxpy is left out where its cone programme has more entries than this, and the result says so.
+        None: there is no limit.
 
     Raises
     ------
     InvalidInput
-        gap is not a positive number.
+        gap is not a positive number, max_conic_entries no integer >= 0.
     NotCertified
         F is not convex (names the most negative eigenvalue), has no minimiser, or no bound of that gap could be proven.
     """
     if not (np.isfinite(gap) and gap > 0):
         raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12")
     structure = structure_of(problem)
-    start, conic, conic_value = _conic_start(problem)
+    found = conic.solve(problem, max_conic_entries)
+    start, said, conic_value = _start(problem, found)
     x, steps = _polish(problem, structure, start)
     best = _assess(problem, structure, x)
     origin = np.zeros(problem.dim)
@@ -102,13 +111,12 @@ def certify(problem: Problem, gap: float = 1e-12) -> Optimum:
         why = structure.why_not(x)
         raise NotCertified(
             f"{problem!r}: no optimum could be certified: the proven relative gap is {best.gap:.3g}, the limit {gap:.3g} "
-            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point). {why[:1].upper()}{why[1:]}"
+            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
         )
-    solver = f"{'Clarabel' if conic_value is not None else 'no conic solver'} + Newton polish"
-    if conic_value is None and conic.startswith("skipped"):
-        solver = f"polish only: {conic}"
-    return replace(best, solver=solver, details=best.details | {
-        "conic": conic, "conic_value": conic_value, "newton_steps": steps,
+    solver = "cvxpy with Clarabel + Newton polish" if conic_value is not None else f"Newton polish only: cvxpy {said}"
+    return replace(best, solver=solver, solver_value=found.value, details=best.details | {
+        "conic": said, "conic_form": found.form, "conic_entries": found.entries, "conic_seconds": found.seconds,
+        "conic_value": conic_value, "newton_steps": steps,
     })
 
 
@@ -144,35 +152,15 @@ def _assess(problem: Problem, structure: Structure, x: np.ndarray) -> Optimum:
     )  # fmt: skip
 
 
-def _conic_start(problem: Problem) -> tuple[np.ndarray, str, float | None]:
-    """A starting point (d,), what happened, and F there (None when the start is 0)."""
+def _start(problem: Problem, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
+    """Where the polish starts (d,), what the solver said, and F there (None: the start is 0)."""
     zero = np.zeros(problem.dim)
-    entries = int(problem.sample_counts.sum()) * problem.dim
-    if entries > CONIC_ENTRIES:
-        return zero, f"skipped, its conic form of {entries} data entries exceeds {CONIC_ENTRIES}", None
-    import warnings
-
-    import cvxpy as cp
-
-    variable = cp.Variable(problem.dim)
-    try:
-        conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
-    except NotImplementedError:
-        return zero, "skipped, the loss gives no conic form (cvxpy_loss)", None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
-            conic.solve(solver=cp.CLARABEL)
-    except (cp.SolverError, cp.DCPError, ValueError, ArithmeticError) as problem_of_solver:
-        return zero, f"failed: {type(problem_of_solver).__name__}: {problem_of_solver}", None
-    x = variable.value
-    if x is None or not np.isfinite(x).all():
-        return zero, f"no point, status {conic.status!r}", None
-    x = np.asarray(x, dtype=float)
-    value = float(problem.objective(x))
+    if found.x is None:
+        return zero, found.said, None
+    value = float(problem.objective(found.x))
     if not value <= float(problem.objective(zero)):
-        return zero, f"worse than 0, status {conic.status!r}", None
-    return x, f"status {conic.status!r}", value
+        return zero, f"gave a point that is worse than 0, {found.said}", None
+    return found.x, found.said, value
 
 
 def _polish(problem: Problem, structure: Structure, x: np.ndarray) -> tuple[np.ndarray, int]:

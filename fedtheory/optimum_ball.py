@@ -67,7 +67,8 @@ def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optim
     }  # fmt: skip
     solver = "closed form" if how_x == "closed form" else "Clarabel" if how_x == how_m == "conic" else "Clarabel + polish"
     return Optimum(
-        x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details
+        x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details,
+        conic_value,
     )
 
 

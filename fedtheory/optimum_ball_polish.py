@@ -19,10 +19,11 @@ Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, ori
 
 def candidates(form: BallForm, radius: float) -> Iterator[Candidate]:
     """Points and multipliers, the solver's first, then polished ones for several guesses of the active set."""
-    if float(form.top_weight.mag) > 0:
-        yield _symmetric(form, radius)
-        return
     x, m, said = _conic(form, radius)
+    if float(form.top_weight.mag) > 0:
+        yield x, None, "conic", said
+        yield *_symmetric(form, radius), "closed form", said
+        return
     if x is None:
         x, m = np.zeros(form.dim), _empty(form)
     yield x, m, "conic", said
@@ -40,12 +41,12 @@ def _empty(form: BallForm) -> Multipliers:
     return Multipliers(np.zeros(len(form.rows)), np.zeros((groups, pieces)), np.zeros(form.centers.shape), np.zeros(form.dim))
 
 
-def _symmetric(form: BallForm, radius: float) -> Candidate:
+def _symmetric(form: BallForm, radius: float) -> tuple[np.ndarray, Multipliers]:
     """W max_i x_i + ridge/2 ||x||^2: all coordinates equal by symmetry, equal multipliers."""
     n, weight, ridge = form.dim, float(form.top_weight.hi), float(form.ridge.hi)
     size = min(radius, weight / (ridge * np.sqrt(n))) if ridge > 0 else radius
     m = Multipliers(np.zeros(0), np.zeros(form.intercepts.shape), np.zeros((0, n)), np.full(n, weight / n))
-    return np.full(n, -size / np.sqrt(n)), m, "closed form", "not needed, the minimiser is known"
+    return np.full(n, -size / np.sqrt(n)), m
 
 
 def _conic(form: BallForm, radius: float) -> tuple[np.ndarray | None, Multipliers | None, str]:
@@ -68,6 +69,8 @@ def _conic(form: BallForm, radius: float) -> tuple[np.ndarray | None, Multiplier
     if len(form.centers):
         spread = np.ones((len(form.centers), 1)) @ cp.reshape(x, (1, form.dim), order="C") - form.centers
         objective = objective + form.center_weights.hi @ cp.norm(spread, axis=1)
+    if float(form.top_weight.mag) > 0:
+        objective = objective + float(form.top_weight.hi) * cp.max(x)
     if form.linear is not None:
         objective = objective + form.linear.hi @ x
     if float(form.ridge.hi) > 0:

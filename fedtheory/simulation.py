@@ -108,6 +108,7 @@ def simulate(
     resume: Trajectory | Resume | tuple[int, Any] | None = None,
     checkpoint: Callable[[Resume], None] | None = None,
     evaluate_every: int = 1,
+    first_scenario: int = 0,
 ) -> Trajectory:
     """Run a federated method on a problem.
 
@@ -147,6 +148,8 @@ def simulate(
     evaluate_every : int
         Metrics of the model alone (objective, distance, test accuracy...) are measured in every so manieth round and the last
         one; NaN in the others.
+    first_scenario : int
+        The scenarios are those from this number on of a longer run, which takes the same x0 for all.
 
     Notes
     -----
@@ -177,6 +180,8 @@ def simulate(
         raise InvalidInput(f"on_round = {on_round!r}: give a function of (round_index, old_state, new_state, clients)")
     if workers > 1 and on_round is not None:
         raise InvalidInput("on_round is called in this process, so it needs workers=1; chunk=... saves memory as well")
+    if not isinstance(first_scenario, int | np.integer) or first_scenario < 0 or (first_scenario and resume is not None):
+        raise InvalidInput(f"first_scenario = {first_scenario!r}: it must be an integer >= 0, and 0 with resume")
     check_metrics(tuple(record), problem)
     sampling, solver, stream = sampling or Full(), local_solver or Exact(), Stream(seed)
     sampling.check_run(problem.num_clients, rounds)
@@ -196,7 +201,10 @@ def simulate(
     options = (keep_states, dense, in_place, client_bits, past, evaluate_every)
     job = _Job(problem, algorithm, rounds, sampling, solver, stream, tuple(record), *options)
     size = chunk or min(_together(x, problem.num_clients, on_round is None and not keep_states), -(-scenarios // workers))
-    pieces = [(range(a, min(a + size, scenarios)), x[a : a + size, ...]) for a in range(0, scenarios, size)]
+    shift = int(first_scenario)
+    pieces = [
+        (range(shift + a, shift + min(a + size, scenarios)), x[a : a + size, ...]) for a in range(0, scenarios, size)
+    ]
     if checkpoint is not None and (workers > 1 or len(pieces) > 1):
         raise InvalidInput(f"checkpoint is called with the state of all scenarios, here in {len(pieces)} chunks: use chunk={scenarios}")
     with Progress((rounds - job.done) * len(pieces), f"{algorithm.name}, {scenarios} scenarios", progress) as bar:

@@ -13,12 +13,13 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticN
 from fedtheory.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
+from fedtheory.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation import check_start, simulate
+from fedtheory.stages import OnProgress, growing_views, stage_sizes
 from fedtheory.theorems import fedelasticnet_algorithm1
 from fedtheory.theorems.core import Check, Form, Sides, Statement, judge
 from fedtheory.theorems.views import RoundView, RunView
@@ -71,11 +72,13 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
     return None
 
 
-def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
+def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields: Any) -> Check:
     """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
 
-    The error probability 1 - confidence is divided by the number of horizons (Bonferroni). 'holds' when every lower confidence
-    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where a side is not finite.
+    The error probability 1 - confidence is divided by the number of horizons and of `stages`, the times
+    that the same scenarios are judged while they grow (Bonferroni). 'holds' when every lower confidence
+    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where
+    a side is not finite.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
         return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
-    z = stats.t.ppf(1 - (1 - confidence) / looks, df=scenarios - 1)
+    z = stats.t.ppf(1 - (1 - confidence) / (looks * stages), df=scenarios - 1)
     scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = 1e-9 * scale + np.max(sides.noise)
     lower, upper = mean - z * se, mean + z * se
@@ -114,6 +117,7 @@ def judge_statistical(sides: Sides, confidence: float, **fields: Any) -> Check:
         where={**fields.pop("where", {}), "index": [worst]},
         reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios",
         count=looks,
+        scenarios=scenarios,
         **fields,
     )
 
@@ -126,8 +130,12 @@ def check_view(
     instance: str = "",
     confidence: float = CONFIDENCE,
     sides: Callable[[Any], Sides] | None = None,
+    stages: int = 1,
 ) -> Check:
-    """Run one form (or, with `sides`, a mutant of it) on a view; assumptions are the caller's business."""
+    """Run one form (or, with `sides`, a mutant of it) on a view; assumptions are the caller's business.
+
+    stages: how often a statistical view is judged while its scenarios grow.
+    """
     fields = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
     if form.symbolic is not None:
         ok = form.symbolic()
@@ -136,7 +144,7 @@ def check_view(
         result = (sides or form.sides)(view)  # type: ignore[misc]
     rational = np.asarray(result.lhs).dtype == object
     if isinstance(view, RunView) and not view.exact:
-        check = judge_statistical(result, confidence, mode="statistical", **fields)
+        check = judge_statistical(result, confidence, stages, mode="statistical", **fields)
     else:
         check = judge(result, mode="rational" if rational else "exact", **fields)
     if isinstance(view, RunView) and "index" in check.where:
@@ -206,6 +214,7 @@ def verify(
     confidence: float = CONFIDENCE,
     max_leaves: int = 50_000,
     local_solver: LocalSolver | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Checks:
     """Check a statement on a problem of yours.
 
@@ -215,11 +224,16 @@ def verify(
     sampling : default full participation
     rounds : int
         Horizon T of statements about runs. Default: 50 by Monte Carlo, or as deep as the tree of cohorts allows (at most 30).
-    mode : 'exact' enumerates all cohorts; 'monte-carlo' needs `scenarios` runs; 'auto' takes exact where it is affordable.
+    mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
+    scenarios : int
+        The most runs that Monte Carlo takes: of FedElasticNet in stages (`fedtheory.stages`), up to the
+        first after which every form is decided.
     states : int
         Statements about one round are checked at that many random states and at the states of a real run, in this order.
     forms : names of forms, default all
     local_solver : the local work of a statement about EFL: a `LocalSGD`
+    on_progress : callable(done, stage, most)
+        During Monte Carlo of a run of FedElasticNet, after every round; counted in rounds of one scenario.
 
     Returns
     -------
@@ -287,15 +301,61 @@ def verify(
             [*out]
             + [Check(statement.id, f.name, rule, "inconclusive", "exact", reason=str(error)) for f in run]
         )
-    view = _view(statement, problem, algorithm, sampling, losses, x0, rounds, mode, scenarios, states, seed, max_leaves)
-    for form in run:
-        if form.exact_only and isinstance(view, RunView) and not view.exact:
-            out.append(
-                Check(statement.id, form.name, rule, "not applicable", "statistical", reason="needs exact expectations")
-            )
-        else:
-            out.append(check_view(statement, form, view, rule, problem.name, confidence))
+    if statement.scope == "run":
+        how = (rounds, mode, stage_sizes(scenarios), seed, max_leaves, on_progress)
+        out += _over_a_run(statement, run, problem, algorithm, sampling, losses, x0, how, rule, confidence)
+    else:
+        view = _one_round(problem, algorithm, sampling, losses, x0, states, seed, max_leaves)
+        out += [check_view(statement, form, view, rule, problem.name, confidence) for form in run]
     return _in_order(out, chosen)
+
+
+def _over_a_run(
+    statement: Statement,
+    forms: Sequence[Form],
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    losses: FederatedLosses,
+    x0: np.ndarray,
+    how: tuple[Any, ...],
+    rule: str,
+    confidence: float,
+) -> list[Check]:
+    """One check a form: over all sequences of cohorts, or by Monte Carlo in stages."""
+    rounds, mode, sizes, seed, max_leaves, on_progress = how
+    count = sampling.count(problem.num_clients)
+    depth = tree_depth(count, max_leaves)
+    if _enumerates(mode, rounds, count, depth):
+        view = tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
+        return [check_view(statement, form, view, rule, problem.name, confidence) for form in forms]
+    views = growing_views(problem, algorithm, sampling, rounds or 50, x0, sizes, seed, losses, on_progress)
+    return _staged(statement, forms, views, len(sizes), rule, problem.name, confidence)
+
+
+def _staged(
+    statement: Statement,
+    forms: Sequence[Form],
+    views: Iterable[RunView],
+    stages: int,
+    rule: str,
+    instance: str,
+    confidence: float,
+) -> list[Check]:
+    """One check a form: the first that decides it, else the last."""
+    found: dict[str, Check] = {}
+    for form in forms:
+        if form.exact_only:
+            found[form.name] = Check(
+                statement.id, form.name, rule, "not applicable", "statistical", reason="needs exact expectations"
+            )
+    for view in views if len(found) < len(forms) else ():
+        for form in forms:
+            if form.name not in found or found[form.name].verdict == "inconclusive":
+                found[form.name] = check_view(statement, form, view, rule, instance, confidence, stages=stages)
+        if not any(c.verdict == "inconclusive" for c in found.values()):
+            break
+    return list(found.values())
 
 
 def _in_order(checks: Checks, forms: Sequence[Form]) -> Checks:
@@ -303,35 +363,31 @@ def _in_order(checks: Checks, forms: Sequence[Form]) -> Checks:
     return Checks(sorted(checks, key=lambda c: order[c.form]))
 
 
-def _view(
-    statement: Statement,
+def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:
+    """Whether a run is judged on all sequences of cohorts; a single cohort has one, however long the run."""
+    return mode == "exact" or (mode == "auto" and (count == 1 or ((rounds or 0) <= depth and depth >= 3)))
+
+
+def _one_round(
     problem: Problem,
     algorithm: FedElasticNetDyn,
     sampling: Sampling,
     losses: FederatedLosses,
     x0: np.ndarray,
-    rounds: int | None,
-    mode: str,
-    scenarios: int,
     states: int,
     seed: int,
     max_leaves: int,
-) -> RoundView | RunView:
+) -> RoundView:
     count = sampling.count(problem.num_clients)
-    if statement.scope == "round":
-        if count > max_leaves:
-            raise InvalidInput(
-                f"{count} cohorts of P among m = {problem.num_clients} clients are too many to enumerate (limit {max_leaves}): "
-                "check a run-level statement by Monte Carlo, or use fewer clients"
-            )
-        rng = Stream(seed).generator("states")
-        real = reachable_states(problem, algorithm, sampling, x0, seed=seed)
-        batch = stack_states(random_states(problem, states, rng, algorithm.l2), resolved_states(problem, algorithm, real))
-        return round_view(problem, algorithm, sampling, batch, losses=losses)
-    depth = tree_depth(count, max_leaves)
-    if mode == "exact" or (mode == "auto" and (rounds or 0) <= depth and depth >= 3):
-        return tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
-    return monte_carlo(problem, algorithm, sampling, rounds or 50, x0, scenarios, seed, losses=losses)
+    if count > max_leaves:
+        raise InvalidInput(
+            f"{count} cohorts of P among m = {problem.num_clients} clients are too many to enumerate (limit {max_leaves}): "
+            "check a run-level statement by Monte Carlo, or use fewer clients"
+        )
+    rng = Stream(seed).generator("states")
+    real = reachable_states(problem, algorithm, sampling, x0, seed=seed)
+    batch = stack_states(random_states(problem, states, rng, algorithm.l2), resolved_states(problem, algorithm, real))
+    return round_view(problem, algorithm, sampling, batch, losses=losses)
 
 
 def with_instance(check: Check, instance: str) -> Check:

@@ -14,7 +14,7 @@ from command_line import call, refused
 
 from fedtheory import algorithms, campaign
 from fedtheory.cli import app, lasting, options
-from fedtheory.cli.named import PROBLEMS, build
+from fedtheory.cli.named import build
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import core, get
 
@@ -96,22 +96,22 @@ def test_solve_refuses_what_has_no_certified_optimum():
         (("solve", "diabetes", "--alpha-dirichlet", "1"), "belongs to --partition dirichlet"),
         (("solve", "--data", "nowhere.svm", "--loss", "logistic"), "no such file"),
         (("solve", "--data", "nowhere.svm"), "--loss"),
-        (("solve", "digits", "--partition", "dirichlet", "--alpha-dirichlet", "0"), "alpha is 0"),
-        (("solve", "digits", "--partition", "classes", "--classes", "0"), "classes is 0"),
-        (("solve", "diabetes", "--radius", "3"), "leave out the radius"),
+        (("solve", "digits", "--partition", "dirichlet", "--alpha-dirichlet", "0"), "--alpha-dirichlet 0.0: it must"),
+        (("solve", "digits", "--partition", "classes", "--classes", "0"), "--classes 0"),
+        (("solve", "diabetes", "--radius", "3"), "leave out --radius"),
         (("solve", "nesterov-worst", "--for-epsilon", "1e-9"), "the limit is 16 GiB"),
         (("run", "fedprx", "quadratic"), "'fedprox'"),
         (("run", "fedprox", "quadratic"), "needs --mu"),
         (("run", "feddyn", "quadratic", "--mu", "1"), "no hyperparameter --mu"),
-        (("run", "feddyn", "quadratic", "--alpha", "1", "-P", "6"), "P = 6 with m = 5"),
+        (("run", "feddyn", "quadratic", "--alpha", "1", "-P", "6"), "--participants 6 with m = 5"),
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "-3"), "-3.0"),
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "0"), "> 0"),
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "3", "--l2-over-beta", "3"), "one of them"),
         (("run", "fedavg", "quadratic", "--local-steps", "3"), "--local-steps does not apply"),
-        (("run", "fedavg", "quadratic", "--rounds", "0"), "rounds is 0"),
+        (("run", "fedavg", "quadratic", "--rounds", "0"), "--rounds 0"),
         (("verify", "--l1", "3"), "only with a statement"),
         (("verify", "eq-28", "--quick", "--budget", "0"), "--quick, --budget: only without a statement"),
-        (("verify", "eq-28", "-P", "6"), "P = 6 with m = 5"),
+        (("verify", "eq-28", "-P", "6"), "--participants 6 with m = 5"),
         (("verify", "eq-28", "--l2", "-1"), "-1.0"),
         (("verify", "theorem-3.1", "--rounds", "0"), "--rounds 0"),
         (("verify", "theorem-3.1", "--scenarios", "-2"), "--scenarios -2"),
@@ -267,16 +267,6 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
     shown = {p.name: p.default.help for p in options.hyperparameter_options()}
     assert "fedprox (default cohort)" in shown["aggregation"] and "fedelasticnet-prox (default printed)" in shown["aggregation"]
     assert "scaffold (default update)" in shown["send"] and shown["server_lr"].endswith("elastic-aggregation (default 1.0)")
-
-
-SLOW_OR_REFUSED = ("saddle", "separable", "digits-10", "synthetic", "synthetic-iid")
-
-
-@pytest.mark.parametrize("name", [n for n, p in PROBLEMS.items() if not p.nonsmooth and n not in SLOW_OR_REFUSED])
-def test_named_problems_are_certified(name):
-    assert build(name, {"clients": 3}, 1).optimum().gap <= 1e-12
-
-
 
 
 # --- replay ---------------------------------------------------------------------------------------------------------------

@@ -313,6 +313,8 @@ def test_command_line(tmp_path):
         "0.75",
         "--probe-batch",
         "40",
+        "--max-conic-entries",
+        "0",
     ]
     more = ["--local-solver", "gradient", "--no-figures", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, [*args, *more])

@@ -157,7 +157,7 @@ def test_an_uncertified_optimum_is_inconclusive(monkeypatch):
     from fedtheory import optimum
     from fedtheory.errors import NotCertified
 
-    def refuse(problem, gap):
+    def refuse(problem, gap, max_conic_entries):
         raise NotCertified("no certificate today")
 
     monkeypatch.setattr(optimum, "certify", refuse)

@@ -268,11 +268,11 @@ class FedMLS(Algorithm):
 
 
 def duration(seconds: float) -> str:
-    """'90 minutes', '3.2 hours', '12.0 years'."""
+    """'40 seconds', '90 minutes', '3.2 hours', '12.0 years'."""
     for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}" if seconds < 1e4 * size else f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
 def fedmls_parameters(

@@ -10,13 +10,13 @@ import typer
 
 from fedtheory.cli import catalogue, checking, working
 from fedtheory.cli.benching import TABLES as BENCH_TABLES
-from fedtheory.cli.common import Group, Json, Out, Seed
+from fedtheory.cli.common import App, Group, Json, Out, Seed
 from fedtheory.cli.irregular import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
+app = App(
     cls=Group,
     no_args_is_help=True,
     add_completion=False,
@@ -205,7 +205,7 @@ def verify(
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option("--scenarios", "-S", help="How many runs Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
+        typer.Option("--scenarios", "-S", help="The most runs that Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ def verify_one(
     out: Path | None,
 ) -> int:
     """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
+    from fedtheory.cli.lasting import ScenarioClock
     from fedtheory.cli.on_ball import start_of
 
     statement = find_statement(name)
@@ -78,7 +79,7 @@ def verify_one(
     sampling = sampling_of(participants, problem)
     with progress("certifying the optimum"):
         problem.optimum()
-    chosen = dict(options)
+    chosen = {**options, "allow_long": None}
     first = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
     if chosen.get("l1") is None:
         chosen["l1"] = 0.1
@@ -87,8 +88,10 @@ def verify_one(
     if first:
         chosen["aggregation"] = "cohort"
     algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
-    with progress("checking"):
-        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, **how)
+    rounds = how["rounds"] or 50
+    with progress("checking", rounds * how["scenarios"] if statement.scope == "run" else None) as advance:
+        clock = ScenarioClock(rounds, bool(options.get("allow_long")), advance)
+        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, on_progress=clock, **how)
     beta = float(problem.beta_k.max())
     head = (
         f"{problem.name}: m = {problem.num_clients}, "
@@ -96,8 +99,11 @@ def verify_one(
         f"lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, "
         + ("Algorithm 1" if first else f"{algorithm.rule} rule")
     )
+    heads = [head]
+    if used := max((c.scenarios or 0 for c in checks), default=0):
+        heads.append(f"Monte Carlo: {used:,} of at most {how['scenarios']:,} scenarios decided")
     details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
-    return _tell_checks(statement, problem, checks, details, [head], seed, as_json, out)
+    return _tell_checks(statement, problem, checks, details, heads, seed, as_json, out)
 
 
 def _verify_fedmls(
@@ -112,7 +118,7 @@ def _verify_fedmls(
     out: Path | None,
 ) -> int:
     """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
-    from fedtheory.cli.on_ball import in_cli_words, make_fedmls
+    from fedtheory.cli.on_ball import make_fedmls
 
     refuse_for_fedmls(options, participants, problem)
     refuse_participation(options, "statements about FedMLS", "leave it out", LOCAL)
@@ -124,10 +130,7 @@ def _verify_fedmls(
     with progress("certifying the optimum"):
         made = make_fedmls(problem, options, x0, rounds)
     with progress("checking"):
-        try:
-            checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
-        except InvalidInput as error:
-            raise in_cli_words(error) from error
+        checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
     rule = "noisy" if made.algorithm.noise_std else "exact"
     head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", facts(made.rows(skip_last=False))]
     return _tell_checks(statement, problem, checks, {"algorithm": made.to_json(skip_last=False)}, head, seed, as_json, out)
@@ -144,9 +147,12 @@ def _tell_checks(
     out: Path | None,
 ) -> int:
     """Write and print the checks; 1 when a form is violated that is on record as holding."""
+    from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
     from fedtheory.report.tables import check_table
 
+    for i, check in enumerate(checks):
+        checks[i] = replace(check, reason=here(check.reason))
     unexpected = [
         c
         for c in checks

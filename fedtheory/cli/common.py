@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fedtheory.errors import FedTheoryError
 
-__all__ = ["Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
+__all__ = ["App", "Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
 
 
 def not_writable(out: Path, error: OSError) -> FedTheoryError:
@@ -76,8 +77,10 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Any]:
-    """A progress bar on stderr (a spinner without a total); yields `advance(steps=1)`. Silent when stderr is no terminal."""
+    """A progress bar on stderr (a spinner without a total), silent when that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    from fedtheory.conic import announced
 
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
@@ -85,17 +88,53 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     console = err_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda steps=1: bar.update(task, advance=steps)
+        say = partial(console.print, style="dim", markup=False, soft_wrap=True)
+        with announced(say):
+            yield Advance(lambda steps: bar.update(task, advance=steps), say)
+
+
+class Advance:
+    """advance(steps=1) moves the bar; advance.say(text) writes a line above it, on any stderr."""
+
+    def __init__(self, move: Callable[[int], None], say: Callable[[str], None]) -> None:
+        self.move, self.say = move, say
+
+    def __call__(self, steps: int = 1) -> None:
+        self.move(steps)
+
+
+class Command(TyperCommand):
+    """A command whose errors name its options, not the library's arguments."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from fedtheory.cli.wording import here, running
+
+        with running(self, ctx.params):
+            try:
+                return super().invoke(ctx)
+            except FedTheoryError as error:
+                error.in_cli_words = here(str(error))  # type: ignore[attr-defined]
+                raise
+
+
+class App(typer.Typer):
+    """A `typer.Typer` of `Command`s."""
+
+    def command(self, *args: Any, **options: Any) -> Any:
+        return super().command(*args, **{"cls": Command, **options})
 
 
 class Group(TyperGroup):
     """Turns this package's errors into one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        from fedtheory.conic import announced
+
         try:
-            return super().invoke(ctx)
+            with announced(lambda text: err_console().print(text, style="dim", markup=False, soft_wrap=True)):
+                return super().invoke(ctx)
         except FedTheoryError as error:
-            error_line(error)
+            error_line(getattr(error, "in_cli_words", error))
             raise typer.Exit(2) from None
         except MemoryError as error:
             why = f" ({error})" if str(error) else ""

@@ -1,4 +1,7 @@
-"""How long `fedtheory run` would take, measured before it is started; FedMLS, whose steps grow with the rounds, measures its own."""
+"""How long `fedtheory run` and `verify STATEMENT` would take, measured before or as they start.
+
+FedMLS, whose steps grow with the rounds, measures its own.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
 from fedtheory.simulation import check_start
 
-__all__ = ["RoundClock", "refuse_long_rounds"]
+__all__ = ["RoundClock", "ScenarioClock", "refuse_long_rounds"]
 
 REMEDY = "or pass --allow-long to go on"
 
@@ -100,3 +103,36 @@ class RoundClock:
                 f"{self.rounds:,} rounds would take about {duration(seconds)} here ({each:.3g} s each, over the first {t}): "
                 f"ask for fewer --rounds, --local-steps or --scenarios, {REMEDY}"
             )
+
+
+class ScenarioClock:
+    """Tells how long Monte Carlo in stages will take, once two seconds of it were seen.
+
+    It refuses what may take more than an hour. It is called with the rounds of one scenario that are
+    done, that the next verdict needs, and that are needed at most.
+    """
+
+    def __init__(self, rounds: int, allow_long: bool, advance: Any) -> None:
+        self.rounds, self.allow_long, self.advance = rounds, allow_long, advance
+        self.begin, self.last, self.judged = time.perf_counter(), 0, False
+
+    def __call__(self, done: int, stage: int, most: int) -> None:
+        """Raise `InvalidInput`, with the estimate, where all scenarios would take more than an hour."""
+        self.advance(done - self.last)
+        self.last, seen = done, time.perf_counter() - self.begin
+        if self.judged or seen < 2:
+            return
+        self.judged = True
+        first, all_of_them = (duration(seen / done * n) for n in (stage, most))
+        if seen / done * most > LONG and not self.allow_long:
+            raise InvalidInput(
+                f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios would take about {all_of_them} here: ask for fewer "
+                f"--rounds or --scenarios, {REMEDY}"
+            )
+        if stage == most:
+            self.advance.say(f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios take about {all_of_them} here")
+            return
+        self.advance.say(
+            f"{self.rounds:,} rounds of {stage // self.rounds:,} scenarios take about {first} here, and all {most // self.rounds:,} "
+            f"about {all_of_them}; it ends as soon as every form is decided"
+        )

@@ -174,8 +174,16 @@ def build(name: str | None, options: dict[str, Any], seed: int) -> Problem:
         As `load_svmlight` raises it.
     """
     given = {k: v for k, v in options.items() if v is not None}
-    share = given.pop("held_out", None)
+    share, limit = given.pop("held_out", None), given.pop("max_conic_entries", None)
+    if limit is not None and limit < 0:
+        raise InvalidInput(f"--max-conic-entries {limit}: it must be an integer >= 0")
     problem = _build(name, given, seed)
+    if limit is not None:
+        from fedtheory.cli.on_ball import is_smooth
+
+        if not is_smooth(problem):
+            raise InvalidInput(f"--max-conic-entries does not apply to {problem.name}, which is solved on a ball: leave it out")
+        problem.max_conic_entries = limit
     if share is None:
         return problem
     from fedtheory.problems import hold_out

@@ -20,7 +20,6 @@ __all__ = [
     "MadeFedMLS",
     "choose_radius",
     "facts_on_ball",
-    "in_cli_words",
     "is_smooth",
     "make_fedmls",
     "start_of",
@@ -84,12 +83,6 @@ def choose_radius(problem: Problem, radius: float | None, x0: np.ndarray | None 
         if r > LARGEST_RADIUS:
             raise InvalidInput(f"no ball up to radius {LARGEST_RADIUS:g} could be shown to hold a minimiser: give one with --radius")
     return r, "chosen: the least power of 2 whose ball holds a minimiser" + (" and x_0" if size else "")
-
-
-def in_cli_words(error: InvalidInput) -> InvalidInput:
-    """The library's message with the command line's names for what to do."""
-    text = str(error).replace("allow_long=True", "--allow-long")
-    return InvalidInput(text.replace("ask for a larger epsilon", "ask for a larger --epsilon"))
 
 
 @dataclass(frozen=True)

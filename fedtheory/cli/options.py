@@ -76,6 +76,10 @@ PROBLEM_OPTIONS = (
     option("ridge", float | None, None, "Ridge penalty: ridge/2 ||x||^2 in every client's loss.", _DATA),
     option("standardise", bool | None, None, "Standardise the features of --data.", _DATA),
     option("held_out", float | None, None, "Share of every client's samples that is not trained on.", _DATA),
+    option(
+        "max_conic_entries", int | None, None,
+        "Leave cvxpy out of the certified optimum where its cone programme has more entries (default: never).", _DATA,
+    ),
     option("for_epsilon", float | None, None, "The accuracy that a hard instance is made for (default 0.1; the chain 0.05).", _DATA),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters, refuse_foreign
 from fedtheory.errors import InvalidInput
 
-__all__ = ["about_problem", "facts", "problem_of", "refuse_for_fedmls", "sampling_of", "slug"]
+__all__ = ["about_problem", "facts", "problem_of", "refuse_for_fedmls", "sampling_of", "slug", "solver_rows"]
 
 
 def problem_of(name: str | None, options: dict[str, Any], seed: int) -> Any:
@@ -58,3 +58,16 @@ def refuse_for_fedmls(options: dict[str, Any], participants: int | None, problem
     if participants is not None and participants != problem.num_clients:
         n = problem.num_clients
         raise InvalidInput(f"--participants {participants}: FedMLS needs all N = {n} clients in every round; leave it out")
+
+
+def solver_rows(optimum: Any) -> list[tuple[str, Any]]:
+    """cvxpy's own value next to the polished one, and what it solved."""
+    d, rows = optimum.details, []
+    if optimum.solver_value is not None:
+        off = optimum.solver_value - optimum.value
+        which = f"{abs(off):.2g} {'above' if off > 0 else 'below'} the polished value" if off else "the polished value"
+        rows.append(("value by cvxpy", f"{optimum.solver_value:.15g} ({which}), {d['conic']}"))
+    if d.get("conic_form"):
+        time = f", {d['conic_seconds']:.2g} s" if optimum.solver_value is not None else ""
+        rows.append(("cone programme", f"{d['conic_form']}{time}"))
+    return rows

@@ -13,7 +13,7 @@ from rich.table import Table
 from fedtheory.arrays import to_numpy
 from fedtheory.cli.common import emit, err_console, out_console, progress, save
 from fedtheory.cli.options import make_algorithm
-from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
+from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug, solver_rows
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput, MissingCapability
 
@@ -42,6 +42,7 @@ def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
         (gradient, f"{optimum.kkt_residual:.3g} at most"),
         ("certificate", optimum.certificate),
         ("found by", optimum.solver),
+        *solver_rows(optimum),
         ("x*", shown if x.size <= 8 else f"{shown[:-1]}, ...] ({x.size} numbers; all with --json)"),
     ]
 
@@ -258,7 +259,7 @@ def run(
     from fedtheory import algorithms
     from fedtheory.cli.irregular import participation_in_words
     from fedtheory.cli.lasting import RoundClock, refuse_long_rounds
-    from fedtheory.cli.on_ball import choose_radius, in_cli_words, is_smooth, make_fedmls, start_of, with_theory_step
+    from fedtheory.cli.on_ball import choose_radius, is_smooth, make_fedmls, start_of, with_theory_step
     from fedtheory.provenance import provenance
     from fedtheory.rates.endings import how_it_ended
     from fedtheory.rates.fits import precision_floor
@@ -326,8 +327,6 @@ def run(
                 in_place=True,
                 checkpoint=keep,
             )
-        except InvalidInput as error:
-            raise in_cli_words(error) from error
         except KeyboardInterrupt:
             if not finished:
                 raise

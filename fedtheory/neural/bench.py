@@ -295,7 +295,7 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "participation": r.preset.participation,
                 "method": r.preset.method,
                 "rounds": r.rounds,
-                "rounds_of_paper": whole,
+                "rounds_of_paper": None if quick else whole,
                 "measured": ours,
                 "paper": printed,
                 "paper_text": None if paper is None else paper.printed(r.preset.split, r.preset.dataset, r.preset.method),
@@ -366,7 +366,8 @@ def texts(table: str, row: dict[str, Any]) -> list[str]:
     unit = papers.table(table).unit if table in papers.TABLES else 0.01  # Figure 1: percent
     ratio = " ".join(f"{v:.2f}" if i == 0 else f"({v:.2f})" for i, v in enumerate(row["ratio"] or ()))
     accuracy = "" if row["test_accuracy"] is None else f"{100 * row['test_accuracy']:.2f}"
-    done = f"{row['rounds']}/{row['rounds_of_paper']}"
+    done, whole = row["rounds"], row["rounds_of_paper"]  # a quick run has rounds of its own, and more may be asked for
+    done = f"{done}" if whole is None else f"{done}/{whole}" if done <= whole else f"{done} (paper {whole})"
     ours = row["error"].split(":")[0] if row["error"] and row["measured"] is None else _number(row["measured"], unit)
     printed = row["paper_text"]
     printed = f"{printed[0]} ({printed[1]})" if isinstance(printed, tuple | list) else printed or ""

@@ -118,6 +118,7 @@ class Problem:
     weights: np.ndarray
     sample_counts: np.ndarray
     client_data: ClassVar[tuple[str, ...]] = ()
+    max_conic_entries: int | None = None  # `optimum` leaves cvxpy out above so many entries; None: never
     held_out: Problem | None = None  # the clients' samples that are not trained on (`fedtheory.problems.hold_out`)
 
     # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
@@ -218,6 +219,10 @@ class Problem:
         """F as a cvxpy expression of a (d,) variable."""
         raise MissingCapability(f"{type(self).__name__} has no cvxpy form: its optimum cannot be certified")
 
+    def cvxpy_form(self) -> str:
+        """What `cvxpy_objective` makes of the data, in a few words."""
+        return ""
+
     # --- public -------------------------------------------------------------------------------------------------------
     def value(self, x: Array) -> Array:
         """Per-client losses: x (..., d) -> (..., N)."""
@@ -265,8 +270,11 @@ class Problem:
         y = np.broadcast_to(x, (self.num_clients, 1, self.dim))
         return np.einsum("n,nij->ij", self.weights, to_numpy(self.client_hessian(y))[:, 0])
 
-    def optimum(self, gap: float = 1e-12) -> Optimum:
-        """The certified minimiser of F, computed once and kept.
+    def optimum(self, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
+        """The certified minimiser of F, computed once and kept: by cvxpy, then polished and certified.
+
+        max_conic_entries: cvxpy is left out where its cone programme has more entries; None stands for
+        the attribute of that name, which is no limit unless it was set.
 
         Raises
         ------
@@ -278,7 +286,8 @@ class Problem:
         gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
         if kept is None or kept.gap > gap:
-            kept = self.__dict__["_optimum"] = optimum.certify(self, gap=gap)
+            limit = self.max_conic_entries if max_conic_entries is None else max_conic_entries
+            kept = self.__dict__["_optimum"] = optimum.certify(self, gap, limit)
         return kept
 
     def optimum_on_ball(self, radius: float, gap: float = 1e-9) -> Optimum:

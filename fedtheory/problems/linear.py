@@ -17,6 +17,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
+from fedtheory.problems.distinct import DistinctSamples, distinct_samples, orthogonal_factor
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
 
@@ -179,13 +180,19 @@ class LinearModel(Problem):
         """Elementwise phi(z, b) as a cvxpy expression."""
         raise NotImplementedError
 
+    @cached_property
+    def _distinct(self) -> DistinctSamples:
+        return distinct_samples(self, self.targets[..., None])
+
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
 
-        keep = self.sample_weights > 0
-        row_weights = (self.weights[:, None] * self.sample_weights)[keep]
-        loss = self.cvxpy_loss(self.features[keep] @ variable, self.targets[keep])
-        return row_weights @ loss + self.ridge / 2 * cp.sum_squares(variable)
+        features, labels, weights, _ = self._distinct
+        loss = self.cvxpy_loss(features @ variable, labels[:, 0])
+        return weights @ loss + self.ridge / 2 * cp.sum_squares(variable)
+
+    def cvxpy_form(self) -> str:
+        return self._distinct.about
 
 
 class LeastSquares(LinearModel):
@@ -272,3 +279,26 @@ class LeastSquares(LinearModel):
         import cvxpy as cp
 
         return cp.square(z - b) / 2
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        if not self._factored:
+            return super().cvxpy_objective(variable)
+        factor = self._factor
+        loss = cp.sum_squares(factor[:, :-1] @ variable - factor[:, -1]) / 2
+        return loss + self.ridge / 2 * cp.sum_squares(variable)
+
+    def cvxpy_form(self) -> str:
+        return f"orthogonal factor of {self._distinct.about}" if self._factored else super().cvxpy_form()
+
+    @property
+    def _factored(self) -> bool:
+        """Whether cvxpy takes a factor of the samples: they are more than d, and the loss is this class's."""
+        own = type(self).phi is LeastSquares.phi and type(self).cvxpy_loss is LeastSquares.cvxpy_loss
+        return own and len(self._distinct.weights) > self.dim
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        features, labels, weights, _ = self._distinct
+        return orthogonal_factor(np.sqrt(weights)[:, None] * np.hstack([features.toarray(), labels]))

@@ -13,6 +13,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_number, whole_number
 from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
+from fedtheory.problems.distinct import DistinctSamples, distinct_samples
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
 __all__ = ["Softmax"]
@@ -191,12 +192,18 @@ class Softmax(Problem):
     def joint_strong_convexity(self) -> float:
         return self.ridge
 
+    @cached_property
+    def _distinct(self) -> DistinctSamples:
+        return distinct_samples(self, self.onehot)
+
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
 
-        keep = self.sample_weights > 0
-        row_weights = (self.weights[:, None] * self.sample_weights)[keep]
+        features, onehot, weights, _ = self._distinct
         w = cp.reshape(variable, (self.num_features, self.num_classes), order="C")
-        logits = self.features[keep] @ w
-        loss = cp.log_sum_exp(logits, axis=1) - cp.sum(cp.multiply(self.onehot[keep], logits), axis=1)
-        return row_weights @ loss + self.ridge / 2 * cp.sum_squares(variable)
+        chosen = features.T @ (weights[:, None] * onehot)  # sum_j weights_j a_j onehot_j': the labels' logits enter linearly
+        loss = weights @ cp.log_sum_exp(features @ w, axis=1) - cp.sum(cp.multiply(chosen, w))
+        return loss + self.ridge / 2 * cp.sum_squares(variable)
+
+    def cvxpy_form(self) -> str:
+        return self._distinct.about

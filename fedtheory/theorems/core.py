@@ -171,7 +171,7 @@ class Check:
     tightness : float
         Largest lhs / rhs where the bound is positive (1 = attained); NaN for equalities.
     mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', or 'symbolic'
-    standard_error, confidence : for statistical checks
+    standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
         what else is known of the instance. `place` says it in words.
@@ -192,6 +192,7 @@ class Check:
     reason: str = ""
     instance: str = ""
     count: int = 0
+    scenarios: int | None = None
 
     def __str__(self) -> str:
         head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"

@@ -1,0 +1,146 @@
+"""The library's errors in the command line's words.
+
+`allow_long=True` is --allow-long there, and `lr = 0.0` is --local-lr 0.0. An option is named only where
+the command, the problem and the method that were asked for take it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["here", "in_cli_words", "options_of", "running"]
+
+_running: list[tuple[Any, Mapping[str, Any]]] = []
+
+# options that the library has another word for; of several the one with the reported value is meant
+ALIASES = {
+    "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",), "decay": ("lr_decay",),
+    "steps": ("local_steps",), "alpha": ("alpha_dirichlet",), "epsilon": ("for_epsilon",), "tau": ("elastic_tau",),
+}  # fmt: skip
+SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd"}
+# what to do, in the library's words and in those of an option that must be there
+PHRASES = (
+    ("set ridge > 0", "ridge", "set --ridge above 0"),
+    ("add a ridge above that size", "ridge", "set --ridge above that size"),
+    ("or a ridge", "ridge", "or set --ridge above 0"),
+    ("add a ridge", "ridge", "set --ridge above 0"),
+    ("raise lambda_2", "l2", "raise --l2 or --l2-over-beta"),
+    ("lower the step size", "local_lr", "lower --local-lr"),
+    ("raise scenarios", "scenarios", "raise --scenarios"),
+    ("fewer scenarios", "scenarios", "fewer --scenarios"),
+    ("fewer rounds", "rounds", "fewer --rounds"),
+    ("make the run longer", "rounds", "raise --rounds"),
+    ("fewer clients", "clients", "fewer --clients"),
+    ("fewer classes a client", "classes", "fewer --classes a client"),
+    ("a larger epsilon", "epsilon", "a larger --epsilon"),
+    ("a larger gap", "gap", "a larger --gap"),
+    ("start elsewhere", "start", "start elsewhere (--start)"),
+    ("leave out the radius", "radius", "leave out --radius"),
+    ("leave out the sampling", "participants", "leave out --participants"),
+    ("or use Monte Carlo", "mode", "or use --mode monte-carlo"),
+    ("by Monte Carlo", "mode", "by Monte Carlo (--mode monte-carlo)"),
+    ("choose a first-order local solver", "local_solver", "use --local-solver gradient"),
+    ("choose full gradient steps", "local_solver", "use --local-solver gradient"),
+    ("instead of epochs", "epochs", "instead of --epochs"),
+    ("give one of the two", "compressor", "give one of the two, as in --compressor top-k:q=0.1"),
+)  # fmt: skip
+# ways out that the command line does not have
+ABSENT = (
+    (r" or raise lambda_2", "l2"),
+    (r"raise max_gib or ", "max_gib"),
+)
+_VALUE = r"(?:'[^']*'|-?\d[\d.e+-]*|-?inf|nan|None|True|False)"
+_SOLVER = f"({'|'.join(SOLVERS)})"
+
+
+def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
+    """The options {name: flag} of a command that apply to the problem and the method given."""
+    from fedtheory.cli.named import PROBLEMS
+    from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters
+
+    flags = {p.name: [o for o in p.opts if o.startswith("--")] for p in command.params}
+    left = {name: found[0] for name, found in flags.items() if found}
+    named = PROBLEMS.get(given.get("problem") or "")
+    if named is not None:
+        every = {*(p.name for p in PROBLEM_OPTIONS)} - {"held_out", "max_conic_entries"}
+        left = {n: f for n, f in left.items() if n not in every or n in named.takes}
+    method = given.get("method")
+    if isinstance(method, str):
+        foreign = {h.name for h in hyperparameters().values() if method not in h.methods} - {"allow_long", "rounds"}
+        left = {n: f for n, f in left.items() if n not in foreign}
+    if given.get("l2_over_beta") is not None and "l2" in left:
+        left["l2"] = "--l2-over-beta, which makes --l2"
+    return left
+
+
+@contextmanager
+def running(command: Any, given: Mapping[str, Any]) -> Iterator[None]:
+    """Within it, `here` speaks for this command."""
+    _running.append((command, given))
+    try:
+        yield
+    finally:
+        _running.pop()
+
+
+def here(text: str) -> str:
+    """`in_cli_words` of the command that is running."""
+    return in_cli_words(text, options_of(*_running[-1]), _running[-1][1]) if _running else text
+
+
+def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any] | None = None) -> str:
+    """The message with the names of options {name: flag} for the library's; given: their values."""
+
+    def flag(name: str, value: str) -> str | None:
+        known = [n for n in (name, *ALIASES.get(name, ())) if n in options]
+        as_given = [n for n in known if _same((given or {}).get(n), value)]
+        return options[(as_given or known)[0]] if known else None
+
+    def reported(match: re.Match[str]) -> str:
+        value = match["value"].strip("'")
+        found = flag(match["name"], value)
+        return match[0] if found is None else f"{match['before']}{found} {value}"
+
+    def keyword(match: re.Match[str]) -> str:
+        value = match["value"].strip("'")
+        found = flag(match["name"], value)
+        if found is None:
+            return match[0]
+        if value == "None":
+            return f"leave {found} out"
+        word = found if value in ("True", "...") else "--no-" + found[2:] if value == "False" else f"{found} {value}"
+        return f"{match['verb']}{word}"
+
+    def solvers(match: re.Match[str]) -> str:
+        return "--local-solver " + " or ".join(SOLVERS[name] for name in match.groups() if name)
+
+    pair = rf"(?P<before>^|, )(?P<name>\w+)(?: = | is )(?P<value>{_VALUE})(?![\w.])"
+    head, colon, rest = text.partition(":")
+    text = re.sub(pair, reported, head) + colon + rest
+    if "participants" in options:
+        text = re.sub(r"^cohort size P = (\d+)", rf"{options['participants']} \1", text)
+    if "local_solver" in options:
+        head, colon, rest = text.partition(": ")
+        rest = re.sub(r"fedtheory\.local\.LocalSGD\(steps=(\d+), \.\.\.\)", r"LocalSGD --local-steps \1", rest)
+        text = head + colon + re.sub(rf"\b{_SOLVER}\b(?: or {_SOLVER}\b)?", solvers, rest)
+    text = re.sub(rf"(?P<verb>(?:use |pass |give )?)(?<![(\w])(?P<name>\w+)=(?P<value>{_VALUE}|\.\.\.)", keyword, text)
+    for words, name in ABSENT:
+        if name not in options:
+            text = re.sub(words, "", text)
+    text = text.replace(", or None for", ", or leave it out for") if text.startswith("--") else text
+    text = re.sub(r",? or pass (?!--)\w+=.*$", "", text)
+    for words, name, instead in PHRASES:
+        if name in options and options[name] not in text:
+            text = text.replace(words, instead)
+    return text
+
+
+def _same(given: Any, value: str) -> bool:
+    """Whether an option was given this value."""
+    try:
+        return given is not None and (str(given) == value or float(given) == float(value))
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,153 @@
+"""min F as a cone programme: modelled by cvxpy, solved by Clarabel, its size and time on record.
+
+The problems give their form (`Problem.cvxpy_objective`): quadratics one joint quadratic form; least
+squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others a
+few cones for each distinct sample, on sparse data. Nothing that comes back is believed:
+`fedtheory.optimum` polishes the point and certifies the result on the original problem.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.base import Problem
+
+__all__ = ["ConicSolve", "announced", "solve"]
+
+PATIENCE = 2.0  # seconds after which a solve is announced
+_listeners: list[Callable[[str], None]] = []
+
+
+@dataclass(frozen=True)
+class ConicSolve:
+    """What cvxpy gave.
+
+    Attributes
+    ----------
+    x : (d,) or None
+        The solver's point; None where there is none.
+    value : float or None
+        The optimal value as cvxpy reports it.
+    form : str
+        The cone programme in words; '' where none was made.
+    entries : int
+        Numbers that are not zero in its matrices.
+    seconds : float
+        For modelling and solving; cvxpy's import is not counted.
+    said : str
+        The solver's status, or why there is no point.
+    """
+
+    x: np.ndarray | None
+    value: float | None
+    form: str
+    entries: int
+    seconds: float
+    said: str
+
+
+@contextmanager
+def announced(say: Callable[[str], None]) -> Iterator[None]:
+    """Within it, a solve that lasts longer than two seconds is told to `say`, while it is running.
+
+    Of several, the innermost is told.
+    """
+    _listeners.append(say)
+    try:
+        yield
+    finally:
+        _listeners.remove(say)
+
+
+def solve(problem: Problem, max_entries: int | None = None) -> ConicSolve:
+    """Solve min F by cvxpy.
+
+    Parameters
+    ----------
+    max_entries : int or None
+        A cone programme with more entries is not solved, and the result says so. None: there is no limit.
+
+    Raises
+    ------
+    InvalidInput
+        max_entries is not an integer >= 0.
+    """
+    if max_entries is not None:
+        whole = not isinstance(max_entries, bool) and max_entries == int(max_entries)
+        if not whole or max_entries < 0:
+            raise InvalidInput(f"max_conic_entries is {max_entries!r}: it must be an integer >= 0, or None for no limit")
+    import cvxpy as cp
+
+    begin = time.perf_counter()
+    told = {"form": "making the cone programme"}
+    variable = cp.Variable(problem.dim)
+
+    def result(said: str, x: Any = None, value: float | None = None, form: str = "", entries: int = 0) -> ConicSolve:
+        return ConicSolve(x, value, form, entries, time.perf_counter() - begin, said)
+
+    form, entries = "", 0
+    with _patience(told), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
+        try:
+            conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
+        except NotImplementedError:
+            return result("skipped, the loss gives no conic form (cvxpy_loss)")
+        try:
+            form, entries = _size(problem, conic.get_problem_data(cp.CLARABEL)[0])
+            if max_entries is not None and entries > max_entries:
+                said = f"skipped, its cone programme of {entries:,} entries exceeds max_conic_entries = {max_entries:,}"
+                return result(said, None, None, form, entries)
+            told["form"] = form
+            conic.solve(solver=cp.CLARABEL, max_threads=1)  # a second thread only costs
+        except (cp.SolverError, cp.DCPError, ValueError, ArithmeticError) as failure:
+            return result(f"failed: {type(failure).__name__}: {failure}", None, None, form, entries)
+    x = variable.value
+    if x is None or not np.isfinite(x).all():
+        return result(f"no point, status {conic.status!r}", None, None, form, entries)
+    value = None if conic.value is None or not np.isfinite(conic.value) else float(conic.value)
+    return result(f"status {conic.status!r}", np.asarray(x, dtype=float), value, form, entries)
+
+
+def _size(problem: Problem, data: dict[str, Any]) -> tuple[str, int]:
+    """The cone programme in words, and its entries."""
+    dims, quadratic = data["dims"], data.get("P")
+    curved = 0 if quadratic is None else int(quadratic.nnz)
+    entries = int(data["A"].nnz) + curved
+    parts = [
+        (dims.exp, "exponential cone"), (len(dims.soc), "second-order cone"),
+        (dims.nonneg, "inequality"), (dims.zero, "equality"),
+    ]  # fmt: skip
+    words = [f"{n:,} {_plural(word, n)}" for n, word in parts if n]
+    words += ["a quadratic objective"] if curved else []
+    words += [f"{data['A'].shape[1]:,} variables", f"{entries:,} entries"]
+    about = problem.cvxpy_form()
+    return (f"{about}: " if about else "") + ", ".join(words), entries
+
+
+def _plural(word: str, n: int) -> str:
+    return word if n == 1 else f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+@contextmanager
+def _patience(told: dict[str, str]) -> Iterator[None]:
+    """Tells the innermost listener once what is being solved, unless it is over before."""
+    if not _listeners:
+        yield
+        return
+    say = _listeners[-1]
+    timer = threading.Timer(PATIENCE, lambda: say(f"solving with cvxpy ({told['form']}) ..."))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

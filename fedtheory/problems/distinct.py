@@ -1,0 +1,45 @@
+"""The samples as cvxpy takes them: each distinct one once, with all its weight, in a sparse matrix."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["DistinctSamples", "distinct_samples", "orthogonal_factor"]
+
+
+class DistinctSamples(NamedTuple):
+    """F's samples without copies.
+
+    sum_j weights_j loss(features_j'x, labels_j) is the same sum, up to the rounding of the weights.
+    """
+
+    features: Any  # scipy.sparse.csr_matrix (n, p)
+    labels: np.ndarray  # (n, q)
+    weights: np.ndarray  # (n,)
+    count: int  # samples before copies were merged
+
+    @property
+    def about(self) -> str:
+        n = len(self.weights)
+        return f"{n:,} samples" if n == self.count else f"{n:,} distinct samples of {self.count:,}"
+
+
+def distinct_samples(problem: Any, labels: np.ndarray) -> DistinctSamples:
+    """The distinct samples of a problem with ``features`` and ``sample_weights``; labels (N, n_k, q)."""
+    from scipy.sparse import csr_matrix
+
+    keep = (problem.sample_weights > 0) & (problem.weights > 0)[:, None]
+    features, labels = problem.features[keep], labels[keep]
+    weights = (problem.weights[:, None] * problem.sample_weights)[keep]
+    rows = np.ascontiguousarray(np.hstack([features, labels]) + 0.0)  # -0 is 0
+    bytes_of = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, copy_of = np.unique(bytes_of, return_index=True, return_inverse=True)
+    merged = np.bincount(copy_of.ravel(), weights, minlength=len(first))
+    return DistinctSamples(csr_matrix(features[first]), labels[first], merged, len(weights))
+
+
+def orthogonal_factor(rows: np.ndarray) -> np.ndarray:
+    """R (q, q) with R'R = rows'rows, for rows (n, q), n >= q: ||R y|| = ||rows y|| up to rounding."""
+    return np.linalg.qr(rows, mode="r")

@@ -1,0 +1,79 @@
+"""Monte Carlo in stages: no more scenarios than the verdicts need, and every look is paid for.
+
+The scenarios come in K stages of doubling size, and every form is judged after each of them on all
+scenarios so far. Each of these judgements may err with probability alpha/K. By the union bound the
+probability that any of them errs is at most alpha, whenever one stops. So the first decision of a form
+stands, and a later look is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.cohorts import Sampling
+from fedtheory.expectation import FederatedLosses, monte_carlo
+from fedtheory.problems.base import Problem
+from fedtheory.theorems.views import RunView
+
+__all__ = ["growing_views", "stage_sizes"]
+
+LEAST = 100  # scenarios below which the mean of a few rare ones is not trusted to Student's t
+TOGETHER = 4_000_000  # predictions of all clients in all scenarios that are held at once
+
+OnProgress = Callable[[int, int, int], None]
+
+
+def stage_sizes(scenarios: int) -> list[int]:
+    """Scenarios after each stage: 1000 -> [125, 250, 500, 1000]; fewer than 200 are one stage."""
+    sizes = [scenarios]
+    while sizes[0] >= 2 * LEAST:
+        sizes.insert(0, -(-sizes[0] // 2))
+    return sizes
+
+
+def growing_views(
+    problem: Problem,
+    algorithm: FedElasticNetDyn,
+    sampling: Sampling,
+    rounds: int,
+    x0: Any,
+    sizes: list[int],
+    seed: int,
+    losses: FederatedLosses,
+    on_progress: OnProgress | None = None,
+) -> Iterator[RunView]:
+    """The run with so many scenarios, one view after the other; each holds those of the one before.
+
+    on_progress(done, stage, most): rounds of one scenario each that are done, that this stage ends
+    with, and that the last one would end with.
+    """
+    largest = max(problem.dim, int(np.max(problem.sample_counts)))
+    together = max(1, TOGETHER // (problem.num_clients * largest))
+    view, done = None, 0
+    for size in sizes:
+        pieces = -(-(size - done) // together)
+        while done < size:
+            count = -(-(size - done) // pieces)
+            pieces -= 1
+
+            def after(t: int, done: int = done, count: int = count, size: int = size) -> None:
+                if on_progress is not None:
+                    on_progress(done * rounds + t * count, size * rounds, sizes[-1] * rounds)
+
+            part = monte_carlo(
+                problem, algorithm, sampling, rounds, x0, count, seed, losses=losses, on_round=after, first_scenario=done
+            )
+            view = part if view is None else _with_more(view, part)
+            done += count
+        yield view
+
+
+def _with_more(view: RunView, part: RunView) -> RunView:
+    """The scenarios of both."""
+    names = ("excess", "inner_exact", "inner_sign", "zeros")
+    return replace(view, **{n: np.concatenate([getattr(view, n), getattr(part, n)], axis=1) for n in names})

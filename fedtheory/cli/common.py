@@ -75,6 +75,9 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
         raise not_writable(out, error) from error
 
 
+GO_WITHOUT = " (--max-conic-entries 0 goes without it)"
+
+
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Any]:
     """A progress bar on stderr (a spinner without a total), silent when that is no terminal; yields `Advance`."""
@@ -89,7 +92,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         say = partial(console.print, style="dim", markup=False, soft_wrap=True)
-        with announced(say):
+        with announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lambda steps: bar.update(task, advance=steps), say)
 
 
@@ -131,7 +134,7 @@ class Group(TyperGroup):
         from fedtheory.conic import announced
 
         try:
-            with announced(lambda text: err_console().print(text, style="dim", markup=False, soft_wrap=True)):
+            with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
                 return super().invoke(ctx)
         except FedTheoryError as error:
             error_line(getattr(error, "in_cli_words", error))

@@ -193,7 +193,8 @@ _ALL = (
                 _lemma_b2_literal,
                 BOTH_FAIL,
                 note="the gradient at theta_k^t is not what is stored: under the sign rule it differs by up to lambda_1 a "
-                f"coordinate, and a client that never took part stores 0. {START_NOTE}. Read so, it is true under the true-gradient rule",
+                f"coordinate, and a client that never took part stores 0. {START_NOTE}. "
+                "Read so, it is true under the true-gradient rule",
             ),
         ),
         ALGORITHM_3,

@@ -276,10 +276,13 @@ def play(m: int, slope: F, l2: F, cohorts: list[int]) -> list[F]:
 
 
 def test_from_a_fixed_start_the_sign_rule_breaks_the_expectation_of_the_sign_only():
-    """m = 20, P = 1, slopes -+40, lambda_2 = 200: gamma stops for ever where the order of the first draws puts it.
+    """m = 20, P = 1, slopes -+40, lambda_2 = 200: for n <= 80 gamma stops for ever at n/100 or -n/100.
 
     Client 0 (or 1) is drawn first, in round t0; n rounds later the other one. In between theta
-    drifts by 40/(m lambda_2) = 1/100 a round; then h = 0 and gamma stays at n/100 (or -n/100).
+    drifts by 40/(m lambda_2) = 1/100 a round, from 39/200 + 1/100. While it is within [-1, 1] no
+    other client moves; then h = 0 and gamma stays at n/100 (or -n/100). For larger n another client
+    may move during the drift: gamma then ends elsewhere, and the bound counts 0 for it.
+
     Swapping the two mirrors the run, so E gamma = 0 = theta* and the split expectation is 0.
     gamma^0 = theta* too. Only kappa C_0/T and the floor are left on the right.
     """
@@ -292,6 +295,9 @@ def test_from_a_fixed_start_the_sign_rule_breaks_the_expectation_of_the_sign_onl
         mirrored = play(m, slope, l2, [*others, 1, *[1 if k == 0 else k for k in between], 0, *after])
         assert path == [-x for x in mirrored] and min(path) >= 0
         assert all(x == F(n, 100) for x in path[t0 + n :])
+    assert F(39, 200) + F(80, 100) <= 1 < F(39, 200) + F(82, 100)  # the last theta of the drift
+    moved = play(m, slope, l2, [0, *[2 + i % (m - 2) for i in range(89)], 1, *[i % m for i in range(3 * m)]])
+    assert moved[91] < F(9, 10) and moved[-1] != moved[91]  # n = 90: others move, then and later
     # Hence E R(mean gamma) >= (m - 2)/(2 m) E (n/100)^2 (T - t0 - n)^2/T^2; t0 <= 400, n <= 80 do.
     some = 1 - (1 - F(2, m)) ** 400
     squares = sum(F(n, 100) ** 2 * (1 - F(1, m)) ** (n - 1) / m for n in range(1, 81))

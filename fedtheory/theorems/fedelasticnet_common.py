@@ -9,7 +9,8 @@ from fedtheory.theorems.fedelasticnet import SYMBOLS
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD",
-    "REPAIRED_THRESHOLD", "SIGN_NOTE", "SMOOTH", "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "form", "statement", "total",
+    "REPAIRED_THRESHOLD", "SIGN_NOTE", "SMOOTH", "START_NOTE", "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD",
+    "form", "statement", "total",
 ]  # fmt: skip
 
 PRINTED_THRESHOLD = 27.0  # Theorem B.1 asks lambda_2 > 27 beta
@@ -25,6 +26,10 @@ CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)
 SAMPLED = (*CONVEX_SMOOTH, "P of the m clients are drawn uniformly each round")
 
 SIGN_NOTE = "sign(0) = 0 leaves out the subgradient at the zero coordinates"
+START_NOTE = (
+    "Algorithm 3 takes grad L_k(theta_k^0) = 0 as an input: read as g_k^0 = 0, what is stored, with theta_k^0 = theta^0; "
+    "literally, theta_k^0 would be a minimiser of L_k"
+)
 _LAST = r"-\tfrac{2\lambda_1}{\lambda_2}\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k%s\rangle"
 LAST_SIGN, LAST_S = _LAST % r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", _LAST % "s_k^t"
 

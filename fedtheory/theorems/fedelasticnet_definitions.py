@@ -13,6 +13,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     BOTH_HOLD,
     CONVEX_SMOOTH,
     PRINTED_THRESHOLD,
+    START_NOTE,
 )
 from fedtheory.theorems.views import RoundView, norm_sq
 
@@ -99,8 +100,8 @@ _ALL = (
                 BOTH_FAIL,
                 note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is "
                 "the C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a "
-                "coordinate, and under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0 "
-                "(Algorithm 3 leaves theta_k^0 open)",
+                "coordinate, and under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0. "
+                f"{START_NOTE}. Read so, it is an identity under the true-gradient rule, and still false under the sign rule",
             ),
             Form(
                 "clients that took part",
@@ -192,7 +193,8 @@ _ALL = (
                 _lemma_b2_literal,
                 BOTH_FAIL,
                 note="the gradient at theta_k^t is not what is stored: under the sign rule it differs by up to lambda_1 a "
-                "coordinate, and a client that never took part stores 0",
+                f"coordinate, and a client that never took part stores 0. {START_NOTE}. "
+                "Read so, it is true under the true-gradient rule",
             ),
         ),
         ALGORITHM_3,

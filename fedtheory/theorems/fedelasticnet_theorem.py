@@ -15,6 +15,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     BOTH_HOLD,
     PRINTED_THRESHOLD,
     REPAIRED_THRESHOLD,
+    START_NOTE,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
 )
@@ -223,7 +224,8 @@ STATEMENTS = (
             *_printed_forms(
                 UNSQUARED,
                 ("inner_split_own_sign", "inner_own_sign"),
-                "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared, theta_tilde anchored at theta_k^{t-1}",
+                "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared, theta_tilde anchored at theta_k^{t-1}. "
+                f"{START_NOTE}. The witness breaks the line in both readings",
                 OWN_ANCHOR,
             ),
             _repaired_form(),
@@ -315,15 +317,16 @@ STATEMENTS = (
                 lambda r: _repaired(r, inner=r.inner_split),
                 BOTH_FAIL,
                 "repair 4 undone: with a random start, which (13) admits by E ||gamma^0 - theta*||^2, the mean of "
-                "gamma - theta* says nothing of its size. From a fixed start the sign rule breaks it too "
-                "(docs/fedelasticnet.md); whether the true-gradient rule does is open",
+                "gamma - theta* says nothing of its size. From a fixed start, which is what Algorithm 3 takes, the sign rule "
+                "breaks it too (docs/fedelasticnet.md); whether the true-gradient rule does is open",
                 exact_only=True,
             ),
             _undone(
                 "anchor theta_k",
                 lambda r: _repaired(r, inner=r.inner_own_sign),
                 BOTH_FAIL,
-                "repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at theta_k^{t-1}, as (13) prints it",
+                "repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at theta_k^{t-1}, as (13) prints it; "
+                "broken with theta_k^0 = theta^0 and with theta_k^0 a minimiser of L_k",
                 exact_only=True,
             ),
         ),

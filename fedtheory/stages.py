@@ -1,9 +1,13 @@
 """Monte Carlo in stages: no more scenarios than the verdicts need, and every look is paid for.
 
 The scenarios come in K stages of doubling size, and every form is judged after each of them on all
-scenarios so far. Each of these judgements may err with probability alpha/K. By the union bound the
-probability that any of them errs is at most alpha, whenever one stops. So the first decision of a form
-stands, and a later look is not needed.
+scenarios so far, with an error probability of alpha/K. By the union bound the probability that any of
+the K judgements errs is at most alpha, whenever one stops. So the first decision of a form stands, and a
+later look is not needed.
+
+alpha is that of Student's t, which takes the mean of the scenarios for normal. An event of probability p
+that none of S scenarios met is in none of their means: it is missed with probability (1 - p)^S, and more
+often by a form that is decided early.
 """
 
 from __future__ import annotations

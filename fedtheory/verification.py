@@ -78,7 +78,8 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     The error probability 1 - confidence is divided by the number of horizons and of `stages`, the times
     that the same scenarios are judged while they grow (Bonferroni). 'holds' when every lower confidence
     limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where
-    a side is not finite.
+    a side is not finite. The limits are Student's, for this form by itself: they do not cover a rare event
+    that no scenario met.
 
     Raises
     ------
@@ -115,7 +116,8 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         standard_error=float(se[worst]),
         confidence=confidence,
         where={**fields.pop("where", {}), "index": [worst]},
-        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios",
+        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios, and take "
+        "another seed, as the same one would begin with these again",
         count=looks,
         scenarios=scenarios,
         **fields,

@@ -24,8 +24,10 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _EVERY_ROUND = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits_up", "bits_down", "bits",
+    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
+    "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
+_TWO_MESSAGES = ("scaffold", "algorithm-2")  # of FedElasticNet's tables: an update or a model, and a control variate
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond that
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedtheory import Bernoulli, algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.local import SGD, GradientSteps, LocalSGD
+from fedtheory.local import SGD, LocalSGD
 from fedtheory.messages import TopK, measures
 from fedtheory.messages.measures import bin_counts, entropy_bits
 from fedtheory.participation import incomplete
@@ -163,18 +163,3 @@ def test_counting_bins_is_sorting_them():
         expected = np.unique(np.round(message.astype(float) / 0.01), return_counts=True)
         for found, wanted in zip(bin_counts(message), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
-
-
-def test_each_messages_entropy_by_hand():
-    """SCAFFOLD, two clients, one round, one step 1/8 from x = (0, 8): the updates are -g/8, the control variates' changes g."""
-    g = np.array([[0.08, 0.16], [0.08, -0.32]])  # gradients at x: f_k = ||x - b_k||^2/2 with b_k = x - g_k
-    p = problems.LeastSquares([np.sqrt(2) * np.eye(2)] * 2, [np.sqrt(2) * (np.array([0.0, 8.0]) - row) for row in g])
-    names = ("entropy", "entropy_1", "entropy_2", "entropy_pooled", "update_entropy")
-    for chunk in (2, 1):  # two scenarios that are alike, in one chunk and in two
-        options = {"scenarios": 2, "local_solver": GradientSteps(1, 0.125), "record": names, "chunk": chunk}
-        found = simulate(p, algorithms.Scaffold(), 1, np.array([0.0, 8.0]), **options).metrics
-        # updates: bins -1, -2, -1, 4; changes: bins 8, 16, 8, -32; pooled: all six of them, two of them twice as often
-        for name, bits in zip(names, (3.0, 1.5, 1.5, 2.5, 1.5), strict=True):
-            np.testing.assert_allclose(found[name][1], bits, rtol=1e-12, err_msg=f"{name}, chunks of {chunk}")
-    one = simulate(p, algorithms.FedAvg(), 1, np.array([0.0, 8.0]), local_solver=GradientSteps(1, 0.125), record=names).metrics
-    assert one["entropy"][1, 0] == one["entropy_1"][1, 0] == one["entropy_pooled"][1, 0] > one["entropy_2"][1, 0] == 0

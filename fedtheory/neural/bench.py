@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError, InvalidInput
 from fedtheory.neural import papers
+from fedtheory.neural.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
 from fedtheory.neural.presets import Preset
 from fedtheory.provenance import to_jsonable, write_json
 
@@ -27,7 +28,6 @@ _EVERY_ROUND = (
     "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
     "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
-_TWO_MESSAGES = ("scaffold", "algorithm-2")  # of FedElasticNet's tables: an update or a model, and a control variate
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond that
 
 
@@ -221,7 +221,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
     )
     result = Result(preset, parameters=int(problem["parameters"]), error=error)
-    _fill(result, metrics, done, seconds, made_with)
+    _fill(result, in_todays_names(metrics, preset.method), done, seconds, made_with)
     return result
 
 
@@ -260,9 +260,9 @@ def measured(table: str, result: Result) -> float | tuple[float, ...] | None:
         return None
     if table == "fedelasticnet-table2":
         return float((result.series("nonzeros") * result.series("participants")).sum())
-    if table in ("fedelasticnet-table3", "fedelasticnet-table4"):
-        sent = float(result.series("entropy").sum())
-        return (sent, float(result.series("update_entropy").sum())) if result.preset.method == "feddyn" else sent
+    if table in WITH_ENTROPY:
+        sums = entropies(result)
+        return (sums["entropy"], sums["update_entropy"]) if result.preset.method == "feddyn" else sums["entropy"]
     best = table == "efl-table2"
     accuracy = result.series("client_accuracy" if best else "test_accuracy")
     accuracy = accuracy[np.isfinite(accuracy)]
@@ -302,6 +302,7 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "paper": printed,
                 "paper_text": None if paper is None else paper.printed(r.preset.split, r.preset.dataset, r.preset.method),
                 "ratio": ratio,
+                "entropies": entropies(r) if r.rounds else None,
                 "test_accuracy": float(accuracy[-1]) if accuracy.size else None,
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
                 "parameters": r.parameters,
@@ -370,6 +371,8 @@ def texts(table: str, row: dict[str, Any]) -> list[str]:
     accuracy = "" if row["test_accuracy"] is None else f"{100 * row['test_accuracy']:.2f}"
     done = f"{row['rounds']}/{row['rounds_of_paper']}"
     ours = row["error"].split(":")[0] if row["error"] and row["measured"] is None else _number(row["measured"], unit)
+    if table in WITH_ENTROPY and row["method"] in TWO_MESSAGES and row["entropies"]:
+        ours = each_message(row["entropies"])
     printed = row["paper_text"]
     printed = f"{printed[0]} ({printed[1]})" if isinstance(printed, tuple | list) else printed or ""
     return [row["dataset"], row["split"], row["method"], done, ours, printed, ratio, accuracy]

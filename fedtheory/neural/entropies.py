@@ -25,8 +25,12 @@ def entropies(result: Result) -> dict[str, float | None]:
 
 def each_message(sums: Mapping[str, float | None]) -> str:
     """'73.41 = 73.4 + 0.01': the sum of two messages' entropies and each one's own; '?' for what was not kept."""
-    total, first, second = ("?" if sums[name] is None else f"{sums[name]:.4g}" for name in ENTROPIES[:3])
+    total, first, second = (_bits(sums[name]) for name in ENTROPIES[:3])
     return f"{first} + {second}" if total == "?" else f"{total} = {first} + {second}"
+
+
+def _bits(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}" if value >= 1 else f"{value:.2g}"
 
 
 def in_todays_names(metrics: Mapping[str, Any], method: str) -> dict[str, Any]:

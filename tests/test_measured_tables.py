@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import typer
 
+from fedtheory.neural import papers
+
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "validation" / "bench_fedelasticnet.json"
 
@@ -58,6 +60,24 @@ def test_sums_are_those_of_the_rounds():
             assert row["entropies"]["entropy"] == pytest.approx(
                 row["entropies"]["entropy_1"] + row["entropies"]["entropy_2"], rel=1e-4
             )
+
+
+def test_where_epsilon_is_half_a_bin_entropy_is_at_least_twice_the_share_sent():
+    """h(q) >= 2 q up to q = 1/2, in every round of ours; the printed tables give sums of 2 q that exceed the printed entropies."""
+    seen = 0
+    for table, row, run in runs_of(json.loads(KEPT.read_text())):
+        if (table, row["dataset"], row["method"]) == ("table3", "mnist", "algorithm-3"):
+            share = np.array(run["metrics"]["nonzeros"][1:]) / row["parameters"]
+            assert run["configuration"]["algorithm"]["epsilon"] == 0.01 / 2 and share.max() < 0.5
+            assert (np.array(run["metrics"]["entropy"][1:]) >= 2 * share).all()
+            seen += 1
+    assert seen == 3
+    sent, entropy = papers.table("fedelasticnet-table2"), papers.table("fedelasticnet-table3")
+    note = entropy.notes[-1]
+    for split in ("dirichlet-0.3", "dirichlet-0.6", "iid"):
+        share = sent.value(split, "mnist", "algorithm-3") / sent.value(split, "mnist", "feddyn")
+        assert 100 * 2 * share > entropy.value(split, "mnist", "algorithm-3")
+        assert f"{100 * 2 * share:.1f}" in note and entropy.printed(split, "mnist", "algorithm-3") in note
 
 
 def test_rows_from_before_the_correction_are_marked(made):

@@ -1,6 +1,7 @@
 """The measured rows of docs/networks.md, from what `fedtheory bench` wrote.
 
     python validation/bench_table.py collect FOLDER ...   # its tables into validation/bench_fedelasticnet.json, over what is there
+    python validation/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps, of the folders' runs/, likewise
     python validation/bench_table.py show                 # the Markdown of the document
 
 A run that is not finished is left out. What is kept of a run: its settings, what it was made with, and its metrics to five digits.
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from fedtheory.neural import papers
-from fedtheory.neural.entropies import TWO_MESSAGES, each_message
+from fedtheory.neural.entropies import ENTROPIES, TWO_MESSAGES, each_message
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).parent / "bench_fedelasticnet.json"
@@ -80,6 +81,27 @@ def collect(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay
     write_atomic(HERE, json.dumps(to_jsonable(kept), separators=(",", ":"), allow_nan=False))  # in lines it would be 28,000
 
 
+@app.command()
+def steps(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="Above runs/.")]) -> None:
+    """Take the finished runs with other steps over: what `bench.run_preset(replace(preset, lr=...), ...)` wrote."""
+    kept: dict[str, Any] = json.loads(HERE.read_text())
+    rows = {(*_key(row), row["lr"]): row for row in kept.get("other_steps", [])}
+    for path in (p for folder in folders for p in sorted((folder / "runs").rglob("*.json"))):
+        run = json.loads(path.read_text())
+        preset, m = run["preset"], run["metrics"]
+        if run["rounds"] != preset["rounds"] or run["error"]:
+            continue
+        sums = {name: float(sum(m[name][1:])) for name in ENTROPIES}
+        uploads = sum(m["participants"][1:])
+        sent = sum(a * b for a, b in zip(m["nonzeros"][1:], m["participants"][1:], strict=True))
+        row = {k: preset[k] for k in ("dataset", "split", "method", "rounds", "lr", "clip")}
+        row |= {"share": sent / (uploads * run["parameters"] * (2 if preset["method"] in TWO_MESSAGES else 1)), "entropies": sums}
+        row |= {"test_accuracy": m["test_accuracy"][-1], "commit": run["provenance"]["parts"][-1]["commit"]}
+        rows[(*_key(row), row["lr"])] = _rounded(row)
+    kept["other_steps"] = [rows[key] for key in sorted(rows, key=lambda key: ([ORDER.index(part) for part in key[:3]], key[3]))]
+    write_atomic(HERE, json.dumps(to_jsonable(kept), separators=(",", ":"), allow_nan=False))
+
+
 def _key(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["split"], row["dataset"], row["method"]
 
@@ -127,11 +149,28 @@ def rows_of_table_4(kept: dict[str, Any]) -> list[str]:
     return out
 
 
+def rows_of_other_steps(kept: dict[str, Any]) -> list[str]:
+    """A line of Markdown a run with another step: share of the dense nonzeros and entropy, beside the printed ones."""
+    counts, paper, out = papers.table("fedelasticnet-table2"), papers.table("fedelasticnet-table3"), []
+    for row in kept["other_steps"]:
+        split, dataset, method = _key(row)
+        share = counts.value(split, dataset, method) / counts.value(split, dataset, DENSE.get(method, method))
+        sums, text = row["entropies"], paper.printed(split, dataset, method)
+        two = method == "feddyn"
+        value = [sums["entropy"], sums["update_entropy"]] if two else sums["entropy"]
+        ratio = [a / float(b) for a, b in zip(value, text, strict=True)] if two else [value / float(text)]
+        entropy = _entropy({"method": method, "measured": value, "paper_text": list(text) if two else text, "ratio": ratio, **row})
+        how = f"step {row['lr']:g}" + (", clipped" if row["clip"] else "")
+        cells = [f"{DATA[dataset]}, {SPLITS[split]}, {how}", NAMES[method], f"{row['share']:.2f}", f"{share:.2f}"]
+        out.append("| " + " | ".join([*cells, *entropy, f"{100 * row['test_accuracy']:.2f}"]) + " |")
+    return out
+
+
 @app.command()
 def show() -> None:
     """Print the rows of docs/networks.md."""
     kept = json.loads(HERE.read_text())
-    print("\n".join([*rows_of_tables_2_and_3(kept), "", *rows_of_table_4(kept)]))
+    print("\n".join([*rows_of_tables_2_and_3(kept), "", *rows_of_other_steps(kept), "", *rows_of_table_4(kept)]))
 
 
 if __name__ == "__main__":

@@ -122,3 +122,25 @@ def test_unfinished_runs_are_left_out(made, tmp_path, monkeypatch):
     now = json.loads(here.read_text())
     assert now["table2"][0] == {k: v for k, v in row.items() if k != "error"} | {"before_penalty_correction": True}
     assert now["table2"][1:] == kept["table2"][1:] and now["runs"] == kept["runs"]
+
+
+def test_runs_with_other_steps_are_taken_over(made, tmp_path, monkeypatch):
+    kept = json.loads(KEPT.read_text())
+    here = tmp_path / "kept.json"
+    here.write_text(json.dumps(kept))
+    monkeypatch.setattr(made, "HERE", here)
+    preset = {"dataset": "mnist", "split": "iid", "method": "algorithm-2", "rounds": 2, "lr": 0.05, "clip": 10.0}
+    sums = {"entropy": 3.0, "entropy_1": 2.5, "entropy_2": 0.5, "entropy_pooled": 1.0, "update_entropy": 2.5}
+    m = {name: [0.0, value / 4, 3 * value / 4] for name, value in sums.items()}
+    m |= {"participants": [0, 1, 3], "nonzeros": [0.0, 20.0, 4.0], "test_accuracy": [0.1, 0.2, 0.9]}
+    run = {"preset": preset, "metrics": m, "rounds": 2, "error": None, "parameters": 10, "provenance": {"parts": [{"commit": "c"}]}}
+    for name, content in (("a", run), ("b", {**run, "rounds": 1}), ("c", {**run, "error": "diverged"})):
+        (tmp_path / "runs" / "x").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "runs" / "x" / f"{name}.json").write_text(json.dumps(content))
+    made.steps([tmp_path])
+    now = json.loads(here.read_text())["other_steps"]
+    (new,) = (row for row in now if row not in kept["other_steps"])
+    assert len(now) == len(kept["other_steps"]) + 1
+    assert new == {**preset, "share": (20 + 12) / (4 * 2 * 10), "entropies": sums, "test_accuracy": 0.9, "commit": "c"}
+    row = "| MNIST, iid, step 0.05, clipped | Algorithm 2 | 0.40 | 0.91 | 3 = 2.5 + 0.5 | 83.51 | 0.04 | 90.00 |"
+    assert row in made.rows_of_other_steps({"other_steps": now})

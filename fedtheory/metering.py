@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from fedtheory.clients import Clients
     from fedtheory.problems.base import Problem
 
-__all__ = ["METRICS", "Bins", "check_metrics", "joint_entropy", "measure", "message_bins"]
+__all__ = ["METRICS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins"]
 
 METRICS = {
     "objective": "F(x) of the server model",
@@ -28,17 +30,22 @@ METRICS = {
     "drift": "||y_k - x||, how far a local model went from the server's, mean over the participants",
     "participants": "clients that took part",
     "nonzeros": "nonzero entries sent, mean over the participants",
-    "entropy": "entropy in bits an entry of what was sent (bins of 0.01)",
+    "entropy": "entropy of what was sent, in bits an entry (bins of 0.01); where a client sends several messages, the sum of theirs",
+    "entropy_1": "entropy in bits an entry of the first message that a client sends in a round (bins of 0.01)",
+    "entropy_2": "entropy in bits an entry of the second message that a client sends in a round (bins of 0.01), 0 where there is none",
+    "entropy_pooled": "entropy in bits an entry of all messages of a round in one histogram (bins of 0.01)",
     "update_entropy": "entropy in bits an entry of y_k - x (bins of 0.01), whatever is sent",
     "bits_up": "bits all participants sent this round",
     "bits_down": "bits all participants received this round",
     "bits": "bits sent and received so far, both ways together",
 }
-ENTROPIES = ("entropy", "update_entropy")  # one number a round: all scenarios together
+SENT_ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled")
+ENTROPIES = (*SENT_ENTROPIES, "update_entropy")  # one number a round: all scenarios together
 TESTED = ("test_accuracy", "test_loss", "client_accuracy")
 EVALUATED = {"objective", "suboptimality", "gradient_norm", "distance", *TESTED}  # of the models alone
 
 Bins = tuple[np.ndarray, np.ndarray]  # which bins are hit, and how often
+RoundBins = dict[str, list[Bins | None]]  # "sent": a histogram a message, in the order they are sent; "update": one, of y_k - x
 
 
 def check_metrics(record: tuple[str, ...], problem: Problem) -> None:
@@ -87,20 +94,19 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
     return total
 
 
-def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> dict[str, Bins | None]:
-    """The round's histograms, one for each entropy that is recorded; x (S, d) is the model that the round began with."""
-    found: dict[str, Bins | None] = {}
-    if "entropy" in record:
-        found["entropy"] = _bins(clients.sent_rows())
+def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> RoundBins:
+    """The round's histograms that the recorded entropies are made of; x (S, d) is the model that the round began with."""
+    found: RoundBins = {}
+    if set(SENT_ENTROPIES) & set(record):
+        found["sent"] = [_bins(rows) for rows in clients.sent_rows()]
     if "update_entropy" in record:
-        found["update_entropy"] = _bins([rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask)])
+        found["update"] = [_bins(rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask))]
     return found
 
 
-def _bins(messages: list[Array]) -> Bins | None:
-    """The histogram of all entries together, counted where they lie; None where there are none."""
-    filled = [m for m in messages if math.prod(m.shape)]
-    return merged([bin_counts(m) for m in filled]) if filled else None
+def _bins(message: Array) -> Bins | None:
+    """The histogram of a message's entries, counted where they lie; None where there are none."""
+    return bin_counts(message) if math.prod(message.shape) else None
 
 
 def merged(parts: list[Bins]) -> Bins:
@@ -111,7 +117,24 @@ def merged(parts: list[Bins]) -> Bins:
     return where, np.bincount(inverse, np.concatenate([p[1] for p in parts]), len(where)).astype(np.int64)
 
 
-def joint_entropy(parts: list[Bins | None]) -> float:
+def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, float]:
+    """The recorded entropies of a round, of all chunks of scenarios together; each message has a histogram of its own.
+
+    A message that only some chunks send is theirs alone; an entropy is 0 where nothing was sent.
+    """
+    messages = list(zip_longest(*(p.get("sent", []) for p in parts)))
+    each = [_joint_entropy(m) for m in messages]
+    values = {
+        "entropy": sum(each),
+        "entropy_1": each[0] if each else 0.0,
+        "entropy_2": each[1] if len(each) > 1 else 0.0,
+        "entropy_pooled": _joint_entropy([chunk for m in messages for chunk in m]),
+        "update_entropy": _joint_entropy([chunk for p in parts for chunk in p.get("update", [])]),
+    }
+    return {name: value for name, value in values.items() if name in record}
+
+
+def _joint_entropy(parts: Iterable[Bins | None]) -> float:
     """Entropy of several histograms together; 0 where nothing was counted."""
     filled = [p for p in parts if p is not None]
     return entropy_of_counts(merged(filled)[1]) if filled else 0.0

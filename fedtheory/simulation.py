@@ -17,7 +17,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import real_array, whole_number
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
-from fedtheory.metering import ENTROPIES, EVALUATED, METRICS, Bins, check_metrics, joint_entropy, measure, message_bins
+from fedtheory.metering import EVALUATED, METRICS, RoundBins, check_metrics, entropies, measure, message_bins
 from fedtheory.parallel import Board, Progress, run_processes, stow
 from fedtheory.problems.base import Problem
 from fedtheory.provenance import provenance
@@ -227,9 +227,9 @@ def _merge(
     if failed:
         raise min(failed, key=lambda e: e[0])[1]
     meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in job.record}
-    for name in set(ENTROPIES) & set(meters) if len(parts) > 1 else ():
-        for i in range(job.rounds - job.done):
-            meters[name][job.done + 1 + i] = joint_entropy([p.bins[i][name] for p in parts])
+    for i in range(job.rounds - job.done) if len(parts) > 1 else ():
+        for name, value in entropies(job.record, [p.bins[i] for p in parts]).items():
+            meters[name][job.done + 1 + i] = value
     states = [join([p.states[i] for p in parts]) for i in range(job.rounds - job.done + 1)] if job.keep_states else None
     traffic = None
     if job.client_bits:
@@ -241,7 +241,7 @@ class _Part(NamedTuple):
     """What one chunk of scenarios gave."""
 
     meters: dict[str, np.ndarray]
-    bins: list[dict[str, Bins | None]]  # a round's histograms, by metric
+    bins: list[RoundBins]  # of each round
     final: Any
     states: list[Any] | None
     error: tuple[int, Exception] | None
@@ -331,8 +331,8 @@ class _Job:
                 return _Part(meters, bins, None, None, (t, error))
             if traffic is not None:
                 traffic += clients.client_bits()
-            for name, found in bins[-1].items():
-                meters[name][t] = joint_entropy([found])
+            for name, value in entropies(self.record, [bins[-1]]).items():
+                meters[name][t] = value
             if on_round is not None:
                 on_round(t, state, new, clients)
             state = new

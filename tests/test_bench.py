@@ -75,6 +75,7 @@ def test_table_5_reaches_the_methods():
     assert [presets.TABLE_5[d]["feddyn"][1] for d in ("cifar10", "cifar100", "emnist-l", "shakespeare")] == [1e-2, 1e-2, 4e-2, 1e-2]
     emnist = presets.get("fedelasticnet/emnist-l/iid/100%/algorithm-3")
     assert (emnist.rounds, emnist.batch_size, emnist.network, emnist.probability) == (200, 50, "mlp-100-100", 1.0)
+    assert any("learning rates are optimized" in a for a in presets.get("fedelasticnet/mnist/iid/10%/fedprox").assumed)
     assert "epochs" in emnist.assumed and "rounds" not in emnist.assumed
 
 

@@ -178,9 +178,10 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         notes += _as_feddyns_code(presets)
     if table in ("fedelasticnet-table3", "fedelasticnet-table4"):
         notes.append(
-            "Entropy: of all messages of a round together, in bits an entry, bins of 0.01, summed over the rounds. SCAFFOLD sends the "
-            "model, as in FedDyn's public code, and the change of the control variate; Algorithm 2 sends two changes. The paper does "
-            "not say how it joins clients and messages."
+            "Entropy: of the messages of all clients of a round, in bits an entry, bins of 0.01, summed over the rounds. SCAFFOLD "
+            "sends the model, as in FedDyn's public code, and the change of the control variate; Algorithm 2 sends two changes. Each "
+            "message has a histogram of its own: shown is 'sum = first + second', with '?' where an older run did not keep it; what "
+            "one histogram of both gives is entropy_pooled in the JSON. The paper does not say how it joins clients and messages."
         )
     if table == "efl-table2":
         notes.append(

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError, InvalidInput
 from fedtheory.neural import papers
+from fedtheory.neural.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
 from fedtheory.neural.presets import Preset
 from fedtheory.provenance import to_jsonable, write_json
 
@@ -24,7 +25,8 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _EVERY_ROUND = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits_up", "bits_down", "bits",
+    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
+    "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond that
 
@@ -219,7 +221,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
     )
     result = Result(preset, parameters=int(problem["parameters"]), error=error)
-    _fill(result, metrics, done, seconds, made_with)
+    _fill(result, in_todays_names(metrics, preset.method), done, seconds, made_with)
     return result
 
 
@@ -258,9 +260,9 @@ def measured(table: str, result: Result) -> float | tuple[float, ...] | None:
         return None
     if table == "fedelasticnet-table2":
         return float((result.series("nonzeros") * result.series("participants")).sum())
-    if table in ("fedelasticnet-table3", "fedelasticnet-table4"):
-        sent = float(result.series("entropy").sum())
-        return (sent, float(result.series("update_entropy").sum())) if result.preset.method == "feddyn" else sent
+    if table in WITH_ENTROPY:
+        sums = entropies(result)
+        return (sums["entropy"], sums["update_entropy"]) if result.preset.method == "feddyn" else sums["entropy"]
     best = table == "efl-table2"
     accuracy = result.series("client_accuracy" if best else "test_accuracy")
     accuracy = accuracy[np.isfinite(accuracy)]
@@ -300,6 +302,7 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "paper": printed,
                 "paper_text": None if paper is None else paper.printed(r.preset.split, r.preset.dataset, r.preset.method),
                 "ratio": ratio,
+                "entropies": entropies(r) if r.rounds else None,
                 "test_accuracy": float(accuracy[-1]) if accuracy.size else None,
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
                 "parameters": r.parameters,
@@ -369,6 +372,8 @@ def texts(table: str, row: dict[str, Any]) -> list[str]:
     done, whole = row["rounds"], row["rounds_of_paper"]  # a quick run has rounds of its own, and more may be asked for
     done = f"{done}" if whole is None else f"{done}/{whole}" if done <= whole else f"{done} (paper {whole})"
     ours = row["error"].split(":")[0] if row["error"] and row["measured"] is None else _number(row["measured"], unit)
+    if table in WITH_ENTROPY and row["method"] in TWO_MESSAGES and row["entropies"]:
+        ours = each_message(row["entropies"])
     printed = row["paper_text"]
     printed = f"{printed[0]} ({printed[1]})" if isinstance(printed, tuple | list) else printed or ""
     return [row["dataset"], row["split"], row["method"], done, ours, printed, ratio, accuracy]

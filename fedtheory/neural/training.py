@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["RECORD", "TrainingRun", "configuration", "train"]
 
 RECORD = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits_up", "bits_down", "bits",
+    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
+    "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
 SECONDS = 60.0  # between two checkpoints, unless told otherwise
 
@@ -102,6 +103,7 @@ def configuration(
         "solver": _plain(solver),
         "seed": int(seed),
         "record": list(record),
+        "entropy": "sum over messages" if "entropy" in record else None,  # None in older files: all messages in one histogram
         "evaluate_every": int(evaluate_every),
         "problem": {
             "name": problem.name,

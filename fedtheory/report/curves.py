@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.metering import SENT_ENTROPIES
 from fedtheory.provenance import write_atomic
 
 __all__ = ["draw_curves"]
@@ -20,7 +21,10 @@ _LABELS = {
     "gradient_norm": "‖∇F(x)‖",
     "distance": "‖x − x*‖",
     "nonzeros": "nonzeros sent, per participant",
-    "entropy": "entropy of what is sent, bits per entry",
+    "entropy": "entropy of what is sent, bits per entry\n(several messages: the sum)",
+    "entropy_1": "entropy of the first message, bits per entry",
+    "entropy_2": "entropy of the second message, bits per entry",
+    "entropy_pooled": "entropy of all messages together, bits per entry",
     "bits_up": "bits sent, all participants",
     "bits_down": "bits received, all participants",
     "bits": "bits so far, both ways",
@@ -42,7 +46,7 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> lis
     rows = -(-len(metrics) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.2 * rows), squeeze=False, layout="constrained")
     for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
-        first = 1 if name in ("nonzeros", "entropy", "bits_up", "bits_down") else 0  # nothing is sent before round 1
+        first = 1 if name in ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down") else 0  # nothing is sent before round 1
         t, values = np.arange(first, len(values)), values[first:]
         panel.plot(t, values.mean(axis=1), color="#1f5fa8")
         if values.shape[1] > 1:

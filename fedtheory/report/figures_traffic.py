@@ -79,7 +79,7 @@ def draw(data: dict[str, Any]) -> Figure:
     dense = [name.rpartition(", ")[2] for name, curve in data["curves"].items() if (curve["nonzeros"][1:] == data["dim"]).all()]
     if len(dense) > 1:  # their lines lie on one another
         entries.text(data["rounds"], data["dim"] + 1, f"dense: {', '.join(dense)}", ha="right", va="bottom", fontsize=7.5)
-    bits.set(xlabel="rounds", ylabel="entropy [bits an entry]", title="entropy of what is sent (bins of 0.01)")
+    bits.set(xlabel="rounds", ylabel="entropy [bits an entry; two messages: the sum]", title="entropy of what is sent (bins of 0.01)")
     bits.set_ylim(bottom=0)
     cost.set(xscale="log", yscale="log", xlabel="nonzeros sent so far, all clients", ylabel=r"$F(\theta_t)-F_*$")
     cost.set_title("what the nonzeros buy (dot: the last round)")

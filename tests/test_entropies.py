@@ -1,0 +1,89 @@
+"""Entropies of what is sent: each message has its own, their sum is what a round costs; runs made before are read as such."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedtheory import algorithms, problems, simulate
+from fedtheory.errors import CheckpointError
+from fedtheory.local import GradientSteps
+from fedtheory.neural import presets
+
+torch = pytest.importorskip("torch")
+from fedtheory.neural import bench, checkpoints, data, training  # noqa: E402
+
+METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
+
+
+def quick(method):
+    (preset,) = presets.of_table("fedelasticnet-table3", "mnist", "dirichlet-0.3", method)
+    return replace(preset.quick(digits=True), rounds=4)
+
+
+def test_each_messages_entropy_by_hand():
+    """SCAFFOLD, two clients, one round, one step 1/8 from x = (0, 8): the updates are -g/8, the control variates' changes g."""
+    g = np.array([[0.08, 0.16], [0.08, -0.32]])  # gradients at x: f_k = ||x - b_k||^2/2 with b_k = x - g_k
+    p = problems.LeastSquares([np.sqrt(2) * np.eye(2)] * 2, [np.sqrt(2) * (np.array([0.0, 8.0]) - row) for row in g])
+    names = ("entropy", "entropy_1", "entropy_2", "entropy_pooled", "update_entropy")
+    for chunk in (2, 1):  # two scenarios that are alike, in one chunk and in two
+        options = {"scenarios": 2, "local_solver": GradientSteps(1, 0.125), "record": names, "chunk": chunk}
+        found = simulate(p, algorithms.Scaffold(), 1, np.array([0.0, 8.0]), **options).metrics
+        # updates: bins -1, -2, -1, 4; changes: bins 8, 16, 8, -32; pooled: all six of them, two of them twice as often
+        for name, bits in zip(names, (3.0, 1.5, 1.5, 2.5, 1.5), strict=True):
+            np.testing.assert_allclose(found[name][1], bits, rtol=1e-12, err_msg=f"{name}, chunks of {chunk}")
+    one = simulate(p, algorithms.FedAvg(), 1, np.array([0.0, 8.0]), local_solver=GradientSteps(1, 0.125), record=names).metrics
+    assert one["entropy"][1, 0] == one["entropy_1"][1, 0] == one["entropy_pooled"][1, 0] > one["entropy_2"][1, 0] == 0
+
+
+def test_a_row_shows_each_message_and_their_sum():
+    made = bench.run_preset(quick("scaffold"), data.digits(), None, progress=False)
+    (row,) = bench.cells("fedelasticnet-table3", [replace(made, preset=replace(made.preset, dataset="mnist"))])
+    first, second, pooled = (made.series(name).sum() for name in ("entropy_1", "entropy_2", "entropy_pooled"))
+    assert row["measured"] == pytest.approx(first + second) and row["ratio"] == pytest.approx([(first + second) / 291.88])
+    assert row["entropies"]["entropy_pooled"] == pooled < first  # control variates in the bin of 0 pull one histogram of both down
+    row["entropies"] = {"entropy": 326.085, "entropy_1": 326.079, "entropy_2": 0.00609}
+    assert bench.texts("fedelasticnet-table3", row)[4] == "326.1 = 326.1 + 0.0061"
+
+
+def as_once(folder, method):
+    """The run's checkpoint as it was written when all messages of a round were in one histogram, called 'entropy'."""
+    path = folder / "runs" / f"{quick(method).name}.ckpt"
+    kept = checkpoints.load(path)
+    lost = ("entropy", "entropy_1", "entropy_2", "entropy_pooled")
+    metrics = {k: v for k, v in kept.metrics.items() if k not in lost} | {"entropy": kept.metrics["entropy_pooled"]}
+    record = [name for name in kept.configuration["record"] if name not in lost[1:]]
+    configuration = {k: v for k, v in kept.configuration.items() if k != "entropy"} | {"record": record}
+    checkpoints.save(path, replace(kept, metrics=metrics, configuration=configuration))
+
+
+def test_older_runs_are_read_with_the_entropies_that_they_kept(tmp_path):
+    for method in METHODS:
+        made = bench.run_preset(quick(method), data.digits(), tmp_path, rounds=2, progress=False)
+        as_once(tmp_path, method)
+        found = bench.read_result(quick(method), tmp_path)
+        (row,) = bench.cells("fedelasticnet-table3", [found])
+        (today,) = bench.cells("fedelasticnet-table3", [made])
+        if method not in ("scaffold", "algorithm-2"):  # one message is what one histogram of all messages holds
+            assert row["entropies"] == today["entropies"] and row["measured"] == today["measured"]
+            continue
+        kept = {"entropy_pooled", "update_entropy"} | ({"entropy_1"} if method == "algorithm-2" else set())
+        assert row["entropies"] == {k: v if k in kept else None for k, v in today["entropies"].items()}
+        assert row["measured"] is row["ratio"] is None
+        first = f"{today['entropies']['entropy_1']:.4g}" if method == "algorithm-2" else "?"
+        assert bench.texts("fedelasticnet-table3", row)[4] == f"{first} + ?"
+        with pytest.raises(CheckpointError, match="record is"):  # half of its rounds would have another meaning
+            bench.run_preset(quick(method), data.digits(), tmp_path, progress=False)
+
+
+def test_a_recorded_entropy_is_not_gone_on_with_in_another_meaning(tmp_path):
+    problem = quick("scaffold").make_problem(data.digits())
+    options = {"record": ["entropy"], "checkpoint": tmp_path / "a.ckpt", "progress": False}
+    training.train(problem, quick("scaffold").make_algorithm(), 1, **options)
+    kept = checkpoints.load(tmp_path / "a.ckpt")
+    once = {k: v for k, v in kept.configuration.items() if k != "entropy"}
+    checkpoints.save(tmp_path / "a.ckpt", replace(kept, configuration=once))
+    with pytest.raises(CheckpointError, match="entropy is None there and sum over messages here"):
+        training.train(problem, quick("scaffold").make_algorithm(), 2, **options)

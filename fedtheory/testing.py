@@ -21,7 +21,7 @@ from scipy import stats
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown
-from fedtheory.rates.fits import Slope, fit_rate, fit_slope, not_finite, prefer
+from fedtheory.rates.fits import NOT_POSITIVE, Slope, check_window, fit_rate, fit_slope, not_finite, prefer
 from fedtheory.rates.rounds import rounds_to_epsilon
 
 __all__ = ["BoundCheck", "assert_bound_holds", "assert_rate", "assert_reaches"]
@@ -104,6 +104,8 @@ def assert_rate(
     if values.ndim in (1, 2):
         axes = ("entry" if x is not None or options.get("first_round") else "round", "seed")[: values.ndim]
         _check_finite("values", values, axes, f"claimed:  exponent {KINDS[kind]} {claimed:g}", never=x is not None)
+    first = options.get("first_round", 0)
+    _check_covered(window, np.arange(len(values)) + first if x is None else x, 0 < first if x is None else True)
     if x is None:
         found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
     else:
@@ -116,6 +118,9 @@ def assert_rate(
         f"claimed:  exponent {KINDS[kind]} {claimed:g}, tolerance {tolerance:g}: allowed [{low:g}, {high:g}]",
         f"measured: {found}",
     ]
+    if kind != "at least as fast" and any(text.endswith(NOT_POSITIVE) for text in found.excluded):
+        _fail("Rate inconclusive: not all values of the window are positive.", lines, (
+            "end the window before the gaps reach the precision of F*, or say what that is, with optimum=... or floor=..."))  # fmt: skip
     if not (low <= found.low and found.high <= high):
         if found.high < low or found.low > high:
             side = "slower" if found.low > high else "faster"
@@ -131,6 +136,22 @@ def assert_rate(
             lines.append(f"against:  exponent {against:g} has p = {choice.p_other:.3g}, needed at most {1 - confidence:.3g}")
             _fail("Rate not told apart from the other exponent.", lines, _narrow(found))
     return found
+
+
+def _check_covered(window: Any, x: Any, from_below: bool) -> None:
+    """Raise where the data end before the window does, or begin after it does; a tenth is left for rounds that were not recorded."""
+    low, high = check_window(window)
+    x = real_array("x", x)
+    x = x[x > 0] if x.ndim == 1 else x
+    if x.ndim != 1 or x.size == 0:
+        return  # told by the fit
+    if np.isfinite(high) and x.max() < 0.9 * high:
+        raise InvalidInput(
+            f"the window ends at {high:g}, the data at {x.max():g}: nothing is shown beyond; end the window there (math.inf: with the "
+            "data), or run longer"
+        )
+    if from_below and x.min() > 1.1 * low:
+        raise InvalidInput(f"the window begins at {low:g}, the data at {x.min():g}: begin the window there, or give earlier points")
 
 
 def _narrow(found: Slope) -> str:

@@ -171,11 +171,12 @@ def test_a_device_is_named(device):
         (3, r"loss is 3: use 'cross_entropy' or 'squared_error' or 'mean_squared_error', or a callable"),
         (None, "loss is None"),
         (lambda outputs: outputs.sum(), "fails on inputs.*TypeError: .*1 positional argument"),
-        (nn.CrossEntropyLoss, "returned CrossEntropyLoss: it must be a scalar tensor|fails on inputs"),
+        (nn.CrossEntropyLoss, r"loss is the class CrossEntropyLoss: give one of its instances, CrossEntropyLoss\(\)"),
+        (nn.CrossEntropyLoss(reduction="sum"), "reduction='sum': it must be the mean over the batch"),
         (lambda outputs, targets: outputs.logits.sum(), "fails on inputs.*AttributeError"),
         (lambda outputs, targets: {"a": outputs}["b"], "fails on inputs.*KeyError: 'b'"),
     ],
-    ids=["number", "None", "signature", "class", "attribute", "key"],
+    ids=["number", "None", "signature", "class", "sum", "attribute", "key"],
 )
 def test_losses_that_cannot_be_called_so_are_refused(loss, words):
     with pytest.raises(InvalidInput, match=words):

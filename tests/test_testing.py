@@ -85,13 +85,26 @@ def test_a_rate_measured_below_the_floor_of_the_optimum_fails_without_it():
         ({"first_round": 0.5}, "first_round"),
         ({"optimum": 3}, "lower_bound"),
         ({"colour": 3}, "colour is no option"),
-        ({"window": (5000, 6000)}, "usable points"),
+        ({"window": (5000, 6000)}, "the window ends at 6000, the data at 2000"),
+        ({"window": (10, 1e9)}, "end the window there"),
+        ({"window": (10, 500), "x": np.arange(len(ONE)) + 100.0}, "begins at 10, the data at 100"),
+        ({"window": (1500.2, 1502.9)}, "usable points"),
         ({"x": np.arange(len(ONE)), "optimum": SimpleNamespace(value=1.0, lower_bound=1.0)}, "floor="),
     ],
 )
 def test_bad_input_to_assert_rate(options, text):
     with pytest.raises(InvalidInput, match=text):
         assert_rate(ONE, -1, **{"window": WINDOW, **options})
+
+
+def test_a_rate_is_shown_on_the_window_or_not_at_all():
+    ended = np.where(np.arange(201) < 50, 1 / (1.0 + np.arange(201)), 0.0)
+    text = message(assert_rate, ended, -1, window=(10, 200))
+    assert "inconclusive" in text and "151 that are <= 0" in text and "end the window before" in text
+    assert_rate(ended, -1, window=(10, 49))
+    assert_rate(ended, -0.5, window=(10, 200), kind="at least as fast")  # 0 is below every upper bound
+    assert_rate(1 / (1.0 + np.arange(201)), -1, window=(10, np.inf))
+    assert_rate(1 / (1.0 + np.arange(0, 2001, 150)), -1, x=1.0 + np.arange(0, 2001, 150), window=(1, 2000))  # up to 1951
 
 
 # --- assert_bound_holds -----------------------------------------------------------------------------------------------

@@ -112,6 +112,10 @@ class Loss:
     def __init__(self, loss: str | Callable[[Any, Any], Tensor]) -> None:
         if not isinstance(loss, str) and not callable(loss):
             raise InvalidInput(f"loss is {loss!r}: use {' or '.join(map(repr, LOSSES))}, or a callable(outputs, targets) -> scalar")
+        if isinstance(loss, type):
+            raise InvalidInput(f"loss is the class {loss.__name__}: give one of its instances, {loss.__name__}()")
+        if isinstance(loss, nn.Module) and getattr(loss, "reduction", "mean") == "sum":
+            raise InvalidInput(f"loss is {loss} with reduction='sum': it must be the mean over the batch, reduction='mean'")
         if isinstance(loss, str) and loss not in LOSSES:
             raise suggest(loss, LOSSES, "loss")
         self.name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)

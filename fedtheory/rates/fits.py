@@ -35,6 +35,7 @@ MAX_POINTS = 12
 LEAST_POINTS = 4  # two parameters and at least two degrees of freedom
 RESAMPLES = 999
 UNSTATED = "not stated"
+NOT_POSITIVE = "that are <= 0"
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def not_finite(name: str, values: np.ndarray, axes: tuple[str, ...] = (), never:
     return f"{name}{list(where) if where else ''}{told} is {values[where]}{more}"
 
 
-def _window(window: Any) -> tuple[float, float]:
+def check_window(window: Any) -> tuple[float, float]:
     """(low, high) with 0 < low < high; high may be infinite."""
     if isinstance(window, str) or not isinstance(window, Sequence | np.ndarray) or len(window) != 2:
         raise InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 < low < high, in the unit of x")
@@ -215,7 +216,7 @@ def fit_slope(
     """
     x, y = _points(x, y)
     confidence = check_unit("confidence", confidence)
-    window = _window(window)
+    window = check_window(window)
     floor, floor_multiple = real_number("floor", floor, least=0), real_number("floor_multiple", floor_multiple, least=1)
     max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a slope with an interval needs that many")
     seed = whole_number("seed", seed, least=0)
@@ -228,7 +229,7 @@ def fit_slope(
     if unreached.any():
         excluded.append(f"{unreached.sum()} infinite (never reached)")
     if low.any():
-        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else "that are <= 0"
+        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else NOT_POSITIVE
         excluded.append(f"{low.sum()} {what}")
     keep = np.flatnonzero(inside & ~unreached & ~low)
     keep = keep[np.argsort(x[keep], kind="stable")]

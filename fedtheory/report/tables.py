@@ -241,19 +241,21 @@ def instance_text(name: str) -> str:
     return "witness " + name.split("]: ", 1)[1] if "]: " in name else name
 
 
-def tightness_text(row: Row | None) -> str:
-    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not."""
+def tightness_text(row: Row | None, brief: bool = False) -> str:
+    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not. Brief: small ones as 1.2e-5."""
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
-    return " / ".join("<0" if value < 0 else number(value, digits) for value, digits in ratios)
+    texts = (f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else number(value, digits) for value, digits in ratios)
+    return " / ".join("<0" if text.startswith("-") else text for text in texts)
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table:
     """The main table, a heading for each paper; titles are shown where the terminal is wide enough."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    brief = width < 110
     table.add_column("statement", no_wrap=True)
-    if width >= 110:
+    if not brief:
         table.add_column("what it says", ratio=1, style="dim")
     table.add_column("as printed", no_wrap=True)
     table.add_column("as repaired", no_wrap=True)
@@ -266,13 +268,14 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
         table.add_row(Text(paper.name, "bold"))
         for line in group:
             cells: list[Any] = [short(line.statement) + line.mark]
-            if width >= 110:
+            forms = other_forms(line)
+            if not brief:
                 cells.append(line.title)
             cells += [
-                _cell([line.printed] if line.printed else [], width < 110),
-                Text(other_forms(line)) if other_forms(line) else _cell(line.repaired, width < 110),
+                _cell([line.printed] if line.printed else [], brief),
+                Text(forms.removeprefix("forms: ") if brief else forms) if forms else _cell(line.repaired, brief),
                 str(line.instances),
-                tightness_text(line.shown),
+                tightness_text(line.shown, brief),
                 "file" if line.witness else "",
             ]
             table.add_row(*cells)
@@ -287,7 +290,7 @@ def table_key(rows: Sequence[Row]) -> str:
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
         f"{WORDED_NOTE} "
-        "forms: ✓ how many of a statement's own forms hold. tightness: measured/bound, 1 is attained, <0 where what is measured is "
+        "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. tightness: measured/bound, 1 is attained, <0 where what is measured is "
         f"negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
     )
 

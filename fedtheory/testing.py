@@ -120,7 +120,7 @@ def assert_rate(
     ]
     if kind != "at least as fast" and any(text.endswith(NOT_POSITIVE) for text in found.excluded):
         _fail("Rate inconclusive: not all values of the window are positive.", lines, (
-            "end the window before the gaps reach the precision of F*, or say what that is, with optimum=... or floor=..."))  # fmt: skip
+            "end the window before the gaps reach the precision of F*, or name that precision: optimum=..., floor=..."))  # fmt: skip
     if not (low <= found.low and found.high <= high):
         if found.high < low or found.low > high:
             side = "slower" if found.low > high else "faster"

@@ -93,7 +93,6 @@ def replaced():
 OTHERS = {
     "weight": (nn.CrossEntropyLoss(weight=WEIGHT), r"CrossEntropyLoss\(weight=\.\.\.\)"),
     "smoothing": (nn.CrossEntropyLoss(label_smoothing=0.25), r"CrossEntropyLoss\(label_smoothing=0\.25\)"),
-    "sum": (nn.CrossEntropyLoss(reduction="sum"), r"CrossEntropyLoss\(reduction='sum'\)"),
     "ignored": (nn.CrossEntropyLoss(ignore_index=1), r"CrossEntropyLoss\(ignore_index=1\)"),
     "subclass": (Doubled(), r"Doubled\(\)"),
     "hook": (hooked(), r"CrossEntropyLoss\(\)"),

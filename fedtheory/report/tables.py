@@ -290,8 +290,8 @@ def table_key(rows: Sequence[Row]) -> str:
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
         f"{WORDED_NOTE} "
-        "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. tightness: measured/bound, 1 is attained, <0 where what is measured is "
-        f"negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
+        "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. tightness: measured/bound, 1 is attained, <0 where what is "
+        f"measured is negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
     )
 
 

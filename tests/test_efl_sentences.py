@@ -54,7 +54,7 @@ def test_whose_training_loss_8_is_about():
 
 
 @pytest.mark.parametrize(("statement", "form"), [("corollary-1", "printed"), ("corollary-1-own-optimum", "own optima")])
-def test_8_holds_on_the_shipped_witnesses_under_every_reading(statement, form):
+def test_8_holds_on_the_shipped_witnesses_as_printed_and_as_repaired(statement, form):
     """The printed maximum or the sum, B with or without G, G of the run or sure, J as printed (64) or as repaired (16)."""
     (witness,) = [w for w in builtin_witnesses("witnesses_efl") if (w.statement, w.form) == (f"efl/{statement}", form)]
     view = BUILDERS["keep"](witness.data)

@@ -77,7 +77,7 @@ class KeepView(ClosedView):
     """Two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, scheme C; the second is inactive with probability y, or abandoned.
 
     Second moments of both runs around their own limits are exact, and so are the constants of (8): mu = L = 1.
-    (8) is asked for with the largest f_1 and the smallest J of all readings, so that it holds under every one of them.
+    (8) is asked for with the larger f_1 and the smaller J of Theorem 1 as printed and as repaired: it then holds with either.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ STATEMENTS = (
             r"\le\mathbb E\|\omega^{\text{keep}}_T-\omega^*\|^2",
             lambda v: le(v.alone(1), v.kept(0 * v.y)), "violated", "keep", needs=(RULE,), wording="in words",
             note="(8) compares upper bounds of these two distances; the averaging of noise that is lost with the "
-            "client is in neither. (8) holds here under every reading of f_1 and J, as in corollary-1 [printed]",
+            "client is in neither. (8) holds here with f_1 and J as printed and as repaired, as in corollary-1 [printed]",
         ),
         form(
             "bound", r"\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2\le f_1(T)", _bound, "holds", "keep",

@@ -27,23 +27,27 @@ THEOREM = get("efl/theorem-1")
 
 
 # --- where G is taken ----------------------------------------------------------------------------------------
-def _largest_everywhere(data):
-    """sup E||g||^2 over the box that no coordinate leaves: the start, every minimiser, and as far as noise reaches."""
+def _largest_everywhere(data, sure=False):
+    """sup E||g||^2 over the box that no coordinate leaves: the start, every minimiser, and as far as noise reaches.
+
+    With ``sure`` the supremum of ||g||^2 itself, for the worst draw of the noise as well."""
     h, c = (np.array([[F(x) for x in row] for row in data[k]], dtype=object) for k in ("h", "c"))
     noise = np.array([[F(x) for x in row] for row in data.get("noise", (0 * h).tolist())], dtype=object)
     ends = np.stack([np.array([[F(x) for x in data["w0"]]] * len(h), dtype=object), c - noise / h, c + noise / h])
     low, high = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
     far = np.maximum(abs(low - c), abs(high - c))
-    return ((h * far) ** 2 + noise**2).sum(axis=1).max()
+    return ((h * far + noise) ** 2 if sure else (h * far) ** 2 + noise**2).sum(axis=1).max()
 
 
+@pytest.mark.parametrize("sure", [False, True], ids=["expected", "sure"])
 @pytest.mark.parametrize("witness", RUNS, ids=lambda w: w.name)
-def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness):
-    """A4 over the run's rounds, or over all later rounds and outcomes; rhs is convex in G^2, so also in between.
+def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness, sure):
+    """A4 over the run's rounds, or over all later rounds and outcomes, of E||g||^2 given the past or of ||g||^2 surely;
+    rhs is convex in G^2, so also in between.
 
     Where the largest sum of coefficients may exceed 1 the box can be left; there the right side falls as G grows."""
     view, sides = exact_sides(witness)
-    wide = max(_largest_everywhere(witness.data), view.constants.G_sq)
+    wide = max(_largest_everywhere(witness.data, sure), view.constants.G_sq)
     form = get(witness.statement).form(witness.form)
     wider = dataclasses.replace(view, constants=dataclasses.replace(view.constants, G_sq=wide))
     assert (form.sides(wider).lhs > form.sides(wider).rhs).any()
@@ -51,6 +55,22 @@ def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness)
     c = view.constants
     if law.theta * c.E * c.eta.max() * c.L > 1:  # at least the largest sum p (1 - rho^s)
         assert (form.sides(wider).rhs <= sides.rhs).all()
+
+
+def test_the_printed_bound_with_a_sure_bound_by_hand():
+    """Corrected C, h = (1, 100), c = (+-2, 0), noise +-1000, w_0 = (73/10, 0): gamma = 6400, eta_0 = 16/6401, D_k = 2."""
+    (witness,) = [w for w in RUNS if (w.form, w.rule) == ("printed", "C-corrected")]
+    view, sides = exact_sides(witness)
+    lhs = F(6385, 6401) ** 2 * F(73, 10) ** 2 + F(16, 6401) ** 2 * F(1000**2, 2)
+    rhs = F(6400, 6401) ** 2 * F(73, 10) ** 2 + F(16, 6401)  # r_t = 1 as worded, J = 16 as printed
+    assert (sides.lhs[-1], sides.rhs[-1]) == (lhs, rhs) == (F(witness.lhs), F(witness.rhs)) and lhs > rhs
+    sure = 2002**2  # |w| <= 1000 in all rounds: the mean of both noises is at most 1000, and the c cancel
+    assert sure < _largest_everywhere(witness.data, sure=True) == 2004**2
+    at = F(2182758400 // 256 - 1000**2 // 2 - 6 * 100 * 2, 2)  # 256 (sigma^2/2 + 2 (2 + theta) L D + 2 G^2) = gamma^2 w_0^2
+    assert at == 4012600 > sure
+    for G_sq, same in ((F(sure), True), (at, True), (at + 1, False)):
+        wider = dataclasses.replace(view, constants=dataclasses.replace(view.constants, G_sq=G_sq))
+        assert (THEOREM.form("printed").sides(wider).rhs[-1] == rhs) == same
 
 
 def test_the_old_instance_of_the_maximum_hangs_on_the_reading():

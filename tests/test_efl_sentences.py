@@ -11,6 +11,7 @@ import pytest
 
 from fedtheory import messages, theorems
 from fedtheory.algorithms.efl import EFL
+from fedtheory.coefficients import coefficients
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
 from fedtheory.problems.quadratic import Quadratic
@@ -19,6 +20,7 @@ from fedtheory.theorems.efl_elastic import elastic_view
 from fedtheory.theorems.efl_epochs import RULE
 from fedtheory.theorems.efl_limits import limit_view
 from fedtheory.theorems.efl_rational import BUILDERS
+from fedtheory.witness import builtin_witnesses
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 
@@ -33,12 +35,46 @@ def _exact(values):
 def test_the_rule_at_a_deadline_by_hand():
     """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the loss is then 0.530 for 0.504."""
     view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
-    assert view.y * view.J == 8 and view.f_1 == F(64, 65) ** 2 and RULE in view.facts
-    assert F(64**2 + 256 * 2, 65**2) < 8  # f_1 with the B of Theorem 1 as repaired: 2 G^2, G = 1
+    assert view.y * view.J == 8 and view.G_sq == 1 and RULE in view.facts
+    assert view.parts(view.G_sq) == (F(4096, 4225), F(512, 4225))  # 2 G^2 in B
+    assert (max(view.parts(view.G_sq)), view.f_1, view.f_1_sharp) == (F(4096, 4225), F(4608, 4225), F(4096, 4225))
     sides = theorems.get("efl/corollary-1").form("printed").sides(view)
     gone = F(16, 65)  # eta
     kept = F(32, 259)  # eta/2 when the other one is idle, eta = 16/((1 + 256/3) 3/4); else 0
     assert (sides.lhs, sides.rhs) == ((gone**2 + 1) / 2, (kept**2 / 2 + 1) / 2)
+
+
+def test_whose_training_loss_8_is_about():
+    """Each system on its own clients agrees with (8) here, until 10 is added to f_1; that moves no constant of (8)."""
+    view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
+    without, kept = view.alone(1) / 2, view.loss(view.kept(F(0)))
+    assert (without, kept) == (F(2401, 8450), F(67593, 134162)) and without < kept
+    assert without + 10 > kept + F(10, 2)  # the shifted loss of client 1 alone, and of both
+    assert without / 2 < kept < without / 2 + F(1, 2)  # weights not normalised: -1 added to f_a does it
+
+
+@pytest.mark.parametrize(("statement", "form"), [("corollary-1", "printed"), ("corollary-1-own-optimum", "own optima")])
+def test_8_holds_on_the_shipped_witnesses_as_printed_and_as_repaired(statement, form):
+    """The printed maximum or the sum, B with or without G, G of the run or sure, J as printed (64) or as repaired (16)."""
+    (witness,) = [w for w in builtin_witnesses("witnesses_efl") if (w.statement, w.form) == (f"efl/{statement}", form)]
+    view = BUILDERS["keep"](witness.data)
+    sigma = {F(0): F(0), F(1): F(1)}[view.sigma_sq]  # noise +-sigma
+    sure = (max(abs(view.x0 - 1), sigma) + sigma) ** 2
+    assert view.G_sq <= sure
+    readings = [read(view.parts(G_sq)) for read in (max, sum) for G_sq in (0, view.G_sq, sure)]
+    J_printed = 32 * view.S / (F(1, 2) * view.S)
+    assert (view.J, J_printed) == (16, 64)
+    assert all(view.y * J > f_1 for J in (view.J, J_printed) for f_1 in readings)
+    sides = theorems.get(f"efl/{statement}").form(form).sides(view)
+    assert sides.lhs > sides.rhs
+
+
+def test_8_is_not_taken_for_met_where_only_the_sharpened_f_1_is_below():
+    """y J = 4/5, T = 1 from the optimum: f_1 = 256 sigma^2/4225 as sharpened, 256 * 3 sigma^2/4225 with 2 G^2 = 2 sigma^2."""
+    view = BUILDERS["keep"]({"y": "1/20", "sigma_sq": "10", "x0": "1", "rounds": 1})
+    assert (view.y * view.J, view.G_sq) == (F(4, 5), 10)
+    assert (view.f_1_sharp, view.f_1) == (F(2560, 4225), F(7680, 4225))
+    assert view.f_1_sharp < view.y * view.J < max(view.parts(view.G_sq)) and RULE not in view.facts
 
 
 def test_the_two_clients_moments_are_an_enumeration():
@@ -107,6 +143,19 @@ def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to
     assert (when.lhs == 0).all() and (when.rhs == 0).all()
 
 
+def test_how_far_the_elastic_term_moves_the_fixed_point():
+    """(w - 1)^2 and (w + 1)^2/2, u = (2, 1), lambda eta = 1/10: weights 0.55 and 0.45, 13/31 for 1/3; the run ends there."""
+    (witness,) = [w for w in builtin_witnesses("witnesses_efl") if w.statement == "efl/elastic-fixed-point"]
+    view = elastic_view(witness.data)
+    assert (view.fixed(view.eta), view.star) == (F(13, 31), F(1, 3))
+    sides = theorems.get("efl/elastic-fixed-point").form("unbiased").sides(view)
+    assert sides.lhs == F(13, 31) - F(1, 3) == F(witness.lhs)
+    w, V = view.c[0], view.U * view.c[0]
+    for _ in range(60):
+        w, V = (np.array([F(round(x * 10**15), 10**15) for x in row], dtype=object) for row in view.round(w, V, view.eta))
+    assert abs(w - F(13, 31)) < F(1, 1000)
+
+
 # --- where the schemes end -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("law", [["0", "0", "1"], ["0", "1/2", "1/2"]])
@@ -121,6 +170,25 @@ def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
         assert view.fixed == F(1, 7)
     alike = limit_view({**data, "h": [["1"], ["1"]]})
     assert alike.fixed == alike.star == 0
+
+
+def test_different_laws_may_leave_a_constant_step_unbiased():
+    """Scheme A, curvatures 1, E = 2, eta = 1/2: one or two steps, against none or two, each w.p. 1/2; 9/32 for both."""
+    shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "eta": "1/2", "x0": ["0"]}
+    law = [["0", "1/2", "1/2"], ["1/2", "0", "1/2"]]
+    run = {"step": "2", "offset": "8", "rounds": 1}
+    found = {s: limit_view({**shape, **run, "scheme": s, "law": law}).fixed for s in SCHEMES}
+    each = (F(1, 4) * F(1, 2) + F(1, 4) * 1) * (1 - F(1, 4))  # both complete: p = 1/2; one of them: p = 1
+    assert each == F(9, 32) and found["A"] == 0
+    assert all(found[s] != 0 for s in ("B", "C", "C-corrected"))
+
+
+def test_scheme_a_needs_more_than_equal_chances_of_being_complete():
+    """Clients 1 and 2 complete together, client 3 exactly when they are not: P(s = E) = 1/2 each, and weights 3/4 and 3/2."""
+    w = _exact(["1/3"] * 3)
+    steps = np.array([[1, 1, 0], [0, 0, 1]])
+    p = coefficients("A", steps, 1, w, _exact(["1/2"] * 3))
+    assert ((p * steps).sum(axis=0) / 2 / w == _exact(["3/4", "3/4", "3/2"])).all()
 
 
 # --- the literal formulas ------------------------------------------------------------------------------------

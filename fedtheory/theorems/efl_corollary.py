@@ -93,14 +93,18 @@ STATEMENTS = (
             "printed",
             r"y^aJ>f_1(T)\Rightarrow\mathbb E\,F(\omega_T\text{ without }a)\le\mathbb E\,F(\omega_T\text{ with }a)",
             _at_deadline, "violated", "keep", needs=(RULE,),
-            note="(8) evaluated at the deadline T, with the constants of the run, and the training loss that the "
-            "client is removed for. The two bounds compared are distances to two different optima",
+            note="(8) evaluated at the deadline T. The paper does not say whose training loss is smaller: here it is "
+            "F, the loss of all clients, with a. Were each system measured on its own clients, the shipped witness "
+            "would agree with (8), 0.284 < 0.504; but a constant such as 10 added to f_1, which (8) does not see, "
+            "refutes that reading as well. (8) is asked for with the larger f_1 (both parts of C added, 2EG^2 in B, G "
+            "of the run) and the smaller J (D_k in the numerator), so that it also holds as printed, with the maximum "
+            "of both parts and D_k in the denominator. The two bounds compared are distances to two different optima",
         ),
         form(
             "printed, T to infinity",
             r"f_1(T)\to0,\ y^aJ>0\Rightarrow F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)",
             lambda v: le(v.loss(v.limit(1)), v.loss(v.limit(v.y))), "violated", "abandon",
-            note="for large T the rule abandons every client with y^a > 0; the training loss is then larger",
+            note="for large T the rule abandons every client with y^a > 0; the loss F of all clients is then larger",
         ),
         form(
             "repaired", r"F(\lim\omega\text{ with }a)\le F(\lim\omega\text{ without }a)\text{ for every }y^a<1",
@@ -142,8 +146,9 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))),
             needs=("T >= 2 tau_0",),
             note="an O bounds the threshold of (8) from above, and no single number refutes it: 4 is a constant "
-            "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the "
-            "ratio is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost",
+            "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the ratio "
+            "is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost. It "
+            "is a consequence of (8), which is itself refuted in corollary-1",
         ),
         form(
             "without the O, necessary", r"(8)\Rightarrow y^k>\frac{C/J}{TE}",

@@ -217,7 +217,7 @@ STATEMENTS = (
             "unbiased", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"}, "limit",
             ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), wording="in words",
             note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: A where P(s^k "
-            "= E) differs, B where E[s^k] does, C where P(s^k > 0) does",
+            "= E) differs (clients that are independent, as here), B where E[s^k] does, C where P(s^k > 0) does",
         ),
         form(
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "

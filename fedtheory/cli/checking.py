@@ -205,7 +205,10 @@ def _tell_checks(
     console.print()
     console.print(check_table(checks, console.width))
     if elsewhere := _fails_elsewhere(statement, checks):
-        note = "Not violated here, but on record as violated: such a form fails on some instance. `fedtheory replay NAME` reruns it:"
+        note = (
+            "Not violated here, or not applicable, but on record as violated: such a form fails on some instance. "
+            "`fedtheory replay NAME` reruns it:"
+        )
         console.print(f"\n{note}", style="dim")
         for form, name in elsewhere:
             console.print(f"  {form}: {name}", style="dim", soft_wrap=True)
@@ -217,7 +220,7 @@ def _tell_checks(
 
 
 def _fails_elsewhere(statement: Any, checks: Any) -> list[tuple[str, str]]:
-    """(form, witness) of the forms that are on record as violated and are not violated here."""
+    """(form, witness) of the forms that are on record as violated and are not violated here, or not applicable here."""
     shipped: dict[tuple[str, str], str] = {}
     for w in shipped_witnesses():
         if w.statement == statement.id:

@@ -192,7 +192,7 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
         if o[key] is not None and key not in takes:
             others = ("gradient or " if key in some else "") + "sgd" + (" in its place" if o["name"] else "")
             remedy = "leave it out" if own else f"add --local-solver {others}"
-            raise InvalidInput(f"{flag} {o[key]} does not apply to {_whose(o, algorithm, kind)}: {remedy}")
+            raise InvalidInput(f"{flag} does not apply to {_whose(o, algorithm, kind)}: {remedy}")
     if kind in ("exact", "none"):
         return local.Exact()
     if kind == "sliding":
@@ -231,7 +231,7 @@ def _who_and_how(
         return sampling, solver
     for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
         if o[key] is not None:
-            raise InvalidInput(f"{name} {o[key]} does not apply to {_whose(o, algorithm, kind)}: leave it out")
+            raise InvalidInput(f"{name} does not apply to {_whose(o, algorithm, kind)}: leave it out")
     if not is_smooth(problem) and o["lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
     steps = STEPS if o["steps"] is None else o["steps"]

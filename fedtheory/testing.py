@@ -123,9 +123,11 @@ def assert_rate(
             "end the window before the gaps reach the precision of F*, or name that precision: optimum=..., floor=..."))  # fmt: skip
     if not (low <= found.low and found.high <= high):
         if found.high < low or found.low > high:
-            side = "slower" if found.low > high else "faster"
+            side = "decay slower than claimed" if found.low > high else "decay faster than claimed"
+            if found.low > max(high, 0):
+                side = "grow, where a decay is claimed" if claimed < 0 else "grow faster than claimed"
             hint = (
-                f"the values decay {side} than claimed: check the claim, the step sizes ({found.schedule}) and that the window lies "
+                f"the values {side}: check the claim, the step sizes ({found.schedule}) and that the window lies "
                 "in the regime the claim is about (not in the first rounds, not at the precision floor)"
             )
             _fail("Rate contradicted.", lines, hint)

@@ -217,6 +217,7 @@ def verify(
     max_leaves: int = 50_000,
     local_solver: LocalSolver | None = None,
     on_progress: OnProgress | None = None,
+    on_stage: Callable[[Checks], None] | None = None,
 ) -> Checks:
     """Check a statement on a problem of yours.
 
@@ -236,6 +237,8 @@ def verify(
     local_solver : the local work of a statement about EFL: a `LocalSGD`
     on_progress : callable(done, stage, most)
         During Monte Carlo of a run of FedElasticNet, after every round; counted in rounds of one scenario.
+    on_stage : callable(checks)
+        Called there after every stage, with the checks so far: what an interrupt would otherwise lose.
 
     Returns
     -------
@@ -304,7 +307,13 @@ def verify(
             + [Check(statement.id, f.name, rule, "inconclusive", "exact", reason=str(error)) for f in run]
         )
     if statement.scope == "run":
-        how = (rounds, mode, stage_sizes(scenarios), seed, max_leaves, on_progress)
+        kept = Checks(out)
+
+        def after(found: Iterable[Check]) -> None:
+            if on_stage is not None:
+                on_stage(_in_order(Checks([*kept, *found]), chosen))
+
+        how = (rounds, mode, stage_sizes(scenarios), seed, max_leaves, on_progress, after)
         out += _over_a_run(statement, run, problem, algorithm, sampling, losses, x0, how, rule, confidence)
     else:
         view = _one_round(problem, algorithm, sampling, losses, x0, states, seed, max_leaves)
@@ -325,14 +334,14 @@ def _over_a_run(
     confidence: float,
 ) -> list[Check]:
     """One check a form: over all sequences of cohorts, or by Monte Carlo in stages."""
-    rounds, mode, sizes, seed, max_leaves, on_progress = how
+    rounds, mode, sizes, seed, max_leaves, on_progress, after = how
     count = sampling.count(problem.num_clients)
     depth = tree_depth(count, max_leaves)
     if _enumerates(mode, rounds, count, depth):
         view = tree(problem, algorithm, sampling, rounds or depth, x0, losses=losses, max_leaves=max_leaves)
         return [check_view(statement, form, view, rule, problem.name, confidence) for form in forms]
     views = growing_views(problem, algorithm, sampling, rounds or 50, x0, sizes, seed, losses, on_progress)
-    return _staged(statement, forms, views, len(sizes), rule, problem.name, confidence)
+    return _staged(statement, forms, views, len(sizes), rule, problem.name, confidence, after)
 
 
 def _staged(
@@ -343,8 +352,9 @@ def _staged(
     rule: str,
     instance: str,
     confidence: float,
+    after: Callable[[Iterable[Check]], None] = lambda found: None,
 ) -> list[Check]:
-    """One check a form: the first that decides it, else the last."""
+    """One check a form: the first that decides it, else the last; ``after`` is called after every stage."""
     found: dict[str, Check] = {}
     for form in forms:
         if form.exact_only:
@@ -355,6 +365,7 @@ def _staged(
         for form in forms:
             if form.name not in found or found[form.name].verdict == "inconclusive":
                 found[form.name] = check_view(statement, form, view, rule, instance, confidence, stages=stages)
+        after(found.values())
         if not any(c.verdict == "inconclusive" for c in found.values()):
             break
     return list(found.values())

@@ -336,3 +336,12 @@ def test_the_program_runs_as_a_module_and_tells_its_version():
     assert subprocess.run([*run, "--version"], capture_output=True, text=True, env=env).stdout.split() == ["fedtheory", __version__]
     done = subprocess.run([*run, "explain", "nosuchthing"], capture_output=True, text=True, env=env)
     assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stdout == ""
+
+
+def test_in_a_narrow_terminal_witnesses_take_few_lines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("list", "witnesses").stdout.splitlines()
+    found = json.loads(call("list", "witnesses", "--json").stdout)
+    assert [row["name"] for row in found] == [line for line in lines if line and not line.startswith(" ")]
+    assert len(lines) < 3 * len(found) and max(map(len, lines)) <= 80
+    assert " ".join(found[0]["about"].split()) in " ".join(" ".join(lines).split())

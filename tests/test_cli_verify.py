@@ -50,6 +50,7 @@ def test_forms_that_fail_elsewhere_come_with_their_witness():
     text = call("verify", "theorem-3.1", "--problem", "diabetes", "-P", 2).stdout
     name = "fedelasticnet-theorem-3.1-c-0-not-squared-sign"
     assert f"C_0 not squared: {name}\n" in text and "repaired: " not in text
+    assert "Not violated here, or not applicable, but on record as violated" in " ".join(text.split())
     assert "left - right" in call("replay", name).stdout
     text = call("verify", "fedmls/theorem-1", "--problem", "lad", "--epsilon", 0.5).stdout
     assert "printed: fedmls-theorem-1-joint-g\n" in text and "arithmetic: fedtheory replay" not in text
@@ -167,3 +168,47 @@ def test_a_counterexample_to_a_repair_fails_the_campaign(small, monkeypatch, tmp
     monkeypatch.setattr(verifying, "_search", lambda *a: (found, True))
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=1)
     assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
+
+
+THEOREM = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2, "--rounds", 4, "--mode", "monte-carlo", "--scenarios", 400)
+
+
+@pytest.mark.parametrize("finished", [0, 1])
+def test_an_interrupted_statement_keeps_the_stages_that_were_finished(finished, monkeypatch, tmp_path):
+    from fedtheory import stages, verification
+
+    real, calls = stages.monte_carlo, []
+    monkeypatch.setattr(verification, "stage_sizes", lambda scenarios: [2, 4])
+
+    def interrupted(*args, on_round, **options):
+        calls.append(options["first_scenario"])
+
+        def after(t):
+            on_round(t)
+            if len(calls) > finished and t == 2:
+                raise KeyboardInterrupt
+
+        return real(*args, on_round=after, **options)
+
+    monkeypatch.setattr(stages, "monte_carlo", interrupted)
+    result = call(*THEOREM, "--out", tmp_path, code=130)
+    written = list(tmp_path.glob("*.json"))
+    if not finished:
+        assert result.stderr.endswith("interrupted after about 1 of 2 scenarios: nothing is decided yet, nothing was written\n")
+        assert result.stdout == "" and not written
+        return
+    stored = json.loads(written[0].read_text())
+    assert stored["complete"] is False
+    assert {c["scenarios"] for c in stored["checks"] if c["scenarios"]} == {2}
+    assert "2 of at most 400 scenarios were judged" in result.stdout and "wrote" in result.stdout
+    assert "incomplete: interrupted after about 3 of 4 scenarios" in result.stderr
+
+
+@pytest.mark.parametrize("args", [("eq-28", "-P", 2), ("fedmls/theorem-1", "--problem", "lad", "--epsilon", 0.5)])
+def test_an_interrupt_before_any_verdict_says_so(args, monkeypatch, tmp_path):
+    def verify(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedtheory.verification.verify", verify)
+    result = call("verify", *args, "--out", tmp_path, code=130)
+    assert result.stderr == "error: interrupted: nothing is decided yet, nothing was written\n" and not list(tmp_path.iterdir())

@@ -148,6 +148,25 @@ def test_reasons_of_checks_stand_below_the_table():
         assert len(re.findall(r"^printed .*\(1\)", text, re.M)) == 2
 
 
+def test_a_narrow_table_of_checks_says_how_and_where_below():
+    of = ("fedmls/theorem-1", "repaired", "deterministic", "holds")
+    one = Check(*of, "exact", 0.5, where={"T": 4})
+    other = Check(of[0], "printed", *of[2:], "statistical", 0.5, where={"T": 7})
+
+    def text(checks, width):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(tables.check_table(checks, width))
+        found = console.export_text()
+        assert max(map(len, found.splitlines())) <= width
+        return " ".join(found.split())
+
+    assert text([one], 80).endswith("how: exact worst at T = 4")
+    assert text([one, other], 80).endswith(
+        "how: exact (repaired) how: statistical (printed) worst at T = 4 (repaired) worst at T = 7 (printed)"
+    )
+    assert "how:" not in text([one, other], 120) and "T = 7" in text([one, other], 120)
+
+
 def test_what_the_paper_does_not_print_is_marked(rows, record):
     """The column "as printed" shows a wording of our own with a mark, and no form is called printed for it."""
     by_id = {line.statement: line for line in tables.lines(rows)}

@@ -38,6 +38,12 @@ def test_a_wrong_rate_fails_and_says_which_was_found():
     assert "faster than claimed" in message(assert_rate, ONE, -0.5, window=WINDOW)
 
 
+def test_a_growing_curve_is_told_as_growing():
+    text = message(assert_rate, 1 / HALF, -1, window=WINDOW)
+    assert "the values grow, where a decay is claimed" in text and "decay slower" not in text
+    assert "grow faster than claimed" in message(assert_rate, 1 / ONE, 0.5, window=WINDOW)
+
+
 def test_one_sided_claims():
     assert_rate(ONE, -0.5, window=WINDOW, kind="at least as fast")  # an upper bound is met by a faster method
     assert_rate(HALF, -1, window=WINDOW, kind="at least as slow")

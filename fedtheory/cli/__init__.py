@@ -248,7 +248,8 @@ def verify(
     """Verify one statement on a problem, or all of them on the whole battery (the campaign).
 
     The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
-    unless --out says otherwise). Interrupted, it writes what it has and exits with 130."""
+    unless --out says otherwise). Interrupted, it writes what it has and exits with 130; so does one statement,
+    once a stage of Monte Carlo is finished."""
     from fedtheory.cli import verifying
 
     if statement is not None:

@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -143,8 +144,14 @@ def _witnesses() -> list[dict[str, Any]]:
 
 
 def _print_plain(found: list[dict[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     names = [k for k in ("name", "source", "about", "options") if k in found[0]]
+    console, longest = out_console(), max(len(row["name"]) for row in found)
+    if names == ["name", "about"] and console.width - longest < 40:  # no room for a column beside the names
+        for row in found:
+            console.print(Text(row["name"]), soft_wrap=True)
+            console.print(Padding(Text(row["about"], "dim"), (0, 0, 0, 2)))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in names:
         table.add_column(name, no_wrap=name == "name", overflow="fold")
     for row in found:
@@ -155,9 +162,9 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
                 value = " ".join(k if v == "needed" else f"[{k} {v}]" for k, v in value.items())
             cells.append(Text(" ".join(value) if isinstance(value, list) else str(value)))
         table.add_row(*cells)
-    out_console().print(table)
+    console.print(table)
     if "options" in names and "class" in found[0]:
-        out_console().print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
+        console.print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
 
 
 _SHORT_RULES = {"true-gradient": "true-gr.", "deterministic": "exact", "stochastic": "noisy", "C-corrected": "C corr."}

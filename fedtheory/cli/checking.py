@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.text import Text
 
 from fedtheory.cli.catalogue import find_statement, shipped_witnesses
-from fedtheory.cli.common import emit, out_console, progress, save
+from fedtheory.cli.common import emit, error_line, out_console, progress, save
 from fedtheory.cli.irregular import LOCAL_OPTIONS, refuse_participation
 from fedtheory.cli.options import make_algorithm
 from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
@@ -39,6 +42,16 @@ def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
         raise InvalidInput(f"{flags}: only without a statement, for the whole campaign; leave it out, or leave {name} out")
 
 
+@contextmanager
+def _nothing_yet(how_far: Any = "") -> Iterator[None]:
+    """Within it nothing is decided: an interrupt says so, and exits with 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        error_line(f"interrupted{how_far}: nothing is decided yet, nothing was written")
+        raise typer.Exit(130) from None
+
+
 def verify_one(
     name: str,
     problem_name: str | None,
@@ -49,7 +62,7 @@ def verify_one(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Check a statement on a problem; 1 when a form is violated that is on record as holding."""
+    """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130 when interrupted."""
     from fedtheory.cli.lasting import ScenarioClock
     from fedtheory.cli.on_ball import start_of
 
@@ -70,14 +83,14 @@ def verify_one(
     if about_efl:
         from fedtheory.cli.checking_efl import checks_of
 
-        with progress("checking"):
+        with _nothing_yet(), progress("checking"):
             checks, head, details = checks_of(statement, problem, options, participants, x0, how, seed)
         return _tell_checks(statement, problem, checks, details, head, seed, as_json, out)
     refuse_participation(options, f"statements about {paper_of(statement.id).name}", "leave it out", LOCAL)
     if options.get("noise") is not None:
         raise InvalidInput("--noise is for statements about FedMLS and EFL")
     sampling = sampling_of(participants, problem)
-    with progress("certifying the optimum"):
+    with _nothing_yet(), progress("certifying the optimum"):
         problem.optimum()
     chosen = {**options, "allow_long": None}
     first = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
@@ -89,9 +102,18 @@ def verify_one(
         chosen["aggregation"] = "cohort"
     algorithm = make_algorithm("fedelasticnet-prox" if first else "fedelasticnet-dyn", problem, chosen)
     rounds = how["rounds"] or 50
+    finished: list[Any] = []  # the checks after every stage of Monte Carlo
+    stopped = ""
     with progress("checking", rounds * how["scenarios"] if statement.scope == "run" else None) as advance:
         clock = ScenarioClock(rounds, bool(options.get("allow_long")), advance)
-        checks = statement.verify(problem, algorithm, sampling=sampling, x0=x0, seed=seed, on_progress=clock, **how)
+        more = {"sampling": sampling, "x0": x0, "seed": seed, "on_progress": clock, "on_stage": finished.append, **how}
+        with _nothing_yet(clock):
+            try:
+                checks = statement.verify(problem, algorithm, **more)
+            except KeyboardInterrupt:
+                if not finished:
+                    raise
+                checks, stopped = finished[-1], f"interrupted{clock}"
     beta = float(problem.beta_k.max())
     head = (
         f"{problem.name}: m = {problem.num_clients}, "
@@ -101,9 +123,9 @@ def verify_one(
     )
     heads = [head]
     if used := max((c.scenarios or 0 for c in checks), default=0):
-        heads.append(f"Monte Carlo: {used:,} of at most {how['scenarios']:,} scenarios decided")
+        heads.append(f"Monte Carlo: {used:,} of at most {how['scenarios']:,} scenarios {'were judged' if stopped else 'decided'}")
     details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
-    return _tell_checks(statement, problem, checks, details, heads, seed, as_json, out)
+    return _tell_checks(statement, problem, checks, details, heads, seed, as_json, out, stopped)
 
 
 def _verify_fedmls(
@@ -127,9 +149,9 @@ def _verify_fedmls(
     rounds = how["rounds"]
     if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
         rounds = "printed" if any("printed" in f.requires for f in statement.forms) else "fewest"
-    with progress("certifying the optimum"):
+    with _nothing_yet(), progress("certifying the optimum"):
         made = make_fedmls(problem, options, x0, rounds)
-    with progress("checking"):
+    with _nothing_yet(), progress("checking"):
         checks = statement.verify(problem, made.algorithm, x0=x0, seed=seed, scenarios=how["scenarios"])
     rule = "noisy" if made.algorithm.noise_std else "exact"
     head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients", facts(made.rows(skip_last=False))]
@@ -145,8 +167,9 @@ def _tell_checks(
     seed: int,
     as_json: bool,
     out: Path | None,
+    stopped: str = "",
 ) -> int:
-    """Write and print the checks; 1 when a form is violated that is on record as holding."""
+    """Write and print the checks; 1 when a form is violated that is on record as holding, 130 when it was stopped."""
     from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
     from fedtheory.report.tables import check_table
@@ -165,12 +188,16 @@ def _tell_checks(
         "verdict": checks.verdict,
         "checks": [asdict(c) for c in checks],
         "as_recorded": not unexpected,
+        "complete": not stopped,
         "provenance": provenance(seed),
     }
+    code = 130 if stopped else int(bool(unexpected))
     path = save(out, slug("verify", statement.id.split("/")[-1], problem.name), result)
+    if stopped:
+        error_line(f"incomplete: {stopped}; the verdicts are those of the stages before, 'inconclusive' is not final")
     if as_json:
         emit(result)
-        return int(bool(unexpected))
+        return code
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     for part in head:
@@ -178,7 +205,10 @@ def _tell_checks(
     console.print()
     console.print(check_table(checks, console.width))
     if elsewhere := _fails_elsewhere(statement, checks):
-        note = "Not violated here, but on record as violated: such a form fails on some instance. `fedtheory replay NAME` reruns it:"
+        note = (
+            "Not violated here, or not applicable, but on record as violated: such a form fails on some instance. "
+            "`fedtheory replay NAME` reruns it:"
+        )
         console.print(f"\n{note}", style="dim")
         for form, name in elsewhere:
             console.print(f"  {form}: {name}", style="dim", soft_wrap=True)
@@ -186,11 +216,11 @@ def _tell_checks(
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
     if path:
         console.print(f"wrote {path}")
-    return int(bool(unexpected))
+    return code
 
 
 def _fails_elsewhere(statement: Any, checks: Any) -> list[tuple[str, str]]:
-    """(form, witness) of the forms that are on record as violated and are not violated here."""
+    """(form, witness) of the forms that are on record as violated and are not violated here, or not applicable here."""
     shipped: dict[tuple[str, str], str] = {}
     for w in shipped_witnesses():
         if w.statement == statement.id:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtheory.cli.options import flag, option
+from fedtheory.cli.parts import refuse_no_participants
 from fedtheory.errors import InvalidInput, MissingCapability
 
 __all__ = [
@@ -137,6 +138,7 @@ def participation_of(problem: Any, options: dict[str, Any], participants: int | 
     if participants is not None:
         if given:
             raise InvalidInput(f"--participants {participants} and {flag(given[0])}: two laws of who takes part, give one of them")
+        refuse_no_participants(participants, problem)
         law = Uniform(participants)
         law.check(N)
         return as_irregular(law, E, N)

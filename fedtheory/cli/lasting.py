@@ -115,11 +115,17 @@ class ScenarioClock:
     def __init__(self, rounds: int, allow_long: bool, advance: Any) -> None:
         self.rounds, self.allow_long, self.advance = rounds, allow_long, advance
         self.begin, self.last, self.judged = time.perf_counter(), 0, False
+        self.stage = 0
+
+    def __str__(self) -> str:
+        """How far it came: 'after about 40 of 125 scenarios', or ''."""
+        done, stage = self.last // self.rounds, self.stage // self.rounds
+        return f" after about {done:,} of {stage:,} scenarios" if stage else ""
 
     def __call__(self, done: int, stage: int, most: int) -> None:
         """Raise `InvalidInput`, with the estimate, where all scenarios would take more than an hour."""
         self.advance(done - self.last)
-        self.last, seen = done, time.perf_counter() - self.begin
+        self.last, self.stage, seen = done, stage, time.perf_counter() - self.begin
         if self.judged or seen < 2:
             return
         self.judged = True

@@ -154,8 +154,8 @@ def _without_none(hint: Any) -> Any:
     return some[0] if get_origin(hint) in (Union, UnionType) and len(some) == 1 else hint
 
 
-def compressor_of(text: str) -> Compressor:
-    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas.
+def compressor_of(text: str, option: str = "--compressor") -> Compressor:
+    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
 
     Raises
     ------
@@ -173,12 +173,33 @@ def compressor_of(text: str) -> Compressor:
     for part in filter(None, rest.split(",")):
         key, _, value = part.partition("=")
         if key not in kinds:
-            raise InvalidInput(f"compressor {text!r}: {cls.name} has no parameter {key!r}, it takes {known}")
-        given[key] = _value(kinds[key], value, text)
+            raise InvalidInput(f"{option} {text}: {cls.name} has no parameter {key!r}, it takes {known}")
+        given[key] = _value(kinds[key], value, f"{option} {text}")
+    bare = [f.name for f in fields(cls) if f.init and f.default is MISSING and f.default_factory is MISSING]
+    needed = [n for n in bare if n not in given]
+    if needed:
+        example = ",".join([*rest.split(",")] * bool(rest) + [f"{n}={_EXAMPLES.get(n, '...')}" for n in needed])
+        lacks = f"{cls.name} takes {known}, and {', '.join(needed)} is missing"
+        raise InvalidInput(f"{option} {text}: {lacks}, as in {option} {cls.name}:{example}")
     try:
         return cls(**given)
+    except InvalidInput as error:
+        either = f"give one of the two, as in {option} {cls.name}:q=0.1"
+        raise InvalidInput(f"{option} {text}: {str(error).replace('give one of the two', either)}") from error
     except TypeError as error:
-        raise InvalidInput(f"compressor {text!r}: {cls.name} takes {known}, as in {cls.name}:{next(iter(kinds))}=...") from error
+        raise InvalidInput(f"{option} {text}: {cls.name} takes {known}") from error
+
+
+_EXAMPLES = {"q": "0.1", "k": "10", "levels": "4"}
+# of the hyperparameters that a method needs: their range, and a value that is in it
+_RANGES = {
+    "mu": "a number >= 0, as in --mu 0.1",
+    "alpha": "a number > 0, as in --alpha 0.1",
+    "l1": "a number >= 0, as in --l1 0.1",
+    "l2": "a number > 0, as in --l2-over-beta 30",
+    "lam": "a number >= 0, as in --lam 1",
+    "sigma": "a number > 0, as in --sigma 1",
+}
 
 
 def _value(kind: Any, text: str, whole: str) -> Any:
@@ -192,7 +213,7 @@ def _value(kind: Any, text: str, whole: str) -> Any:
             continue
     if kind is str or get_origin(kind) is Literal:
         return text
-    raise InvalidInput(f"compressor {whole!r}: {text!r} is not a number")
+    raise InvalidInput(f"{whole}: {text!r} is not a number")
 
 
 @cache
@@ -272,11 +293,13 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     refuse_foreign(method, given)
     for name in ("compressor", "down_compressor"):
         if isinstance(given.get(name), str):
-            given[name] = compressor_of(given[name])
+            given[name] = compressor_of(given[name], flag(name))
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:
         hint = f" or --l2-over-beta (beta = {float(problem.beta_k.max()):.4g} here)" if "l2" in missing else ""
-        raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {'them' if len(missing) > 1 else 'it'}")
+        ranges = {**_RANGES, "alpha": "a number from 0 to 1, as in --alpha 0.5"} if method == "apfl" else _RANGES
+        give = "; ".join(ranges[n] if len(missing) == 1 else f"{flag(n)} is {ranges[n]}" for n in missing if n in ranges)
+        raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {give or 'it'}")
     fields_of = {new: old for old, new in RENAMED.items()}
     return cls(**{fields_of.get(name, name): value for name, value in given.items()})
 

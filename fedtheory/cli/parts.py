@@ -10,7 +10,7 @@ from rich.text import Text
 from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters, refuse_foreign
 from fedtheory.errors import InvalidInput
 
-__all__ = ["about_problem", "facts", "problem_of", "refuse_for_fedmls", "sampling_of", "slug", "solver_rows"]
+__all__ = ["about_problem", "facts", "problem_of", "refuse_for_fedmls", "refuse_no_participants", "sampling_of", "slug", "solver_rows"]
 
 
 def problem_of(name: str | None, options: dict[str, Any], seed: int) -> Any:
@@ -43,9 +43,16 @@ def about_problem(problem: Any) -> dict[str, Any]:
     }
 
 
+def refuse_no_participants(participants: int | None, problem: Any) -> None:
+    """Raise `InvalidInput`, by the option's name, for a cohort of no clients."""
+    if participants is not None and participants < 1:
+        raise InvalidInput(f"--participants {participants}: it must be an integer from 1 to m = {problem.num_clients}")
+
+
 def sampling_of(participants: int | None, problem: Any) -> Any:
     from fedtheory.cohorts import Full, Uniform
 
+    refuse_no_participants(participants, problem)
     law = Full() if participants is None else Uniform(participants)
     law.check(problem.num_clients)
     return law

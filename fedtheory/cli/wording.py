@@ -45,7 +45,6 @@ PHRASES = (
     ("choose a first-order local solver", "local_solver", "use --local-solver gradient"),
     ("choose full gradient steps", "local_solver", "use --local-solver gradient"),
     ("instead of epochs", "epochs", "instead of --epochs"),
-    ("give one of the two", "compressor", "give one of the two, as in --compressor top-k:q=0.1"),
 )  # fmt: skip
 # ways out that the command line does not have
 ABSENT = (

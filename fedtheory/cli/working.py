@@ -169,6 +169,12 @@ def _local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     return "exact" if is_smooth(problem) and _takes_exact(algorithm) else "gradient"
 
 
+def _whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
+    """Whose local work it is; a solver that was not asked for is told as the default."""
+    default = ", by which the local problems are solved by default" if o["name"] is None else ""
+    return algorithm.name if algorithm.name in OWN_STEPS else f"--local-solver {kind}{default}"
+
+
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
     from fedtheory import local
@@ -180,10 +186,13 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
         "decay": "--lr-decay", "l1": "--local-l1",
     }  # fmt: skip
     own, smooth = OWN_STEPS.get(algorithm.name), is_smooth(problem)
-    takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": ("steps", "lr", "decay", "l1"), "sgd": tuple(flags)}[kind]
+    some = ("steps", "lr", "decay", "l1")
+    takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": some, "sgd": tuple(flags)}[kind]
     for key, flag in flags.items():
         if o[key] is not None and key not in takes:
-            raise InvalidInput(f"{flag} does not apply to {algorithm.name if own else f'--local-solver {kind}'}")
+            others = ("gradient or " if key in some else "") + "sgd" + (" in its place" if o["name"] else "")
+            remedy = "leave it out" if own else f"add --local-solver {others}"
+            raise InvalidInput(f"{flag} does not apply to {_whose(o, algorithm, kind)}: {remedy}")
     if kind in ("exact", "none"):
         return local.Exact()
     if kind == "sliding":
@@ -215,15 +224,14 @@ def _who_and_how(
     kind = _local_kind(o, problem, algorithm)
     if kind != "local-sgd":
         own = algorithm.name in OWN_STEPS
-        whose = algorithm.name if own else f"--local-solver {kind}"
         remedy = "leave it out" if own else "clients that do part of the work need --local-solver local-sgd"
-        refuse_participation(options, whose, remedy, ("lr_schedule", "lr_delay"))
+        refuse_participation(options, _whose(o, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
         sampling, solver = sampling_of(participants, problem), _solver(o, problem, algorithm, kind)
         refuse_long(solver)
         return sampling, solver
     for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
         if o[key] is not None:
-            raise InvalidInput(f"{name} does not apply to --local-solver local-sgd")
+            raise InvalidInput(f"{name} does not apply to {_whose(o, algorithm, kind)}: leave it out")
     if not is_smooth(problem) and o["lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
     steps = STEPS if o["steps"] is None else o["steps"]

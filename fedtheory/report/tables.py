@@ -355,8 +355,21 @@ def _at(where: dict[str, Any]) -> str:
     return f", {place}" if place else ""
 
 
+def _how_and_where(checks: Sequence[Any]) -> list[str]:
+    """Lines on how the forms were judged and where each is worst; without their names where that is the same of all."""
+    judged = [c for c in checks if c.verdict != "not applicable"]
+    lines = []
+    for what, word in (("how: ", lambda c: c.mode), ("worst at ", lambda c: "" if c.reason else c.place)):
+        found: dict[str, list[str]] = {}
+        for c in judged:
+            found.setdefault(word(c), []).append(c.form)
+        names = {k: "" if len(found) == 1 else f" ({'; '.join(dict.fromkeys(v))})" for k, v in found.items() if k}
+        lines += [f"{what}{k}{forms}" for k, forms in names.items()]
+    return lines
+
+
 def check_table(checks: Sequence[Any], width: int = 120) -> Table:
-    """Checks of one statement on one problem; how and where are left out in a narrow terminal. Reasons stand below the table."""
+    """Checks of one statement on one problem; reasons stand below, and in a narrow terminal how and where as well."""
     from fedtheory.theorems import get
 
     wide = width >= 110
@@ -378,6 +391,7 @@ def check_table(checks: Sequence[Any], width: int = 120) -> Table:
             table.add_row(Text(c.form), verdict, record, c.mode, *numbers, Text(where))
         else:
             table.add_row(Text(c.form), Text.assemble(verdict, f" {why}" if why else ""), record, *numbers)
-    table.caption = Text("\n".join(f"({n}) {reason}" for reason, n in notes.items())) if notes else None
+    below = [f"({n}) {reason}" for reason, n in notes.items()] + ([] if wide else _how_and_where(checks))
+    table.caption = Text("\n".join(below)) if below else None
     table.caption_justify, table.caption_style = "left", "dim"
     return table

@@ -205,6 +205,19 @@ def test_an_interrupted_run_keeps_the_rounds_that_were_finished(tmp_path, monkey
     assert {len(values) for values in stored["metrics"].values()} == {4}
 
 
+def test_an_interrupt_while_drawing_keeps_numbers_and_table(tmp_path, monkeypatch):
+    from fedtheory.report import curves
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(curves, "draw_curves", interrupted)
+    result = call("run", "fedavg", "quadratic", "--rounds", 3, "--out", tmp_path, code=130)
+    assert "the picture is left out" in result.stderr and "F(x) - F*" in result.stdout
+    assert "run-fedavg-quadratic.json" in result.stdout.replace("\n", "")
+    assert json.loads((tmp_path / "run-fedavg-quadratic.json").read_text())["complete"] is True
+
+
 @pytest.mark.parametrize(
     "args",
     [

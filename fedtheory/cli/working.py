@@ -367,16 +367,20 @@ def run(
         "final_x": trajectory.x,
         "provenance": trajectory.provenance,
     }
-    stem = slug("run", algorithm.name, problem.name)
+    stem, code = slug("run", algorithm.name, problem.name), 0 if rounds == asked else 130
     files = [save(out, stem, result)]
     if figures:
         from fedtheory.report.curves import draw_curves
 
-        with progress("drawing"):
-            files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}", ended)
+        try:
+            with progress("drawing"):
+                files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}", ended)
+        except KeyboardInterrupt:
+            code = 130
+            err_console().print("interrupted: the picture is left out", style="yellow")
     if as_json:
         emit({**result, "files": files})
-        return 0 if rounds == asked else 130
+        return code
     console = out_console()
     settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in result["hyperparameters"].items())
     head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
@@ -405,4 +409,4 @@ def run(
     over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
-    return 0 if rounds == asked else 130
+    return code

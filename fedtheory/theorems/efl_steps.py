@@ -122,7 +122,8 @@ STATEMENTS = (
         ),
         _form(
             "sharpened",
-            r"\dots\le2\eta\sum_k(\mathbb E[p_ks_k]-cp^k)D_k,\ c=\min_k\mathbb E[p_ks_k]/p^k",
+            r"-\gamma'(1-\eta L)\sum_k\mathbb E[p_ks_k](F_k(w_0)-F_k(w^*))\le2\eta\sum_k(\mathbb E[p_ks_k]-cp^k)D_k,\ "
+            r"c=\min_k\mathbb E[p_ks_k]/p^k",
             sides.bias_sharpened,
             ("without J", {"with_gap": 0}),
         ),
@@ -149,7 +150,9 @@ STATEMENTS = (
         ),
         _form(
             "sharpened",
-            r"\dots\le\eta^2\{[(\tfrac12+\tfrac\mu{4(1+\theta)L})(1+\theta(\sum p-2)_+)+\tfrac13]E(E-1)G^2\dots+(E-1)G^2\dots\}",
+            r"(1+\eta\mu)\mathbb E\sum p\alpha\|\bar w_i-w_i^k\|^2+\mathbb E\sum p\alpha\|w_i^k-w_0\|^2+\tfrac12\eta\mu"
+            r"\,\mathbb E\sum p\alpha\|\bar w_i-w_0\|^2\le\eta^2\{E(E-1)G^2((\tfrac12+\tfrac\mu{4(1+\theta)L})"
+            r"\,\mathbb E[\sum ps+\theta(\sum p-2)_+\sum ps]+\tfrac13\mathbb E\sum ps)+(E-1)G^2\sum\tfrac{\mathbb E[p^2s]}{p^k}\}",
             sides.total_drift,
             ("without both terms", {"third": 0, "fourth": 0}),
             options={"sharp": True},
@@ -194,7 +197,7 @@ STATEMENTS = (
         ),
         _form(
             "sharpened",
-            r"\dots\le(1-\tfrac14\eta\mu S_\tau)\|\omega_\tau-\omega^*\|^2+"
+            r"\mathbb E[\|\omega_{\tau+1}-\omega^*\|^2\mid\omega_\tau]\le(1-\tfrac14\eta\mu S_\tau)\|\omega_\tau-\omega^*\|^2+"
             r"\eta^2\mathbb E[B^+_\tau]+\tfrac{J^+_\tau}{(\tau+1)E+\gamma}",
             sides.one_round,
             ("without B and J", {"rest": 0}),

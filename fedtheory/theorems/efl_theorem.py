@@ -132,7 +132,8 @@ STATEMENTS = (
         ),
         form(
             "sharpened",
-            r"\dots\le\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+(16E/\mu)^2\sum\mathbb E[B^+_t]/S_t^2}{(\tau E+\gamma)^2}+"
+            r"\mathbb E\|\omega^G_{\tau E}-\omega^*\|^2\le"
+            r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+(16E/\mu)^2\sum\mathbb E[B^+_t]/S_t^2}{(\tau E+\gamma)^2}+"
             r"\tfrac{\sum_{t<\tau}J^+_t}{\tau E+\gamma},\ J^+_t=\tfrac{32E\sum_k(\mathbb E[p^ks^k]-c_tp^k)D_k}{\mu S_t},\ "
             r"c_t=\min_k\tfrac{\mathbb E[p^ks^k]}{p^k}",
             lambda v: bound(v, sharp="uncorrelated"),

@@ -143,7 +143,8 @@ STATEMENTS = (
         ),
         form(
             "Lan",
-            r"\text{the same with }E_i=\tfrac{8(4G_i^2+\sigma_i^2)}{\beta(T+3)}",
+            r"\Phi_i(\tilde u_T)-\Phi_i(u)\le\tfrac{\beta}{T(T+3)}\|u-u_0\|^2-\tfrac{(T+1)(T+2)}{T(T+3)}\tfrac\beta2\|u-u_T\|^2+E_i,"
+            r"\ E_i=\tfrac{8(4G_i^2+\sigma_i^2)}{\beta(T+3)}",
             lambda v: _inner(v, "lan"),
             BOTH,
             ("E a hundred times smaller", lambda v: _inner(v, "lan", error=0.01)),

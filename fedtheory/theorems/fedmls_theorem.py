@@ -128,7 +128,8 @@ THEOREMS = (
         ),
         form(
             "a posteriori",
-            r"\dots\le\tfrac{(4+4c(T_1))\|x_0-x^*\|^2}{\lambda K(K+1)}+\tfrac{4\lambda}{K(K+1)}\sum_{k<K}\tfrac{k^2}{T_k}"
+            r"\mathbb E F(x_K)-F(x^*)\le"
+            r"\tfrac{(4+4c(T_1))\|x_0-x^*\|^2}{\lambda K(K+1)}+\tfrac{4\lambda}{K(K+1)}\sum_{k<K}\tfrac{k^2}{T_k}"
             r"[G^2\kappa(T_k)+\tfrac{\sigma^2}2\kappa'(T_k)]+\tfrac{\lambda G^2}2",
             lambda v: le(v.excess[-1:], constant(v, v.constants.a_posteriori()), noise=v.noise),
             BOTH,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum import Optimum
 from fedtheory.problems import nonsmooth, nonsmooth_instances

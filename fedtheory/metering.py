@@ -14,7 +14,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.messages.measures import bin_counts, entropy_of_counts
 
 if TYPE_CHECKING:
-    from fedtheory.clients import Clients
+    from fedtheory.clients.clients import Clients
     from fedtheory.problems.base import Problem
 
 __all__ = ["METRICS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins"]

@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.arguments import check_algorithm, check_like, check_local_solver, check_problem, check_sampling
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, on_host, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort, Full, Sampling
 from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import real_array, whole_number

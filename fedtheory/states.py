@@ -12,7 +12,7 @@ from fedtheory.errors import diverged
 from fedtheory.parallel import fetch
 
 if TYPE_CHECKING:
-    from fedtheory.clients import Clients
+    from fedtheory.clients.clients import Clients
 
 __all__ = ["check_finite_state", "join", "keep_idle", "own", "personal"]
 

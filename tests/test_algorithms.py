@@ -18,7 +18,7 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldSta
 from fedtheory.algorithms.fedprox import FedProxState
 from fedtheory.algorithms.scaffold import ScaffoldState
 from fedtheory.arrays import soft_threshold
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.local import SGD, Exact, GradientSteps
 

@@ -9,7 +9,7 @@ import torch
 
 from fedtheory import problems
 from fedtheory.arrays import put_slots, soft_threshold, take_slots, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort, Uniform
 from fedtheory.local import Exact, LocalObjective
 from fedtheory.randomness import Stream

@@ -20,7 +20,7 @@ from fedtheory.algorithms.fedgate import FedGATEState
 from fedtheory.algorithms.mime import MimeState
 from fedtheory.algorithms.vrl_sgd import VRLSGDState
 from fedtheory.arrays import to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSteps
 from fedtheory.local.objective import Rows

@@ -14,7 +14,7 @@ import pytest
 from fedtheory import problems, simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Full
 from fedtheory.local import Exact
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedtheory import Full, algorithms, messages, problems, simulate
+from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.fisher import client_fisher
 from fedtheory.local import Exact, GradientSteps, InverseTime, LocalSGD
 from fedtheory.participation import Irregular, complete, inactive, incomplete, windows
 

@@ -13,8 +13,8 @@ from fedtheory import Bernoulli, Full, Uniform, algorithms, errors, problems, si
 from fedtheory.algorithms import ElasticAggregation, FedAvg
 from fedtheory.arrays import to_numpy
 from fedtheory.cli import app
+from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.local import SGD, Exact, GradientSteps
-from fedtheory.sensitivity import client_sensitivity
 
 torch = pytest.importorskip("torch")
 

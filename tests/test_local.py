@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from fedtheory import problems
 from fedtheory.arrays import to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.local import SGD, Exact, GradientSteps, LocalObjective

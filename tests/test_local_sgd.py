@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, Uniform, algorithms, problems, simulate
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, Constant, GradientSteps, InverseTime, LocalObjective, LocalSGD, Schedule, TheoremStep

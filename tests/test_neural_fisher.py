@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedtheory import Uniform, algorithms, simulate
+from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import MissingCapability
-from fedtheory.fisher import client_fisher
 from fedtheory.local import SGD
 from fedtheory.problems import Softmax
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.local import GradientSteps, InverseTime, LocalSGD, Schedule, SubgradientSteps

@@ -12,7 +12,7 @@ from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
-    from fedtheory.clients import Clients
+    from fedtheory.clients.clients import Clients
     from fedtheory.cohorts import Sampling
     from fedtheory.local.objective import LocalSolver
     from fedtheory.problems.base import Problem

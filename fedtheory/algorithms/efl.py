@@ -18,9 +18,9 @@ from fedtheory.algorithms.feedback import (
     upload,
 )
 from fedtheory.arrays import Array, astype_like, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
+from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
 from fedtheory.errors import InvalidInput
-from fedtheory.fisher import FISHERS, FisherKind, check_fisher
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class EFL(Algorithm):
         Where p_tau^k/p^k multiplies: at the client before C, or at the server after it. None: 'before' for 'consistent', and 'after'
         where that is printed.
     fisher : 'model', 'empirical', 'gram' or None
-        I_k, taken at the end-of-round local model: `fedtheory.fisher`. None: 'gram' for quadratic losses, else 'model'.
+        I_k, taken at the end-of-round local model: `fedtheory.clients.fisher`. None: 'gram' for quadratic losses, else 'model'.
     client_feedback, server_feedback : bool
         Keep what the compressor left out for the next round (R^k and R^G). False: it is lost.
     departed : 'remove' or 'stale'

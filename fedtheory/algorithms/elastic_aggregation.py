@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Aggregation, Algorithm, aggregate, check_choice, check_number, require
 from fedtheory.arrays import Array, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
+from fedtheory.clients.sensitivity import Average
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
-from fedtheory.sensitivity import Average
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -26,7 +26,7 @@ class ElasticAggregationState(NamedTuple):
 class ElasticAggregation(Algorithm):
     """FedAvg whose server scales every coordinate by how little the model's output moves with it.
 
-    zeta = 1 + tau - Omega/Omega', with Omega the cohort's mean sensitivity (`fedtheory.sensitivity`) at the server's model and Omega'
+    zeta = 1 + tau - Omega/Omega', with Omega the cohort's mean sensitivity (`fedtheory.clients.sensitivity`) at the server's model and Omega'
     its maximum within the layer, and theta <- theta + server_lr * zeta * sum_k w_k (theta_k - theta).
 
     Parameters
@@ -94,7 +94,7 @@ class ElasticAggregation(Algorithm):
         require(whole, "probe_batch", size, "use an integer >= 1, or None for all samples of B_k at once")
 
     def check_run(self, problem: Problem, rounds: int) -> None:
-        from fedtheory.sensitivity import check_sensitivity
+        from fedtheory.clients.sensitivity import check_sensitivity
 
         check_sensitivity(problem)
 

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, check_number, per_client
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
 from fedtheory.problems.base import Problem

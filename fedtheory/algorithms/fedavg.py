@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from fedtheory.algorithms.base import Aggregation, Algorithm, Sent, aggregate, check_choice, per_client, require
 from fedtheory.algorithms.feedback import check_compressor, debt, debt_after, download, serve, upload
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:

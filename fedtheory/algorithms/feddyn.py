@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, per_client
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
 __all__ = ["FedDyn", "FedDynState"]

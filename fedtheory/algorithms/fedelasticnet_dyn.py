@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, threshold
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
 __all__ = ["FedElasticNetDyn", "FedElasticNetDynState"]

@@ -15,7 +15,7 @@ from fedtheory.algorithms.base import (
     threshold,
 )
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 

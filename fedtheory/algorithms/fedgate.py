@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from fedtheory.algorithms.base import Algorithm, check_number, per_client, require
 from fedtheory.algorithms.vrl_sgd import check_steps, common_step_sum
 from fedtheory.arrays import Array
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective, LocalSolver
 
 if TYPE_CHECKING:

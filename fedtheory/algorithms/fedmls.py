@@ -14,7 +14,7 @@ import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
 from fedtheory.local.objective import LocalObjective

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Aggregation, Algorithm, Sent, aggregate, check_choice, check_number
 from fedtheory.arrays import Array
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
 __all__ = ["FedProx", "FedProxState"]

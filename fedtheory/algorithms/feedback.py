@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, require
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.messages import Compressor
 
 __all__ = ["check_compressor", "debt", "debt_after", "download", "put_senders", "serve", "upload"]

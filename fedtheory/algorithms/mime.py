@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, check_number, require
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.errors import MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, no_step_size, per_client, step_sum
 from fedtheory.arrays import Array, namespace
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 

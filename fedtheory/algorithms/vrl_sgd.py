@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, per_client
 from fedtheory.arrays import Array, to_numpy
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.errors import MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver

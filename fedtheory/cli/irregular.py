@@ -192,7 +192,7 @@ def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any 
 
 
 def _largest_fisher(algorithm: Any, problem: Any) -> float:
-    from fedtheory.fisher import check_fisher, fisher_bound
+    from fedtheory.clients.fisher import check_fisher, fisher_bound
 
     kind = algorithm.fisher_kind(problem)
     check_fisher(problem, kind)

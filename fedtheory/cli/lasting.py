@@ -13,7 +13,7 @@ import numpy as np
 
 from fedtheory.algorithms.fedmls import ALWAYS_SHORT, LONG, duration
 from fedtheory.arrays import Array
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD

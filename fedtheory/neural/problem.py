@@ -387,7 +387,7 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:
-        """What `fedtheory.fisher.client_fisher` asks for: (N, B, d) -> (N, B, d)."""
+        """What `fedtheory.clients.fisher.client_fisher` asks for: (N, B, d) -> (N, B, d)."""
         return fisher.fisher_diagonal(self, y, kind)
 
     def check_fisher(self, kind: str) -> None:

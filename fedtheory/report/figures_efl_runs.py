@@ -12,7 +12,7 @@ from fedtheory.algorithms import FedAvg, FedElasticNetProx
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.feedback import debt, debt_after
-from fedtheory.clients import Clients
+from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Uniform
 from fedtheory.errors import Diverged
 from fedtheory.local import GradientSteps, InverseTime, LocalSGD

@@ -32,7 +32,7 @@ __all__ = ["AVERAGES", "QUADRATICS", "SAMPLED", "statement"]
 
 SYMBOLS = {
     "theta, theta_k": "ElasticAggregationState.x, the local solver's result",
-    "Omega, Omega'": "fedtheory.sensitivity, its maximum within a layer",
+    "Omega, Omega'": "fedtheory.clients.sensitivity, its maximum within a layer",
     "zeta": "ElasticAggregation.zeta",
     "tau, mu, eta": "ElasticAggregation.tau, .mu, .server_lr",
     "w_k": "ElasticAggregation.aggregation",

@@ -65,7 +65,7 @@ def fixed_point(problem: Any, algorithm: Any, x0: Any = None, rounds: int = 300,
     """
     from scipy.optimize import root
 
-    from fedtheory.clients import Clients
+    from fedtheory.clients.clients import Clients
     from fedtheory.cohorts import Full
     from fedtheory.errors import NotCertified
     from fedtheory.local.exact import Exact

@@ -20,9 +20,9 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
 if TYPE_CHECKING:
-    from fedtheory.fisher import FisherKind
+    from fedtheory.clients.fisher import FisherKind
+    from fedtheory.clients.sensitivity import Average
     from fedtheory.messages.compressors import Compressor
-    from fedtheory.sensitivity import Average
 
 __all__ = ["Clients"]
 
@@ -175,13 +175,13 @@ class Clients:
 
     def fisher(self, y: Array, kind: FisherKind) -> Array:
         """Fisher diagonals of the slots at y: (S, P, d) -> (S, P, d)."""
-        from fedtheory.fisher import client_fisher
+        from fedtheory.clients.fisher import client_fisher
 
         return self._to_slots(client_fisher(self._row_problem, self._to_rows(y), kind))
 
     def sensitivity(self, y: Array, batch_size: int | None, mu: float, ema: Average) -> Array:
         """How the output moves with each parameter, on the slots' held-out samples (on all where there are none): (S, P, d) twice."""
-        from fedtheory.sensitivity import client_sensitivity
+        from fedtheory.clients.sensitivity import client_sensitivity
 
         problem = self._row_problem.held_out or self._row_problem
         return self._to_slots(client_sensitivity(problem, self._to_rows(y), batch_size, mu, ema))

@@ -22,7 +22,7 @@ from fedtheory.moments import Moments, round_moments
 from fedtheory.participation import Participation, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
-from fedtheory.simulation import check_start, simulate
+from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.efl_views import EFLConstants, RunView, gamma_of, step_sizes
 
 __all__ = ["GradientBounds", "client_minima", "gradient_bounds", "measured_run", "moments_of_rounds"]

@@ -22,7 +22,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
-from fedtheory.simulation import check_start
+from fedtheory.simulation.simulate import check_start
 from fedtheory.theorems.core import Check, Form, Statement
 from fedtheory.theorems.efl_exact import MAX_SUBSETS, RoundLaw, oracles_of
 from fedtheory.theorems.efl_runs import quadratic_run

@@ -19,7 +19,7 @@ from fedtheory.local.objective import LocalObjective, LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.simulation import check_start, simulate
+from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.rational import SPLIT
 from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 

@@ -16,7 +16,7 @@ from fedtheory.optimum import Optimum
 from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation import check_start, simulate
+from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems import core
 from fedtheory.theorems.core import Check, Form, Statement, all_statements
 from fedtheory.theorems.fedmls import LINE_14, WITNESS, k_min

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
@@ -18,7 +17,8 @@ from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation import check_start, simulate
+from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
+from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.stages import OnProgress, growing_views, stage_sizes
 from fedtheory.theorems import fedelasticnet_algorithm1
 from fedtheory.theorems.core import Check, Form, Sides, Statement, judge

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.participation import Irregular
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import efl_runs, get
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl_rational import exact_sides

@@ -15,7 +15,7 @@ from fedtheory.coefficients import coefficients
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl_elastic import elastic_view
 from fedtheory.theorems.efl_epochs import RULE
 from fedtheory.theorems.efl_limits import limit_view

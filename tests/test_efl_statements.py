@@ -20,7 +20,7 @@ from fedtheory.moments import moments
 from fedtheory.participation import Irregular
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import efl_table
 from fedtheory.theorems.efl_compression import feedback_view
 from fedtheory.theorems.efl_elastic import elastic_view

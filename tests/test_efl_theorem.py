@@ -17,7 +17,7 @@ from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.messages.compressors import TopK
 from fedtheory.participation import Irregular, JointLaw, inactive, incomplete, windows
 from fedtheory.problems.generators import random_least_squares, random_logistic, random_quadratic
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import all_statements, efl_runs, efl_theorem, get
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl_step_views import StepState

@@ -27,7 +27,7 @@ from fedtheory.report import (
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.report.figures_efl_runs import COMPRESSORS, L1_VALUES, Restarted, SparseWire, _verdict
 from fedtheory.report.style import house_style, save
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 
 
 @pytest.fixture(scope="module")

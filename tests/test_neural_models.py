@@ -15,7 +15,7 @@ from fedtheory.cohorts import Uniform  # noqa: E402
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName  # noqa: E402
 from fedtheory.local import SGD  # noqa: E402
 from fedtheory.neural import NeuralProblem, data, models  # noqa: E402
-from fedtheory.simulation import simulate  # noqa: E402
+from fedtheory.simulation.simulate import simulate  # noqa: E402
 
 # layer by layer: a linear layer has (in + 1) out, a k x k convolution (in k k + 1) out, an LSTM layer 4 h (in + h + 2)
 COUNTS = {

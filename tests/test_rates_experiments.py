@@ -19,7 +19,7 @@ from fedtheory.rates import experiments
 from fedtheory.rates.competitors import Schedule, fedmls_on_pull, nesterov_rounds, pull_rounds, subgradient_rounds, tune
 from fedtheory.rates.series import Series, crossovers
 from fedtheory.report import figures_rates
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 
 KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
 

@@ -13,7 +13,7 @@ from fedtheory.cohorts import Full, Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.expectation import FederatedLosses, monte_carlo
 from fedtheory.problems.generators import random_quadratic
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.core import Sides
 from fedtheory.verification import judge_statistical

@@ -25,13 +25,13 @@ import typer
 from neural_memory import memory_figures
 from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_same, clock, instance
 
-from fedtheory import simulation
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
 from fedtheory.local.steps import sample_order
 from fedtheory.neural import compiled, training, walking
 from fedtheory.neural.device import as_device
 from fedtheory.randomness import Stream
+from fedtheory.simulation import simulate as simulation
 
 __all__ = ["Figure", "neural_rows"]
 

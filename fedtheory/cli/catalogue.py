@@ -131,7 +131,7 @@ def _problems() -> list[dict[str, Any]]:
 
 
 def _metrics() -> list[dict[str, Any]]:
-    from fedtheory.simulation import METRICS
+    from fedtheory.simulation.simulate import METRICS
 
     return [{"name": name, "about": about} for name, about in METRICS.items()]
 

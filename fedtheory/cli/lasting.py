@@ -17,7 +17,7 @@ from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
-from fedtheory.simulation import check_start
+from fedtheory.simulation.simulate import check_start
 
 __all__ = ["RoundClock", "ScenarioClock", "refuse_long_rounds"]
 

@@ -271,7 +271,7 @@ def run(
     from fedtheory.provenance import provenance
     from fedtheory.rates.endings import how_it_ended
     from fedtheory.rates.fits import precision_floor
-    from fedtheory.simulation import METRICS, Resume, Trajectory, simulate
+    from fedtheory.simulation.simulate import METRICS, Resume, Trajectory, simulate
 
     cls = algorithms.get(method)  # an unknown method is told before a problem is built
     like = array_like(device, dtype or "float64")  # and so is a device that is not there

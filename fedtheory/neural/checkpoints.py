@@ -22,7 +22,7 @@ import numpy as np
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
 from fedtheory.provenance import to_jsonable, write_atomic
-from fedtheory.resuming import misfit
+from fedtheory.simulation.resume import misfit
 
 __all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.arrays import to_numpy
 from fedtheory.cohorts import Full, Sampling
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
 from fedtheory.neural import checkpoints
 from fedtheory.parallel import Progress
 from fedtheory.provenance import provenance
-from fedtheory.simulation import Resume, simulate
+from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
+from fedtheory.simulation.simulate import Resume, simulate
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm

@@ -35,7 +35,7 @@ from fedtheory.rates.competitors import (
 )
 from fedtheory.rates.fits import LEAST_POINTS, precision_floor
 from fedtheory.rates.series import Series, crossovers
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 
 __all__ = ["EPSILONS", "INSTANCES", "QUICK_EPSILONS", "check_epsilons", "compute", "lad_instance", "smallest_rounds", "steps"]
 

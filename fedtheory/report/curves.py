@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.metering import SENT_ENTROPIES
 from fedtheory.provenance import write_atomic
+from fedtheory.simulation.metrics import SENT_ENTROPIES
 
 __all__ = ["draw_curves"]
 

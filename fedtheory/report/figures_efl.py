@@ -15,7 +15,7 @@ from fedtheory.moments import moments
 from fedtheory.participation import Irregular
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.report.style import COLOURS, headline, new_figure
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl_exact import oracles_of
 from fedtheory.theorems.efl_runs import quadratic_run, round_laws

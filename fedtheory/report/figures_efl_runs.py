@@ -31,7 +31,7 @@ from fedtheory.participation import complete, incomplete, windows
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.report.style import COLOURS, headline, new_figure
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl_shift import shift_view
 

@@ -12,7 +12,7 @@ from fedtheory.cohorts import Full
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 
 __all__ = ["against_l1", "compute", "draw", "plane_problem", "rest_set", "start_set"]
 

@@ -13,7 +13,7 @@ from fedtheory.cohorts import Uniform
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.problems import datasets, partitions
 from fedtheory.report.style import headline, new_figure
-from fedtheory.simulation import simulate
+from fedtheory.simulation.simulate import simulate
 
 __all__ = ["METHODS", "compute", "draw"]
 

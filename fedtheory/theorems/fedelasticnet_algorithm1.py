@@ -69,7 +69,7 @@ def fixed_point(problem: Any, algorithm: Any, x0: Any = None, rounds: int = 300,
     from fedtheory.cohorts import Full
     from fedtheory.errors import NotCertified
     from fedtheory.local.exact import Exact
-    from fedtheory.simulation import check_start
+    from fedtheory.simulation.simulate import check_start
 
     everyone, solver = Full().enumerate(problem.num_clients), Exact()
     counts = problem.sample_counts if algorithm.aggregation != "cohort" else np.ones(problem.num_clients)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.arguments import check_algorithm, check_like, check_local_solver, check_problem, check_sampling
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.cohorts import Cohort, Full, Sampling
@@ -17,13 +16,20 @@ from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import real_array, whole_number
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
-from fedtheory.metering import EVALUATED, METRICS, RoundBins, check_metrics, entropies, measure, message_bins
 from fedtheory.parallel import Board, Progress, run_processes, stow
 from fedtheory.problems.base import Problem
 from fedtheory.provenance import provenance
 from fedtheory.randomness import Stream
-from fedtheory.resuming import Resume, check_past, cut
-from fedtheory.states import check_finite_state, join, keep_idle, own, personal
+from fedtheory.simulation.arguments import (
+    check_algorithm,
+    check_like,
+    check_local_solver,
+    check_problem,
+    check_sampling,
+)
+from fedtheory.simulation.metrics import EVALUATED, METRICS, RoundBins, check_metrics, entropies, measure, message_bins
+from fedtheory.simulation.resume import Resume, check_past, cut
+from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
 
 __all__ = ["METRICS", "Resume", "Trajectory", "check_start", "simulate"]
 

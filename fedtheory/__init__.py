@@ -9,9 +9,9 @@ __version__ = "0.1.0"
 _LAZY = {
     "simulate": "fedtheory.simulation",
     "Trajectory": "fedtheory.simulation",
-    "Full": "fedtheory.cohorts",
-    "Uniform": "fedtheory.cohorts",
-    "Bernoulli": "fedtheory.cohorts",
+    "Full": "fedtheory.participation.cohorts",
+    "Uniform": "fedtheory.participation.cohorts",
+    "Bernoulli": "fedtheory.participation.cohorts",
 }
 _MODULES = (
     "algorithms", "central", "cohorts", "errors", "local", "messages", "optimum", "problems", "rates", "testing", "theorems"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cohorts import Uniform
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import datasets, generators, partitions
 from fedtheory.problems.base import Problem
 from fedtheory.problems.quadratic import Quadratic

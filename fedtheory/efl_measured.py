@@ -18,8 +18,8 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import LocalSGD, TheoremStep
-from fedtheory.moments import Moments, round_moments
-from fedtheory.participation import Participation, joint_law
+from fedtheory.participation.irregular import Participation, joint_law
+from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.simulation.simulate import check_start, simulate

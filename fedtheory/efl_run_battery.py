@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.efl_measured import measured_run
-from fedtheory.participation import Irregular
+from fedtheory.participation.irregular import Irregular
 from fedtheory.problems.base import Problem
 from fedtheory.problems.datasets import breast_cancer
 from fedtheory.problems.generators import random_least_squares, random_logistic

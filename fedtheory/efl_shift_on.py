@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.cohorts import Sampling
 from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.theorems.efl_shift import ARRIVAL, ShiftView
 

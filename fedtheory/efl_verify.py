@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.cohorts import Full, Sampling
 from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.efl_measured import measured_run, moments_of_rounds
 from fedtheory.efl_run_battery import KINDS, reached
@@ -17,7 +16,8 @@ from fedtheory.efl_shift_on import event_of, shift_on, who_moves
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalSolver
-from fedtheory.participation import Irregular, Participation, as_irregular, complete, joint_law
+from fedtheory.participation.cohorts import Full, Sampling
+from fedtheory.participation.irregular import Irregular, Participation, as_irregular, complete, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic

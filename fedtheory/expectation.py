@@ -12,10 +12,10 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
+from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.cohorts import Sampling
 from fedtheory.expectation import FederatedLosses, monte_carlo
+from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.theorems.views import RunView
 

@@ -10,11 +10,11 @@ import numpy as np
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.cohorts import Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling

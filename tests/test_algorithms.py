@@ -19,8 +19,8 @@ from fedtheory.algorithms.fedprox import FedProxState
 from fedtheory.algorithms.scaffold import ScaffoldState
 from fedtheory.arrays import soft_threshold
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.local import SGD, Exact, GradientSteps
+from fedtheory.participation.cohorts import Cohort
 
 HAND = problems.Quadratic(np.reshape([1.0, 3.0, 1.0], (3, 1, 1)), np.reshape([5.0, -1.0, 1.5], (3, 1)))
 

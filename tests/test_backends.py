@@ -8,9 +8,10 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, participation, problems, simulate
+from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
 from fedtheory.arrays import namespace, to_numpy
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD
+from fedtheory.participation import irregular as participation
 
 torch = pytest.importorskip("torch")
 

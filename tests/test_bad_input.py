@@ -27,10 +27,10 @@ from fedtheory import (
     witness,
 )
 from fedtheory.arrays import astype_like, to_numpy
-from fedtheory.cohorts import Bernoulli
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
-from fedtheory.participation import Irregular, inactive
+from fedtheory.participation.cohorts import Bernoulli
+from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions
 
 RNG = np.random.default_rng(0)

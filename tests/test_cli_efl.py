@@ -17,7 +17,7 @@ from fedtheory.clients import fisher
 from fedtheory.efl_shift_on import shift_on
 from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
-from fedtheory.participation import incomplete, windows
+from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 
 

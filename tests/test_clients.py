@@ -10,8 +10,8 @@ import torch
 from fedtheory import problems
 from fedtheory.arrays import put_slots, soft_threshold, take_slots, to_numpy
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort, Uniform
 from fedtheory.local import Exact, LocalObjective
+from fedtheory.participation.cohorts import Cohort, Uniform
 from fedtheory.randomness import Stream
 
 CONVERT = {

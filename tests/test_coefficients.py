@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedtheory.coefficients import SCHEMES, check_coefficients, coefficients, theta
-from fedtheory.cohorts import Bernoulli, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName
-from fedtheory.moments import moments, round_moments
-from fedtheory.participation import Irregular, JointLaw, as_irregular, inactive, incomplete, windows
+from fedtheory.participation.coefficients import SCHEMES, check_coefficients, coefficients, theta
+from fedtheory.participation.cohorts import Bernoulli, Uniform
+from fedtheory.participation.irregular import Irregular, JointLaw, as_irregular, inactive, incomplete, windows
+from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
 FIELDS = ("p", "ps", "p2s", "sum_p", "sum_ps", "overlap", "overlap_lower", "ratio", "theta")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedtheory import algorithms, problems, simulate
-from fedtheory.cohorts import Bernoulli, FedDynBernoulli, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import papers
+from fedtheory.participation.cohorts import Bernoulli, FedDynBernoulli, Uniform
 from fedtheory.randomness import Stream
 
 UPLOADS = {100: 1_019, 200: 2_053, 500: 5_070}

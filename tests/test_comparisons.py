@@ -13,7 +13,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from fedtheory import Bernoulli, Full, Uniform, algorithms, errors, messages, participation, problems, simulate
+from fedtheory import Bernoulli, Full, Uniform, algorithms, errors, messages, problems, simulate
 from fedtheory.algorithms.apfl import APFLState
 from fedtheory.algorithms.fedamp import FedAMPState
 from fedtheory.algorithms.fedgate import FedGATEState
@@ -21,10 +21,11 @@ from fedtheory.algorithms.mime import MimeState
 from fedtheory.algorithms.vrl_sgd import VRLSGDState
 from fedtheory.arrays import to_numpy
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSteps
 from fedtheory.local.objective import Rows
 from fedtheory.local.steps import _orders
+from fedtheory.participation import irregular as participation
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 
 HAND = problems.Quadratic(np.reshape([1.0, 3.0, 1.0], (3, 1, 1)), np.reshape([5.0, -1.0, 1.5], (3, 1)))

@@ -15,8 +15,8 @@ from fedtheory import problems, simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Full
 from fedtheory.local import Exact
+from fedtheory.participation.cohorts import Full
 
 
 def one_round(theta: F, g: F, h: F, l1: F, l2: F, rule: str) -> tuple[F, F]:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
-from fedtheory.coefficients import coefficients
 from fedtheory.local import InverseTime, LocalSGD
-from fedtheory.participation import complete, inactive, incomplete, windows
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.irregular import complete, inactive, incomplete, windows
 
 N, D, E, ROUNDS, SCENARIOS = 5, 6, 3, 7, 4
 LAW = [0.3, 0.3, 0.2, 0.2]

@@ -11,7 +11,7 @@ from fedtheory import Full, algorithms, messages, problems, simulate
 from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import Exact, GradientSteps, InverseTime, LocalSGD
-from fedtheory.participation import Irregular, complete, inactive, incomplete, windows
+from fedtheory.participation.irregular import Irregular, complete, inactive, incomplete, windows
 
 
 # --- Fisher diagonals ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from fedtheory.algorithms import EFL
 from fedtheory.efl_run_battery import QuadraticInstance
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD, TheoremStep
-from fedtheory.participation import Irregular
+from fedtheory.participation.irregular import Irregular
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import efl_runs, get

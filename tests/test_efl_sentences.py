@@ -11,9 +11,9 @@ import pytest
 
 from fedtheory import messages, theorems
 from fedtheory.algorithms.efl import EFL
-from fedtheory.coefficients import coefficients
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
+from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl_elastic import elastic_view

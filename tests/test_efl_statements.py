@@ -16,8 +16,8 @@ from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.efl_other_battery import KINDS, DataShift
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
-from fedtheory.moments import moments
-from fedtheory.participation import Irregular
+from fedtheory.participation.irregular import Irregular
+from fedtheory.participation.moments import moments
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate

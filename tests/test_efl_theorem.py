@@ -11,11 +11,11 @@ import pytest
 
 from fedtheory import efl_measured, efl_run_battery, efl_verify, witness
 from fedtheory.algorithms import EFL
-from fedtheory.cohorts import Uniform
 from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.messages.compressors import TopK
-from fedtheory.participation import Irregular, JointLaw, inactive, incomplete, windows
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.participation.irregular import Irregular, JointLaw, inactive, incomplete, windows
 from fedtheory.problems.generators import random_least_squares, random_logistic, random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import all_statements, efl_runs, efl_theorem, get

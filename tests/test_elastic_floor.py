@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.cohorts import Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.expectation import tree
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet_potential import potential_step

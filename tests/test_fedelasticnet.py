@@ -103,8 +103,8 @@ def test_the_two_readings_of_the_printed_expectation():
 
 
 def test_the_readings_agree_with_the_float_code():
-    from fedtheory.cohorts import Uniform
     from fedtheory.expectation import tree
+    from fedtheory.participation.cohorts import Uniform
 
     problem = problems.Quadratic([[[1.0]], [[1.0]]], [[1.0], [-1.0]])
     rounded = tree(problem, FedElasticNetDyn(0.5, 30.0), Uniform(1), 4, np.zeros(1))

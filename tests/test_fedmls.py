@@ -11,8 +11,8 @@ import pytest
 
 from fedtheory import algorithms, errors, problems, simulate
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds, local_steps, printed_rounds
-from fedtheory.cohorts import Uniform
 from fedtheory.local import GradientSteps, SubgradientSliding
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems.nonsmooth import LAD, L1Distance, MaxAffine
 
 CENTERS = (3, 2, -1)

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetProx
-from fedtheory.cohorts import Uniform
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
 from fedtheory.report import (

@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 from fedtheory import problems
 from fedtheory.arrays import to_numpy
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.local import SGD, Exact, GradientSteps, LocalObjective
 from fedtheory.local.affine import TILE, tiles
 from fedtheory.local.objective import Rows
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 
 EPS = np.finfo(float).eps

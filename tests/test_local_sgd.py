@@ -7,11 +7,11 @@ import pytest
 
 from fedtheory import Bernoulli, Uniform, algorithms, problems, simulate
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, Constant, GradientSteps, InverseTime, LocalObjective, LocalSGD, Schedule, TheoremStep
 from fedtheory.local.objective import Rows
-from fedtheory.participation import incomplete
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.participation.irregular import incomplete
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK, Stream
 

@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.algorithms import FedAvg  # noqa: E402
-from fedtheory.cohorts import Uniform  # noqa: E402
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName  # noqa: E402
 from fedtheory.local import SGD  # noqa: E402
 from fedtheory.neural import NeuralProblem, data, models  # noqa: E402
+from fedtheory.participation.cohorts import Uniform  # noqa: E402
 from fedtheory.simulation.simulate import simulate  # noqa: E402
 
 # layer by layer: a linear layer has (in + 1) out, a k x k convolution (in k k + 1) out, an LSTM layer 4 h (in + h + 2)

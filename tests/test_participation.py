@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from fedtheory import algorithms, problems, simulate
-from fedtheory.cohorts import Bernoulli, Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
-from fedtheory.participation import Irregular, JointLaw, as_irregular, complete, inactive, incomplete, windows
+from fedtheory.participation.cohorts import Bernoulli, Full, Sampling, Uniform
+from fedtheory.participation.irregular import Irregular, JointLaw, as_irregular, complete, inactive, incomplete, windows
 from fedtheory.randomness import Stream
 
 STREAM = Stream(11)

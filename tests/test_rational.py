@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.cohorts import Full, Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.expectation import round_view, tree
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.rational import DiagonalLosses, Instance, exact_array, sqrt_upper

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, problems, simulate
-from fedtheory.cohorts import Sampling
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.local.objective import LocalObjective
+from fedtheory.participation.cohorts import Sampling
 from fedtheory.randomness import Stream
 
 ROUNDS, SCENARIOS, P = 40, 3, 2

@@ -10,7 +10,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalSGD
 from fedtheory.messages import TopK, measures
 from fedtheory.messages.measures import bin_counts, entropy_bits
-from fedtheory.participation import incomplete
+from fedtheory.participation.irregular import incomplete
 from fedtheory.simulation.simulate import Resume
 
 RECORD = ("objective", "drift", "participants", "nonzeros", "entropy", "update_entropy", "bits")

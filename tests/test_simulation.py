@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from fedtheory import algorithms, parallel, problems, simulate, theorems
-from fedtheory.cohorts import Bernoulli, Uniform
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, UnknownName
 from fedtheory.local import SGD, GradientSteps
 from fedtheory.messages.measures import bin_counts, entropy_bits
+from fedtheory.participation.cohorts import Bernoulli, Uniform
 from fedtheory.randomness import Stream
 
 RECORD = ("objective", "suboptimality", "gradient_norm", "distance", "nonzeros", "entropy")

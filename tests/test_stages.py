@@ -9,9 +9,9 @@ from command_line import call, refused
 from fedtheory import stages
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.cli import lasting
-from fedtheory.cohorts import Full, Uniform
 from fedtheory.errors import InvalidInput
 from fedtheory.expectation import FederatedLosses, monte_carlo
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get

@@ -9,8 +9,8 @@ import pytest
 
 from fedtheory import algorithms, errors, problems, simulate
 from fedtheory.algorithms.subgradient import Subgradient, subgradient_bound, subgradient_parameters
-from fedtheory.cohorts import Uniform
 from fedtheory.local import GradientSteps, LocalObjective, Schedule, SubgradientSteps
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine
 from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
 

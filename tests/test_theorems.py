@@ -9,9 +9,9 @@ import pytest
 
 from fedtheory import battery, campaign, problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
-from fedtheory.cohorts import Bernoulli, Full, Uniform
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
+from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.core import in_words
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
 from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive

@@ -14,12 +14,13 @@ import inspect
 import numpy as np
 import pytest
 
-from fedtheory import Bernoulli, Full, Uniform, algorithms, local, messages, participation, problems, simulate
+from fedtheory import Bernoulli, Full, Uniform, algorithms, local, messages, problems, simulate
 from fedtheory.arrays import to_numpy
 from fedtheory.clients.fisher import FISHERS, client_fisher
 from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import MissingCapability
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSliding, SubgradientSteps
+from fedtheory.participation import irregular as participation
 from fedtheory.problems import hold_out
 from fedtheory.problems.base import Problem
 

@@ -9,10 +9,10 @@ import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.local import GradientSteps, InverseTime, LocalSGD, Schedule, SubgradientSteps
-from fedtheory.participation import inactive, incomplete
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.participation.irregular import inactive, incomplete
 
 N, D, ROUNDS, SCENARIOS = 6, 40, 6, 3
 WAYS = ("bits_up", "bits_down", "bits")

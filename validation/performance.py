@@ -26,11 +26,11 @@ from threadpoolctl import threadpool_limits
 
 from fedtheory import simulate
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.cohorts import Uniform
 from fedtheory.local import Exact
 from fedtheory.local.exact import _curvature_bounds, _steps_needed
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.parallel import Progress
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import LeastSquares
 from fedtheory.provenance import provenance, write_json
 from fedtheory.randomness import Stream

@@ -24,7 +24,7 @@ from fedtheory.algorithms import EFL
 from fedtheory.arrays import top_k_mask
 from fedtheory.local import LocalSGD
 from fedtheory.messages import ST
-from fedtheory.participation import Irregular, incomplete
+from fedtheory.participation.irregular import Irregular, incomplete
 from fedtheory.problems import LeastSquares
 from fedtheory.randomness import Stream
 

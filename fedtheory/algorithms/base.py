@@ -13,8 +13,8 @@ from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
-    from fedtheory.cohorts import Sampling
     from fedtheory.local.objective import LocalSolver
+    from fedtheory.participation.cohorts import Sampling
     from fedtheory.problems.base import Problem
 
 __all__ = [

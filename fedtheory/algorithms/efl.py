@@ -24,8 +24,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
-    from fedtheory.cohorts import Sampling
     from fedtheory.messages.compressors import Compressor
+    from fedtheory.participation.cohorts import Sampling
     from fedtheory.problems.base import Problem
 
 __all__ = ["EFL", "EFLState"]
@@ -66,7 +66,7 @@ class EFL(Algorithm):
     lam : float >= 0
         lambda of the elastic term.
     scheme : 'A', 'B', 'C' or 'C-corrected'
-        The coefficients p_tau^k: `fedtheory.coefficients`.
+        The coefficients p_tau^k: `fedtheory.participation.coefficients`.
     compressor, down_compressor : Compressor or None
         C of the clients and of the server; None sends dense floats that way.
     variant : 'consistent', 'none', 'literal', 'text' or 'text-received'
@@ -174,7 +174,7 @@ class EFL(Algorithm):
 
     def _coefficients(self, clients: Clients) -> tuple[Array, Array, np.ndarray | None]:
         """p_tau^k and p_tau^k/p^k, (S, P, 1) each, and who sends (S, P): under scheme A those that are complete (None: everybody)."""
-        from fedtheory.coefficients import coefficients
+        from fedtheory.participation.coefficients import coefficients
 
         cohort, base = clients.cohort, clients.problem.weights
         steps, most = cohort.steps, cohort.max_steps

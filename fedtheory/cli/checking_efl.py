@@ -44,7 +44,7 @@ def refuse_without_problem(statement: Any, problem: Any) -> None:
 def _moving(statement: Any, options: dict[str, Any], participants: int | None, problem: Any) -> Any:
     """The client that Theorem 2 moves, as a law with a window; --departure and --arrival may leave the round out."""
     from fedtheory.efl_shift_on import event_of
-    from fedtheory.participation import complete, windows
+    from fedtheory.participation.irregular import complete, windows
 
     event = event_of(statement.forms[0].requires)
     text = options.get(event)

@@ -129,8 +129,8 @@ def participation_of(problem: Any, options: dict[str, Any], participants: int | 
     InvalidInput
         Values out of range, s_k > E, a client that is never active, windows outside the run, --participants with the others.
     """
-    from fedtheory.cohorts import Uniform
-    from fedtheory.participation import Irregular, as_irregular, windows
+    from fedtheory.participation.cohorts import Uniform
+    from fedtheory.participation.irregular import Irregular, as_irregular, windows
 
     if isinstance(E, int) and E < 1:
         raise InvalidInput(f"--local-steps {E}: it must be at least 1")

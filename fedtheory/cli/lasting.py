@@ -14,9 +14,9 @@ import numpy as np
 from fedtheory.algorithms.fedmls import ALWAYS_SHORT, LONG, duration
 from fedtheory.arrays import Array
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.simulation.simulate import check_start
 
 __all__ = ["RoundClock", "ScenarioClock", "refuse_long_rounds"]

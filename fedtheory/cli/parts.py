@@ -50,7 +50,7 @@ def refuse_no_participants(participants: int | None, problem: Any) -> None:
 
 
 def sampling_of(participants: int | None, problem: Any) -> Any:
-    from fedtheory.cohorts import Full, Uniform
+    from fedtheory.participation.cohorts import Full, Uniform
 
     refuse_no_participants(participants, problem)
     law = Full() if participants is None else Uniform(participants)

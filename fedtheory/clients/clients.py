@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, rows_of, take_slots, to_numpy
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 

@@ -12,11 +12,11 @@ from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
-    from fedtheory.cohorts import Sampling
     from fedtheory.local.steps import SGD
     from fedtheory.neural.data import Data
     from fedtheory.neural.models import Model
     from fedtheory.neural.problem import NeuralProblem
+    from fedtheory.participation.cohorts import Sampling
 
 __all__ = ["Preset"]
 
@@ -42,7 +42,7 @@ class Preset:
     partition : dict
         What `fedtheory.neural.data.federated` takes.
     feddyn_cohorts : bool
-        Those that take part with a probability are FedDyn's public code's own, round by round (`fedtheory.cohorts.FedDynBernoulli`).
+        Those that take part with a probability are FedDyn's public code's own, round by round (`fedtheory.participation.cohorts.FedDynBernoulli`).
     clip : float or None
         Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
     augment : str or None
@@ -94,7 +94,7 @@ class Preset:
         return algorithms.get(self.algorithm)(**options)
 
     def make_sampling(self) -> Sampling:
-        from fedtheory.cohorts import Bernoulli, FedDynBernoulli, Full, Uniform
+        from fedtheory.participation.cohorts import Bernoulli, FedDynBernoulli, Full, Uniform
 
         if self.cohort:
             return Uniform(self.cohort)

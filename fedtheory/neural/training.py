@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.arrays import to_numpy
-from fedtheory.cohorts import Full, Sampling
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
 from fedtheory.neural import checkpoints
 from fedtheory.parallel import Progress
+from fedtheory.participation.cohorts import Full, Sampling
 from fedtheory.provenance import provenance
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.simulation.simulate import Resume, simulate

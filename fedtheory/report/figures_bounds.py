@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.cohorts import Uniform
 from fedtheory.errors import FedTheoryError
 from fedtheory.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream

@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.local import InverseTime, LocalSGD
-from fedtheory.moments import moments
-from fedtheory.participation import Irregular
+from fedtheory.participation.irregular import Irregular
+from fedtheory.participation.moments import moments
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.report.style import COLOURS, headline, new_figure
 from fedtheory.simulation.simulate import simulate

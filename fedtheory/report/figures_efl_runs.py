@@ -13,7 +13,6 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.feedback import debt, debt_after
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Uniform
 from fedtheory.errors import Diverged
 from fedtheory.local import GradientSteps, InverseTime, LocalSGD
 from fedtheory.messages import (
@@ -27,7 +26,8 @@ from fedtheory.messages import (
     Threshold,
     TopK,
 )
-from fedtheory.participation import complete, incomplete, windows
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.participation.irregular import complete, incomplete, windows
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.report.style import COLOURS, headline, new_figure

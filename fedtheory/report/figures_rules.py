@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.cohorts import Full
+from fedtheory.participation.cohorts import Full
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure

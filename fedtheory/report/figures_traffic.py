@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory import algorithms
-from fedtheory.cohorts import Uniform
 from fedtheory.local import Exact, GradientSteps
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import datasets, partitions
 from fedtheory.report.style import headline, new_figure
 from fedtheory.simulation.simulate import simulate

@@ -8,9 +8,9 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 
 from fedtheory.arrays import namespace
-from fedtheory.cohorts import Sampling
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalSolver
+from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 
 __all__ = ["check_algorithm", "check_like", "check_local_solver", "check_problem", "check_sampling"]

@@ -11,12 +11,12 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
-from fedtheory.cohorts import Cohort, Full, Sampling
 from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import real_array, whole_number
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
 from fedtheory.parallel import Board, Progress, run_processes, stow
+from fedtheory.participation.cohorts import Cohort, Full, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.provenance import provenance
 from fedtheory.randomness import Stream

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import diverged
 from fedtheory.parallel import fetch
+from fedtheory.participation.cohorts import Cohort
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients

@@ -15,7 +15,7 @@ __all__ = ["SYMBOLS", "ClosedView", "form", "objects", "statement", "text"]
 SYMBOLS = {
     "N, p^k": "problem.num_clients, problem.weights",
     "E, s_tau^k": "cohort.max_steps, cohort.steps",
-    "p_tau^k": "fedtheory.coefficients",
+    "p_tau^k": "fedtheory.participation.coefficients",
     "eta_tau": "LocalSGD.lr",
     "ST": "fedtheory.messages.compressors.ST",
     "R^k, R^G": "EFLState.residuals, EFLState.server_residual",

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.coefficients import coefficients
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.moments import Moments, moments
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.moments import Moments, moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic

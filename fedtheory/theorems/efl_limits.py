@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.coefficients import coefficients
 from fedtheory.errors import InvalidInput
+from fedtheory.participation.coefficients import coefficients
 from fedtheory.theorems.core import Sides, eq, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement, text
 from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector

@@ -9,7 +9,7 @@ How the constants are known:
   second-moment recursion. For ridge-regularised linear models with bounded slopes it is a supremum over a ball that the iterates
   provably never leave. The largest gradient that one run happens to meet bounds neither, and is never used.
 * sigma_k^2 (Assumption 3): likewise.
-* moments of (p_tau, s_tau): exact (`fedtheory.moments`), never sampled; r_tau is decided from the law.
+* moments of (p_tau, s_tau): exact (`fedtheory.participation.moments`), never sampled; r_tau is decided from the law.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.moments import Moments
+from fedtheory.participation.moments import Moments
 from fedtheory.theorems.core import Form
 from fedtheory.theorems.efl_common import text
 

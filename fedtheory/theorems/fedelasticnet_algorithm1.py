@@ -66,9 +66,9 @@ def fixed_point(problem: Any, algorithm: Any, x0: Any = None, rounds: int = 300,
     from scipy.optimize import root
 
     from fedtheory.clients.clients import Clients
-    from fedtheory.cohorts import Full
     from fedtheory.errors import NotCertified
     from fedtheory.local.exact import Exact
+    from fedtheory.participation.cohorts import Full
     from fedtheory.simulation.simulate import check_start
 
     everyone, solver = Full().enumerate(problem.num_clients), Exact()

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cohorts import Cohort
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.participation_adapter import AsIrregular, as_irregular
-from fedtheory.randomness import Stream
-from fedtheory.step_laws import (
+from fedtheory.participation.cohort_laws import AsIrregular, as_irregular
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.participation.step_laws import (
     JointLaw,
     Law,
     Participation,
@@ -36,6 +35,7 @@ from fedtheory.step_laws import (
     fractions,
     numbers,
 )
+from fedtheory.randomness import Stream
 
 __all__ = [
     "AsIrregular",
@@ -267,7 +267,7 @@ class Irregular(Participation):
         if count > MAX_ENUMERATED:
             raise InvalidInput(
                 f"round {round_index} has {count} possible cohorts, more than {MAX_ENUMERATED}: use Monte Carlo, "
-                "or fedtheory.moments, which need no enumeration"
+                "or fedtheory.participation.moments, which need no enumeration"
             )
         law, present = self._round(round_index)
         rows = self.law(round_index, exact)

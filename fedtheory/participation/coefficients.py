@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
-from fedtheory.step_laws import check_max_steps, fractions, numbers
+from fedtheory.participation.step_laws import check_max_steps, fractions, numbers
 
 __all__ = ["SCHEMES", "Scheme", "check_coefficients", "check_scheme", "check_weights", "coefficients", "theta"]
 
@@ -203,7 +203,7 @@ def check_coefficients(
         i = int(off[0])
         raise InvalidInput(
             f"row {i} of the coefficients sums to {total[i]}: scheme {scheme!r} requires {required[i]} ({_REQUIRED[scheme]}); "
-            "use fedtheory.coefficients.coefficients"
+            "use fedtheory.participation.coefficients.coefficients"
         )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cohorts import Cohort, Sampling
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, whole_number
+from fedtheory.participation.cohorts import Cohort, Sampling
 
 __all__ = [
     "JointLaw",
@@ -161,7 +161,7 @@ class Participation(Sampling):
         raise NotImplementedError
 
     def round_law(self, round_index: int, exact: bool = False) -> Law | Cohort:
-        """The law of that round as `fedtheory.moments.moments` takes it: rows or a `JointLaw` as given, or an enumerated cohort."""
+        """The law of that round as `fedtheory.participation.moments.moments` takes it: rows or a `JointLaw` as given, or an enumerated cohort."""
         raise NotImplementedError
 
     def present_in(self, round_index: int) -> np.ndarray | None:

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.cohorts import Bernoulli, Cohort, Full, Sampling, Uniform
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.participation.cohorts import Bernoulli, Cohort, Full, Sampling, Uniform
+from fedtheory.participation.step_laws import Participation, check_clients, check_max_steps, floats, fractions
 from fedtheory.randomness import Stream
-from fedtheory.step_laws import Participation, check_clients, check_max_steps, floats, fractions
 
 __all__ = ["AsIrregular", "as_irregular"]
 

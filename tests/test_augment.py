@@ -12,7 +12,7 @@ from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalObjective, LocalSGD
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.neural import presets
 from fedtheory.randomness import Stream
 

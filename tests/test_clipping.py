@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalObjective
 from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")

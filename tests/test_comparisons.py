@@ -23,7 +23,7 @@ from fedtheory.arrays import to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSteps
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import _orders
+from fedtheory.local.sgd import _orders
 from fedtheory.participation import irregular as participation
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream

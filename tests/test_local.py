@@ -13,8 +13,8 @@ from fedtheory.arrays import to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.local import SGD, Exact, GradientSteps, LocalObjective
-from fedtheory.local.affine import TILE, tiles
 from fedtheory.local.objective import Rows
+from fedtheory.local.quadratic import TILE, tiles
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 
@@ -134,8 +134,8 @@ def test_newton_agrees_with_proximal_gradient(name: str, l1: float) -> None:
 
 def test_fused_path_agrees_with_the_generic_one() -> None:
     """Padding, several tiles, an anchor that is not the center, and a start that is neither."""
-    from fedtheory.local.affine import affine_proximal_gradient
     from fedtheory.local.exact import _curvature_bounds, _proximal_gradient
+    from fedtheory.local.quadratic import affine_proximal_gradient
 
     rng = np.random.default_rng(3)
     problem = least_squares(rng, clients=4, dim=30)

@@ -9,7 +9,7 @@ from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")

@@ -108,7 +108,7 @@ def test_what_has_no_gradient_stays_on_its_anchor(way, lr, curvature, dtype, mon
 
 
 def test_the_walk_of_a_view_is_not_the_problems():
-    from fedtheory.local.views import ScaledView
+    from fedtheory.local.shifted_gradients import ScaledView
 
     p = NeuralProblem(network(), *DATA, CLIENTS, dtype="float64")
     assert hasattr(p, "walk") and not hasattr(ScaledView(p, 2.0), "walk")

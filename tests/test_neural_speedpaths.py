@@ -13,7 +13,7 @@ from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import Diverged
 from fedtheory.local import SGD
 from fedtheory.local.objective import LocalObjective, Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")

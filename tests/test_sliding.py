@@ -12,7 +12,8 @@ import pytest
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
-from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_numba
+from fedtheory.local import LocalObjective, SubgradientSliding, sliding
+from fedtheory.local import sliding_compiled as sliding_numba
 from fedtheory.local.objective import Rows
 from fedtheory.problems import random_quadratic
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile

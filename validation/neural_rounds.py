@@ -19,7 +19,7 @@ from torch import nn
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.local import SGD
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.neural import models
 from fedtheory.neural.problem import NeuralProblem
 from fedtheory.randomness import Stream

@@ -27,7 +27,7 @@ from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_s
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
-from fedtheory.local.steps import sample_order
+from fedtheory.local.sgd import sample_order
 from fedtheory.neural import compiled, training, walking
 from fedtheory.neural.device import as_device
 from fedtheory.randomness import Stream

@@ -12,8 +12,8 @@ from fedtheory.clients.clients import Clients
 from fedtheory.errors import MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
+from fedtheory.local.shifted_gradients import MixedView, OnView, refuse_noise
 from fedtheory.local.sliding import SubgradientSliding
-from fedtheory.local.views import MixedView, OnView, refuse_noise
 
 __all__ = ["APFL", "APFLState"]
 

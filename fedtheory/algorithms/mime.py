@@ -11,7 +11,7 @@ from fedtheory.clients.clients import Clients
 from fedtheory.errors import MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
-from fedtheory.local.views import OnView, SameBatchView, ScaledView, View, draws_batches, refuse_noise
+from fedtheory.local.shifted_gradients import OnView, SameBatchView, ScaledView, View, draws_batches, refuse_noise
 from fedtheory.problems.base import Problem
 
 __all__ = ["Mime", "MimeState"]

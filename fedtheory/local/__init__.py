@@ -3,8 +3,8 @@
 from fedtheory.local.exact import Exact
 from fedtheory.local.local_sgd import Constant, InverseTime, LocalSGD, TheoremStep
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
+from fedtheory.local.sgd import SGD, GradientSteps
 from fedtheory.local.sliding import SubgradientSliding
-from fedtheory.local.steps import SGD, GradientSteps
 from fedtheory.local.subgradient import Schedule, SubgradientSteps
 
 __all__ = [

@@ -25,7 +25,7 @@ def clipped_direction(
 
     Clipped: the gradient of the loss without its ridge, minus `linear`, plus curvature (y - center), plus l1 sign(y - anchor) unless
     that term is left to a prox. Added afterwards: ridge y. With spares = 'curvature', curvature y is added afterwards as well, and
-    -curvature center is clipped. A view (`fedtheory.local.views`) says itself what of its direction is clipped.
+    -curvature center is clipped. A view (`fedtheory.local.shifted_gradients`) says itself what of its direction is clipped.
     """
     later = ridge
     gradient = gradient - ridge * y if ridge else gradient

@@ -10,9 +10,9 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
-from fedtheory.local.affine import affine_proximal_gradient
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
+from fedtheory.local.quadratic import affine_proximal_gradient
 from fedtheory.problems.base import Problem
 
 __all__ = ["Exact"]

@@ -13,7 +13,7 @@ from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
-from fedtheory.local.steps import _count, _move, _positive, _require
+from fedtheory.local.sgd import _count, _move, _positive, _require
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
 

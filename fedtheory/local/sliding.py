@@ -57,7 +57,7 @@ class SubgradientSliding(LocalSolver):
         The subgradient of that many samples, drawn with replacement: unbiased, and independent over the steps.
     engine : 'auto', 'numpy' or 'numba'
         'numpy' works in any array namespace. 'numba' is compiled, float64 (NumPy, or torch on the CPU), and for the problems that
-        `fedtheory.local.sliding_numba.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
+        `fedtheory.local.sliding_compiled.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
     threads : int >= 1 or None
         Threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS), where that is worth it.
 
@@ -116,7 +116,7 @@ class SubgradientSliding(LocalSolver):
         if objective.l1:
             raise InvalidInput(f"l1 = {objective.l1!r}: subgradient sliding has no l1 penalty; put it into the problem's loss")
         if self.use_compiled(problem, start):
-            from fedtheory.local import sliding_numba
+            from fedtheory.local import sliding_compiled as sliding_numba
 
             return sliding_numba.solve(self, problem, objective, start, rows)
         return self._walk(problem, objective, start, rows)
@@ -154,7 +154,7 @@ class SubgradientSliding(LocalSolver):
 
 def compiled(problem: Problem) -> bool:
     """Whether the compiled engine knows this problem."""
-    from fedtheory.local import sliding_numba
+    from fedtheory.local import sliding_compiled as sliding_numba
 
     return sliding_numba.compiled_form(problem) is not None
 

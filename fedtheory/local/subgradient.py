@@ -11,8 +11,8 @@ import numpy as np
 from fedtheory.arrays import Array
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.sgd import _move
 from fedtheory.local.sliding import project_ball
-from fedtheory.local.steps import _move
 from fedtheory.problems.base import Problem
 
 __all__ = ["CUT", "Schedule", "ScheduleKind", "SubgradientSteps"]

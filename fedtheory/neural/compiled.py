@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from fedtheory.local.objective import LocalObjective
-    from fedtheory.local.steps import SGD
+    from fedtheory.local.sgd import SGD
     from fedtheory.neural.penalty import Penalty
     from fedtheory.neural.problem import NeuralProblem
 

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
-    from fedtheory.local.steps import SGD
+    from fedtheory.local.sgd import SGD
     from fedtheory.neural.data import Data
     from fedtheory.neural.models import Model
     from fedtheory.neural.problem import NeuralProblem
@@ -103,7 +103,7 @@ class Preset:
         return FedDynBernoulli(self.probability) if self.feddyn_cohorts else Bernoulli(self.probability)
 
     def make_solver(self) -> SGD:
-        from fedtheory.local.steps import SGD
+        from fedtheory.local.sgd import SGD
 
         spares = "curvature" if self.clip is not None and self.algorithm in ("feddyn", "fedelasticnet-dyn") else None
         return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay, clip=self.clip, clip_spares=spares)

@@ -27,7 +27,7 @@ from fedtheory.problems.base import Problem, check_layers, check_weights, weight
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from fedtheory.local.steps import SGD
+    from fedtheory.local.sgd import SGD
 
 __all__ = ["NeuralProblem"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.local.steps import SGD, sample_order
+from fedtheory.local.sgd import SGD, sample_order
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.cores import side_by_side

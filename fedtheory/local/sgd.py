@@ -12,7 +12,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
-from fedtheory.local.views import View
+from fedtheory.local.shifted_gradients import View
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
 

@@ -12,7 +12,7 @@ import numpy as np
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.optimum import Optimum
+from fedtheory.optimum.certify import Optimum
 from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream

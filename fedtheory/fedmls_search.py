@@ -19,7 +19,7 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.efl_search import Tape, Target, changed
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.fedmls_battery import SLACK, MLSInstance, applies, view_of_run
-from fedtheory.optimum import Optimum
+from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
 from fedtheory.theorems.fedmls import WITNESS, k_min

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from command_line import call, refused
 
-from fedtheory import conic, optimum
 from fedtheory.cli.named import PROBLEMS, build
+from fedtheory.optimum import certify as optimum
+from fedtheory.optimum import conic
 from fedtheory.problems import Huber, LeastSquares, Logistic, Softmax
 
 # with all samples of ten classes cvxpy takes half a minute (digits-10) to two minutes: `test_with_all_samples`, on request

@@ -25,7 +25,7 @@ from fedtheory.problems import (
     random_max_affine,
     random_quantile,
 )
-from fedtheory.problems.cells import largest_slope, point_in_ball
+from fedtheory.problems.lipschitz import largest_slope, point_in_ball
 
 MAKERS = {
     "lad": lambda: random_lad(3, 6, 3, seed=1, unequal=100.0),
@@ -334,7 +334,7 @@ def test_generators_are_seeded_and_unequal():
 
 
 def test_the_plane_agrees_with_the_search_on_instances_with_ties(monkeypatch):
-    from fedtheory.problems import cells
+    from fedtheory.problems import lipschitz as cells
 
     g = np.random.default_rng(5)
     for trial in range(30):

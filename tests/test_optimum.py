@@ -8,12 +8,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fedtheory import certificates, optimum
-from fedtheory.certificates import exact_columns, lower_bounds
-from fedtheory.enclosures import Ball, dot
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.optimum import certify as optimum
+from fedtheory.optimum import lower_bounds as certificates
+from fedtheory.optimum.intervals import Ball, dot
+from fedtheory.optimum.loss_enclosures import LogisticRows, SoftmaxRows, SquareRows, structure_of
+from fedtheory.optimum.lower_bounds import exact_columns, lower_bounds
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
-from fedtheory.structures import LogisticRows, SoftmaxRows, SquareRows, structure_of
 
 LIMIT = 1e-12
 

@@ -7,10 +7,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from fedtheory.ball_form import BallForm, Multipliers, check_radius, into_ball
-from fedtheory.enclosures import Ball
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.optimum_ball_polish import candidates
+from fedtheory.optimum.active_set import candidates
+from fedtheory.optimum.duality import BallForm, Multipliers, check_radius, into_ball
+from fedtheory.optimum.intervals import Ball
 from fedtheory.problems import (
     LAD,
     ArjevaniShamir,

@@ -83,7 +83,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     """A progress bar on stderr (a spinner without a total), silent when that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    from fedtheory.conic import announced
+    from fedtheory.optimum.conic import announced
 
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
@@ -131,7 +131,7 @@ class Group(TyperGroup):
     """Turns this package's errors into one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        from fedtheory.conic import announced
+        from fedtheory.optimum.conic import announced
 
         try:
             with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.fedmls import FedMLS
-    from fedtheory.optimum import Optimum
+    from fedtheory.optimum.certify import Optimum
     from fedtheory.problems.base import Problem
 
 __all__ = [

@@ -19,7 +19,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 
 if TYPE_CHECKING:
-    from fedtheory.optimum import Optimum
+    from fedtheory.optimum.certify import Optimum
 
 __all__ = [
     "LAYERS",
@@ -281,7 +281,7 @@ class Problem:
         NotCertified
             When no certificate of that relative gap exists (non-convex and unbounded problems among them).
         """
-        from fedtheory import optimum
+        from fedtheory.optimum import certify as optimum
 
         gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
@@ -302,7 +302,8 @@ class Problem:
         NotCertified
             No dual bound of that relative gap could be proven.
         """
-        from fedtheory import ball_form, optimum_ball
+        from fedtheory.optimum import duality as ball_form
+        from fedtheory.optimum import on_ball as optimum_ball
 
         radius, gap = ball_form.check_radius(radius), ball_form.check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
@@ -311,7 +312,7 @@ class Problem:
         return kept[radius]
 
     def ball_form(self) -> Any:
-        """F as a `fedtheory.ball_form.BallForm`, from which a dual bound over a ball is computed."""
+        """F as a `fedtheory.optimum.duality.BallForm`, from which a dual bound over a ball is computed."""
         raise MissingCapability(
             f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified; "
             "leave out the radius where the problem is smooth"

@@ -17,7 +17,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
-from fedtheory.problems.distinct import DistinctSamples, distinct_samples, orthogonal_factor
+from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples, orthogonal_factor
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
 

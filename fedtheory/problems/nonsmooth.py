@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.arrays import Array, namespace, to_numpy
-from fedtheory.ball_form import BallForm, check_radius
-from fedtheory.enclosures import Ball
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_number
+from fedtheory.optimum.duality import BallForm, check_radius
+from fedtheory.optimum.intervals import Ball
 from fedtheory.problems.base import Problem, check_weights
-from fedtheory.problems.cells import largest_slope, point_in_ball
 from fedtheory.problems.linear import LinearModel
+from fedtheory.problems.lipschitz import largest_slope, point_in_ball
 
 __all__ = ["LAD", "EuclideanDistance", "Hinge", "L1Distance", "MaxAffine", "Quantile"]
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.arrays import Array, namespace, to_numpy
-from fedtheory.ball_form import BallForm
-from fedtheory.enclosures import Ball
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
+from fedtheory.optimum.duality import BallForm
+from fedtheory.optimum.intervals import Ball
 from fedtheory.problems.base import check_weights
 from fedtheory.problems.nonsmooth import _Nonsmooth
 

@@ -13,7 +13,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_number, whole_number
 from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
-from fedtheory.problems.distinct import DistinctSamples, distinct_samples
+from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
 __all__ = ["Softmax"]

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fedtheory.enclosures import TINY, UP, Ball, gamma, norm_up, two_product
+from fedtheory.optimum.intervals import TINY, UP, Ball, gamma, norm_up, two_product
 
 __all__ = ["LowerBound", "Metric", "Structure", "exact_columns", "lower_bounds", "newton_metric"]
 

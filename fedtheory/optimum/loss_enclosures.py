@@ -1,4 +1,4 @@
-"""The built-in problems as the certificates see them: enclosures of F, grad F and the Hessian (see `fedtheory.certificates`)."""
+"""The built-in problems as the certificates see them: enclosures of F, grad F and the Hessian (see `fedtheory.optimum.lower_bounds`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fedtheory.certificates import LowerBound, Metric, Structure, exact_columns, newton_metric
-from fedtheory.enclosures import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Ball, dot, gamma, norm_up, stack_sum
 from fedtheory.errors import NotCertified
+from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Ball, dot, gamma, norm_up, stack_sum
+from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
 from fedtheory.problems import Huber, LeastSquares, LinearModel, Logistic, Problem, Quadratic, Softmax
 
 __all__ = ["structure_of"]
@@ -379,7 +379,7 @@ def structure_of(problem: Problem) -> Structure:
     if not problem.convex:
         raise NotCertified(f"{problem!r} is not convex: no global lower bound on F* can be proven; compare with a convex problem")
     if isinstance(problem, LinearModel) and problem.rounding is not None:
-        from fedtheory.own_losses import declared_rows
+        from fedtheory.optimum.custom_losses import declared_rows
 
         return declared_rows(problem)
     known = ", ".join(k.__name__ for k in kernels)

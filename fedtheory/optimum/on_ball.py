@@ -13,11 +13,11 @@ import warnings
 
 import numpy as np
 
-from fedtheory.ball_form import BallForm, Multipliers, check_gap, check_radius, into_ball
-from fedtheory.enclosures import Ball, norm_up
 from fedtheory.errors import NotCertified
-from fedtheory.optimum import Optimum
-from fedtheory.optimum_ball_polish import candidates
+from fedtheory.optimum.active_set import candidates
+from fedtheory.optimum.certify import Optimum
+from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
+from fedtheory.optimum.intervals import Ball, norm_up
 from fedtheory.problems.base import Problem
 
 __all__ = ["certify_on_ball"]

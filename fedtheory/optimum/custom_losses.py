@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedtheory.certificates import Metric
-from fedtheory.enclosures import ROUNDOFF, TINY, UP, Ball
 from fedtheory.errors import NotCertified
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Ball
+from fedtheory.optimum.loss_enclosures import RowLoss
+from fedtheory.optimum.lower_bounds import Metric
 from fedtheory.problems.linear import LinearModel
-from fedtheory.structures import RowLoss
 
 __all__ = ["DeclaredRows", "declared_rows"]
 

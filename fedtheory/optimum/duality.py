@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.enclosures import ROUNDOFF, TINY, UP, Ball, dot, norm_up
 from fedtheory.errors import InvalidInput
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Ball, dot, norm_up
 
 __all__ = ["BallForm", "Multipliers", "check_gap", "check_radius", "into_ball"]
 

@@ -1,10 +1,10 @@
 """The certified minimiser of F: an independent solver, a polish to machine precision, and a proven lower bound on F*.
 
-1. cvxpy with Clarabel (`fedtheory.conic`), whatever the size, unless a limit is asked for. Neither its
+1. cvxpy with Clarabel (`fedtheory.optimum.conic`), whatever the size, unless a limit is asked for. Neither its
    status nor its value is believed: its point is a start, its value is shown next to the certified one.
 2. Damped (semismooth) Newton steps in float64; the last ones use gradients computed in double-double arithmetic, which refines
    the linear solves.
-3. `fedtheory.certificates`: F(x) and grad F(x) are enclosed, and F* is bounded from below in the same arithmetic.
+3. `fedtheory.optimum.lower_bounds`: F(x) and grad F(x) are enclosed, and F* is bounded from below in the same arithmetic.
 
 What is claimed: with F the function of the stored float64 data in real arithmetic,
 lower_bound <= F* <= F(x) <= value. A statement about a measured F(y) should use `Optimum.excess`.
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fedtheory import conic
-from fedtheory.certificates import LowerBound, Structure, lower_bounds
-from fedtheory.enclosures import norm_up
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array
+from fedtheory.optimum import conic
+from fedtheory.optimum.intervals import norm_up
+from fedtheory.optimum.loss_enclosures import structure_of
+from fedtheory.optimum.lower_bounds import LowerBound, Structure, lower_bounds
 from fedtheory.problems.base import Problem
-from fedtheory.structures import structure_of
 
 __all__ = ["Optimum", "assess", "certify"]
 

@@ -1,4 +1,4 @@
-"""Candidate points and multipliers for `fedtheory.optimum_ball`: the conic solver's, and those of an active-set polish.
+"""Candidate points and multipliers for `fedtheory.optimum.on_ball`: the conic solver's, and those of an active-set polish.
 
 Nothing here is believed; what it yields is judged by enclosures.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.ball_form import BallForm, Multipliers
+from fedtheory.optimum.duality import BallForm, Multipliers
 
 __all__ = ["candidates"]
 

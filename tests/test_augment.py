@@ -13,13 +13,14 @@ from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalObjective, LocalSGD
 from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
-from fedtheory.neural import presets
+from fedtheory.neural.benchmarks import presets
 from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import NeuralProblem, augment, bench, data  # noqa: E402
+from fedtheory.neural import NeuralProblem, augment, data
+from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 SIZES = (5, 9, 2)
 

@@ -12,11 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fedtheory.errors import CheckpointError, DataFileError, InvalidInput, UnknownName
-from fedtheory.neural import papers, presets
+from fedtheory.neural.benchmarks import presets
+from fedtheory.neural.benchmarks import printed_tables as papers
 
 torch = pytest.importorskip("torch")
 from fedtheory.cli import app, benching  # noqa: E402
-from fedtheory.neural import NeuralProblem, bench, data, models  # noqa: E402
+from fedtheory.neural import NeuralProblem, data, models
+from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
 

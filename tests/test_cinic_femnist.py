@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
-from fedtheory.neural import bench, data, models, papers, presets
+from fedtheory.neural import data, models
+from fedtheory.neural.benchmarks import presets
+from fedtheory.neural.benchmarks import printed_tables as papers
+from fedtheory.neural.benchmarks import run as bench
 from fedtheory.neural.data import cinic, femnist
 from fedtheory.neural.data.core import pixel_moments
 

@@ -123,7 +123,7 @@ def test_networks_walk_as_the_usual_loop(module, engines, penalty, dtype, tolera
     size = abs(wanted).max()
     for engine, compiled in (*((e, True) for e in engines), (engines[0], False)):  # small batches of 'dense' are compiled
         if not compiled:
-            monkeypatch.setattr("fedtheory.neural.walking.fits", lambda *_: False)
+            monkeypatch.setattr("fedtheory.neural.sgd.fits", lambda *_: False)
         made, _ = network(module, engine, dtype=dtype)
         tensors = objective.map(lambda a, like=made.dtype: torch.as_tensor(a).to(like))
         got = made.walk(solver, tensors, torch.as_tensor(start).to(made.dtype), rows)

@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.neural import papers
+from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.participation.cohorts import Bernoulli, FedDynBernoulli, Uniform
 from fedtheory.randomness import Stream
 

@@ -10,10 +10,11 @@ import pytest
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import CheckpointError
 from fedtheory.local import GradientSteps
-from fedtheory.neural import presets
+from fedtheory.neural.benchmarks import presets
 
 torch = pytest.importorskip("torch")
-from fedtheory.neural import bench, checkpoints, data, training  # noqa: E402
+from fedtheory.neural import checkpoints, data, training
+from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
 

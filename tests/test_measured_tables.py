@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from fedtheory.neural import papers
+from fedtheory.neural.benchmarks import printed_tables as papers
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "validation" / "bench_fedelasticnet.json"

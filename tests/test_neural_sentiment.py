@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from fedtheory.cli import app
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.neural import bench, data, models, presets
+from fedtheory.neural import data, models
+from fedtheory.neural.benchmarks import presets
+from fedtheory.neural.benchmarks import run as bench
 from fedtheory.neural.data import sentiment
 
 NAME = "training.1600000.processed.noemoticon.csv"

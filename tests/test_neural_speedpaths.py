@@ -19,10 +19,12 @@ from fedtheory.randomness import Stream
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import compiled, cores, models  # noqa: E402
+from fedtheory.neural import models
+from fedtheory.neural import threads as cores  # noqa: E402
+from fedtheory.neural.engines import compiled
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
-from fedtheory.neural.walking import _Plan, _table  # noqa: E402
+from fedtheory.neural.sgd import _Plan, _table  # noqa: E402
 
 SIZES = (4, 7, 1, 18, 10)
 
@@ -72,7 +74,7 @@ def threads(monkeypatch):
 def batched(monkeypatch, compiled_steps: bool) -> None:
     """Whether small batches of fully connected networks are walked by the compiled steps, or by batched products."""
     if not compiled_steps:
-        monkeypatch.setattr("fedtheory.neural.compiled.LARGEST_BATCH", 0)
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -103,14 +105,14 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatc
         torch.manual_seed(1)
         return models.get("mlp-200-100").build((3, 2, 2), 3, hidden=hidden)
 
-    monkeypatch.setattr("fedtheory.neural.compiled.BLOCK", block)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.BLOCK", block)
     method, walked = algorithms.FedElasticNetDyn(0.01, 0.5), []
     solver = SGD(3, 0.1, epochs=2, epoch_decay=0.5, **clipping)
     plain = compiled.walk_rows
-    monkeypatch.setattr("fedtheory.neural.walking.walk_rows", lambda *args: (walked.append(1), plain(*args)))
+    monkeypatch.setattr("fedtheory.neural.sgd.walk_rows", lambda *args: (walked.append(1), plain(*args)))
     got = run(problem(network), method, solver)
     assert walked
-    monkeypatch.setattr("fedtheory.neural.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
     taken = len(walked)
     np.testing.assert_allclose(got, run(problem(network), method, solver), rtol=1e-11, atol=1e-13)
     assert len(walked) == taken
@@ -162,7 +164,7 @@ def test_a_walk_told_to_stop_stops(compiled, monkeypatch):
     batched(monkeypatch, compiled)
     p, stop = problem(), Event()
     stop.set()
-    monkeypatch.setattr("fedtheory.neural.walking.side_by_side", lambda q, lengths, work, **_: work(slice(0, len(lengths)), stop))
+    monkeypatch.setattr("fedtheory.neural.sgd.side_by_side", lambda q, lengths, work, **_: work(slice(0, len(lengths)), stop))
     rows = Rows(np.arange(5), np.zeros((5, 1), int), np.ones((5, 1), bool), Stream(0), 1)
     start = torch.randn(5, 1, p.dim, dtype=torch.float64)
     assert torch.equal(p.walk(SGD(4, 0.1, epochs=1), LocalObjective(center=start), start, rows).y, start)

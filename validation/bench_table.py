@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedtheory.neural import papers
-from fedtheory.neural.entropies import ENTROPIES, TWO_MESSAGES, each_message
+from fedtheory.neural.benchmarks import printed_tables as papers
+from fedtheory.neural.benchmarks.entropies import ENTROPIES, TWO_MESSAGES, each_message
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).parent / "bench_fedelasticnet.json"

@@ -28,8 +28,10 @@ from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_s
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
-from fedtheory.neural import compiled, training, walking
+from fedtheory.neural import sgd as walking
+from fedtheory.neural import training
 from fedtheory.neural.device import as_device
+from fedtheory.neural.engines import compiled
 from fedtheory.randomness import Stream
 from fedtheory.simulation import simulate as simulation
 
@@ -132,7 +134,7 @@ def profile(name: str, batch: int, method: str, held: int) -> str:
 
 @numba.njit(nogil=True)
 def _products(y: np.ndarray, widths: np.ndarray, b: int, block: int, times: int) -> float:
-    """The products of `times` compiled steps and nothing else, in the blocks that `fedtheory.neural.compiled` makes."""
+    """The products of `times` compiled steps and nothing else, in the blocks that `fedtheory.neural.engines.compiled` makes."""
     room = b * widths.max()
     h, g, out, piece = np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(len(y), y.dtype)
     for _ in range(times):

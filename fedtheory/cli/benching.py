@@ -60,7 +60,7 @@ class Options:
 def _chosen(table: str, o: Options) -> list[Any]:
     """The presets to run, as the options change them."""
     from fedtheory.neural import models
-    from fedtheory.neural.presets import of_table
+    from fedtheory.neural.benchmarks.presets import of_table
 
     if o.network not in (None, "table", "text"):
         models.get(o.network)  # an unknown one is told at once
@@ -121,7 +121,7 @@ def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
 
 def _digits_rows(table: str, o: Options) -> str:
     """Which data sets' settings the digits are run with, and which have the same names there."""
-    from fedtheory.neural.presets import of_table
+    from fedtheory.neural.benchmarks.presets import of_table
 
     runs: dict[str, list[str]] = {}
     for preset in of_table(table, o.dataset, o.split, o.method):
@@ -138,8 +138,8 @@ def _digits_rows(table: str, o: Options) -> str:
 
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
     """What is to be said of a table: which networks, what is assumed, what is odd in print, what is not run."""
-    from fedtheory.neural import papers
-    from fedtheory.neural.bench import claims, unrun_rows
+    from fedtheory.neural.benchmarks import printed_tables as papers
+    from fedtheory.neural.benchmarks.run import claims, unrun_rows
 
     notes = [
         f"{c['dataset']}: {c['method']} {c['points']:+.2f} points from {c['baseline']}'s {c['accuracy'][0]:.2f} % (mean of the last "
@@ -202,7 +202,7 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
 
 
 def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
-    from fedtheory.neural.bench import HEADINGS, texts
+    from fedtheory.neural.benchmarks.run import HEADINGS, texts
 
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1), title=title, title_justify="left", title_style="bold")
     for i, heading in enumerate(HEADINGS):
@@ -230,8 +230,8 @@ def bench(table: str, o: Options) -> None:
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
         if value is not None and value < 1:
             raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural import papers
-    from fedtheory.neural.bench import cells, read_result, run_presets
+    from fedtheory.neural.benchmarks import printed_tables as papers
+    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
     from fedtheory.neural.device import as_device, as_dtype
 
     if o.autocast is not None and o.dtype != "float32":
@@ -301,7 +301,7 @@ def _write(
     interrupted: bool,
 ) -> list[Path]:
     from fedtheory.errors import FedTheoryError
-    from fedtheory.neural.bench import markdown, result_json
+    from fedtheory.neural.benchmarks.run import markdown, result_json
     from fedtheory.provenance import provenance, write_atomic, write_json
 
     content = {

@@ -47,7 +47,7 @@ class Penalty:
             return 1.0 - lr * self.slope
         r = len(y)
         if self.compiled:
-            from fedtheory.neural.kernels import penalise
+            from fedtheory.neural.engines.kernels import penalise
 
             pull, anchor = self.arrays
             rows = y.numpy()
@@ -84,7 +84,7 @@ class Penalty:
         if not (self.l1 and self.prox):
             return
         if self.compiled:
-            from fedtheory.neural.kernels import shrink
+            from fedtheory.neural.engines.kernels import shrink
 
             rows = y.numpy()
             shrink(rows, _each(lr, rows), self.arrays[1], self._l1)

@@ -15,13 +15,13 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.neural import fisher, memory
 from fedtheory.neural.augment import check_augment
-from fedtheory.neural.choose import engine_for
 from fedtheory.neural.device import as_device, as_dtype
+from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, as_named
 from fedtheory.neural.models import check_model
 from fedtheory.neural.samples import as_samples, sample_numbers
-from fedtheory.neural.walking import walk
+from fedtheory.neural.sgd import walk
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError, InvalidInput
-from fedtheory.neural import papers
-from fedtheory.neural.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
-from fedtheory.neural.presets import Preset
+from fedtheory.neural.benchmarks import printed_tables as papers
+from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
+from fedtheory.neural.benchmarks.presets import Preset
 from fedtheory.provenance import to_jsonable, write_json
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
 
 def unrun_rows(table: str) -> list[str]:
     """Rows of the printed table that there is no preset for."""
-    from fedtheory.neural.presets import of_table
+    from fedtheory.neural.benchmarks.presets import of_table
 
     if table == "fedelasticnet-figure1":
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from fedtheory.neural.bench import Result
+    from fedtheory.neural.benchmarks.run import Result
 
 __all__ = ["ENTROPIES", "TWO_MESSAGES", "WITH_ENTROPY", "each_message", "entropies", "in_todays_names"]
 

@@ -12,9 +12,9 @@ import torch
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, sample_order
 from fedtheory.neural.augment import augmented, draws
-from fedtheory.neural.compiled import fits, one_blas_thread, walk_rows
-from fedtheory.neural.cores import side_by_side
+from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.penalty import Penalty
+from fedtheory.neural.threads import side_by_side
 
 if TYPE_CHECKING:
     from torch import Tensor

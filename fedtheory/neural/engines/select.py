@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
-from fedtheory.neural.dense import Dense
-from fedtheory.neural.engines import Engine, Loop, Vmap
+from fedtheory.neural.engines.base import Engine, Loop, Vmap
+from fedtheory.neural.engines.dense import Dense
 from fedtheory.neural.losses import LOSSES, Loss
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fedtheory.neural.preset import Preset
+from fedtheory.neural.benchmarks.preset import Preset
 
 __all__ = ["TABLE_5", "all_presets"]
 

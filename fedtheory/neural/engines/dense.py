@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from fedtheory.neural.engines import Engine, shares
+from fedtheory.neural.engines.base import Engine, shares
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 

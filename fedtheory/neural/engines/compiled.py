@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from fedtheory.local.clipping import EPSILON
-from fedtheory.neural.kernels import shrink
+from fedtheory.neural.engines.kernels import shrink
 
 if TYPE_CHECKING:
     from threading import Event
@@ -31,7 +31,7 @@ __all__ = ["LARGEST_BATCH", "fits", "one_blas_thread", "walk_rows"]
 LARGEST_BATCH = 64  # measured: validation/performance_neural.py; on larger ones batched products are as fast
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
-_FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.kernels`
+_FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
 
 
 def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool:

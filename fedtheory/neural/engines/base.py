@@ -1,6 +1,6 @@
 """How the gradients of many models are computed at once: one after another, by vmap, or by hand-batched products.
 
-All engines give the same numbers to rounding; which is fastest depends on the model and the device (`fedtheory.neural.choose`).
+All engines give the same numbers to rounding; which is fastest depends on the model and the device (`fedtheory.neural.engines.select`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The papers' experiments by name and by table; their values are in `fedtheory.neural.settings`. Imports no torch."""
+"""The papers' experiments by name and by table; their values are in `fedtheory.neural.benchmarks.hyperparameters`. Imports no torch."""
 
 from __future__ import annotations
 
 from fedtheory.errors import InvalidInput, suggest
-from fedtheory.neural.preset import Preset
-from fedtheory.neural.settings import TABLE_5, all_presets
+from fedtheory.neural.benchmarks.hyperparameters import TABLE_5, all_presets
+from fedtheory.neural.benchmarks.preset import Preset
 
 __all__ = ["TABLE_5", "Preset", "get", "names", "of_table"]
 

@@ -1,0 +1,1 @@
+"""The papers' experiments on networks: settings, printed tables, and the runs beside them."""

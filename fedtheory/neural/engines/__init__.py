@@ -1,0 +1,1 @@
+"""How the gradients of many models are computed at once."""

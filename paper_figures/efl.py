@@ -9,9 +9,9 @@ import argparse
 import time
 from pathlib import Path
 
+from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_efl, figures_efl_runs
 from fedtheory.report.figures import FULL, QUICK, draw_all
-from fedtheory.report.style import house_style, save
 
 
 def main() -> None:

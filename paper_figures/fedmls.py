@@ -11,9 +11,9 @@ import json
 import time
 from pathlib import Path
 
+from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_rates
-from fedtheory.report.style import house_style, save
 
 
 def main() -> None:

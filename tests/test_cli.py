@@ -206,7 +206,7 @@ def test_an_interrupted_run_keeps_the_rounds_that_were_finished(tmp_path, monkey
 
 
 def test_an_interrupt_while_drawing_keeps_numbers_and_table(tmp_path, monkeypatch):
-    from fedtheory.report import curves
+    from fedtheory.plotting import curves
 
     def interrupted(*args):
         raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from fedtheory.algorithms import FedElasticNetProx
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.style import house_style, save
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
 from fedtheory.report import (
@@ -26,7 +27,6 @@ from fedtheory.report import (
 )
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.report.figures_efl_runs import COMPRESSORS, L1_VALUES, Restarted, SparseWire, _verdict
-from fedtheory.report.style import house_style, save
 from fedtheory.simulation.simulate import simulate
 
 

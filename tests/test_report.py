@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from fedtheory import campaign
-from fedtheory.report import curves, figures_verdicts, formulas, html, tables
+from fedtheory.plotting import curves
+from fedtheory.report import figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements, get
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -102,9 +102,9 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
     if code:
         err_console().print("interrupted: writing what is finished, without figures", style="yellow")
     if figures and not code:
+        from fedtheory.plotting.style import house_style
+        from fedtheory.plotting.style import save as save_figure
         from fedtheory.report import figures_rates
-        from fedtheory.report.style import house_style
-        from fedtheory.report.style import save as save_figure
 
         try:
             with house_style(), progress("drawing"):

@@ -370,7 +370,7 @@ def run(
     stem, code = slug("run", algorithm.name, problem.name), 0 if rounds == asked else 130
     files = [save(out, stem, result)]
     if figures:
-        from fedtheory.report.curves import draw_curves
+        from fedtheory.plotting.curves import draw_curves
 
         try:
             with progress("drawing"):

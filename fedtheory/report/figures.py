@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.plotting.style import house_style, save
 from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import (
@@ -20,7 +21,6 @@ from fedtheory.report import (
     figures_traffic,
     figures_verdicts,
 )
-from fedtheory.report.style import house_style, save
 
 __all__ = ["FULL", "QUICK", "Effort", "draw_all"]
 

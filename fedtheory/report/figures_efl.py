@@ -13,8 +13,8 @@ from fedtheory.algorithms.efl import EFL
 from fedtheory.local import InverseTime, LocalSGD
 from fedtheory.participation.irregular import Irregular
 from fedtheory.participation.moments import moments
+from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import Quadratic, random_quadratic
-from fedtheory.report.style import COLOURS, headline, new_figure
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl_exact import oracles_of

@@ -28,9 +28,9 @@ from fedtheory.messages import (
 )
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import complete, incomplete, windows
+from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
-from fedtheory.report.style import COLOURS, headline, new_figure
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl_shift import shift_view

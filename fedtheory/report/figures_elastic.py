@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.randomness import Stream
-from fedtheory.report.style import COLOURS, headline, new_figure
 
 __all__ = ["compute", "draw", "mean_field_zero"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from fedtheory.plotting.style import headline, new_figure
 from fedtheory.rates import experiments
-from fedtheory.report.style import headline, new_figure
 
 __all__ = ["compute", "draw", "draw_summary"]
 

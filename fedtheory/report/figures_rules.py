@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Full
+from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
-from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
 from fedtheory.simulation.simulate import simulate
 
 __all__ = ["against_l1", "compute", "draw", "plane_problem", "rest_set", "start_set"]

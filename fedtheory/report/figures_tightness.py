@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.battery import L1, Instance
 from fedtheory.expectation import FederatedLosses, random_states, round_view, tree
+from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.randomness import Stream
-from fedtheory.report.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet_common import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
 from fedtheory.verification import assumption_failure, check_view, reachable_states, resolved_states, stack_states

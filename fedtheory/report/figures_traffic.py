@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from fedtheory import algorithms
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.style import headline, new_figure
 from fedtheory.problems import datasets, partitions
-from fedtheory.report.style import headline, new_figure
 from fedtheory.simulation.simulate import simulate
 
 __all__ = ["METHODS", "compute", "draw"]

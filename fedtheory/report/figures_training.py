@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedtheory.neural.benchmarks.run import claims
-from fedtheory.report.style import headline, house_style, new_figure, save
+from fedtheory.plotting.style import headline, house_style, new_figure, save
 
 __all__ = ["draw_accuracy"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fedtheory.report.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.report.tables import WORDED, paper_of, printed_form, rule_rank, rule_text, short
 
 __all__ = ["draw", "table"]

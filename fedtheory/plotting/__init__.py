@@ -1,0 +1,1 @@
+"""The look of every figure, and the curves of one run."""

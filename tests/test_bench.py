@@ -16,7 +16,8 @@ from fedtheory.neural.benchmarks import presets
 from fedtheory.neural.benchmarks import printed_tables as papers
 
 torch = pytest.importorskip("torch")
-from fedtheory.cli import app, benching  # noqa: E402
+from fedtheory.cli import app
+from fedtheory.cli import bench as benching  # noqa: E402
 from fedtheory.neural import NeuralProblem, data, models
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
@@ -337,7 +338,7 @@ def test_a_presets_clients_are_tested_on_their_own(tmp_path):
     assert run.own_tests and bench.read_result(preset, tmp_path).own_tests
     with pytest.raises(CheckpointError, match="another run"):
         bench.run_preset(preset, by_users(1), tmp_path, progress=False)
-    from fedtheory.cli import benching
+    from fedtheory.cli import bench as benching
 
     dealt = bench.run_preset(replace(preset, partition={"partition": "iid"}, split="iid"), data.digits(), None, progress=False)
     assert dealt.own_tests is False and bench.Result(preset).own_tests is None
@@ -408,7 +409,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
 
 
 def test_cifars_rows_say_that_nothing_is_augmented():
-    from fedtheory.cli import benching
+    from fedtheory.cli import bench as benching
 
     for dataset, said in (("cifar10", True), ("cifar100", True), ("mnist", False)):
         notes = benching._as_feddyns_code([presets.get(f"fedelasticnet/{dataset}/iid/10%/feddyn")])
@@ -512,7 +513,7 @@ def test_quick_takes_the_data_set_that_it_trains_on(tmp_path):
 
 
 def test_networks_of_the_text(tmp_path):
-    from fedtheory.cli import benching
+    from fedtheory.cli import bench as benching
 
     def networks(network, quick=False):
         o = benching.Options(

@@ -13,8 +13,9 @@ import pytest
 from command_line import call, refused
 
 from fedtheory import algorithms, campaign
-from fedtheory.cli import app, lasting, options
-from fedtheory.cli.named import build
+from fedtheory.cli import app, options
+from fedtheory.cli import time_limit as lasting
+from fedtheory.cli.problems import build
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import core, get
 
@@ -130,7 +131,8 @@ def test_an_output_folder_that_cannot_be_made(tmp_path):
 
 @pytest.mark.parametrize("command", [("verify",), ("run", "fedavg", "quadratic"), ("rates",), ("bench", "fedelasticnet-table2")])
 def test_an_output_folder_is_tried_before_work_starts(tmp_path, monkeypatch, command):
-    from fedtheory.cli import rating, working
+    from fedtheory.cli import rates as rating
+    from fedtheory.cli import run as working
 
     def worked(*args, **options):
         pytest.fail("work started before the folder was tried")
@@ -180,7 +182,7 @@ def test_a_run_that_diverges_says_where(tmp_path):
 @pytest.mark.parametrize("problem", ["quadratic", "l1-distance"])
 def test_an_interrupted_run_keeps_the_rounds_that_were_finished(tmp_path, monkeypatch, problem):
     from fedtheory import simulate
-    from fedtheory.cli import working
+    from fedtheory.cli import run as working
     from fedtheory.local import GradientSteps
 
     @contextmanager

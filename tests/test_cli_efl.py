@@ -9,10 +9,10 @@ from command_line import call, refused
 
 from fedtheory import local, simulate, theorems
 from fedtheory.algorithms import EFL
-from fedtheory.cli import irregular
-from fedtheory.cli.catalogue import find_statement, shipped_witnesses
+from fedtheory.cli import participation as irregular
 from fedtheory.cli.checking_efl import runs_on_a_problem
-from fedtheory.cli.named import build
+from fedtheory.cli.explain import find_statement, shipped_witnesses
+from fedtheory.cli.problems import build
 from fedtheory.clients import fisher
 from fedtheory.efl_shift_on import shift_on
 from fedtheory.errors import MissingCapability, UnknownName

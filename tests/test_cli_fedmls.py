@@ -9,7 +9,7 @@ import pytest
 from command_line import call, refused
 
 from fedtheory import algorithms
-from fedtheory.cli.named import PROBLEMS, build
+from fedtheory.cli.problems import PROBLEMS, build
 from fedtheory.theorems import core, get
 
 # --- nonsmooth problems and FedMLS -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from command_line import call
 
 from fedtheory import campaign
 from fedtheory.battery import Instance
-from fedtheory.cli import verifying
+from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import core, get
 
 TASKS = [campaign.Task("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8) for seed in (1, 2)]

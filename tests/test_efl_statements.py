@@ -239,7 +239,7 @@ def test_the_map_of_the_smallest_row():
 
 
 def test_claims_that_cannot_be_proved_are_listed_as_such(capsys):
-    from fedtheory.cli import catalogue
+    from fedtheory.cli import explain as catalogue
 
     assert {s.id for s in CLAIMS} >= {"efl/claim-compression", "efl/claim-non-convex-rows", "efl/claim-accuracy"}
     catalogue.list_things("statements", True, None)

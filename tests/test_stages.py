@@ -8,7 +8,7 @@ from command_line import call, refused
 
 from fedtheory import stages
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.cli import lasting
+from fedtheory.cli import time_limit as lasting
 from fedtheory.errors import InvalidInput
 from fedtheory.expectation import FederatedLosses, monte_carlo
 from fedtheory.participation.cohorts import Full, Uniform

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli import catalogue, checking, working
-from fedtheory.cli.benching import TABLES as BENCH_TABLES
+from fedtheory.cli import explain as catalogue
+from fedtheory.cli import run as working
+from fedtheory.cli import verify as checking
+from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import App, Group, Json, Out, Seed
-from fedtheory.cli.irregular import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
+from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 
 __all__ = ["app", "main"]
 
@@ -250,7 +252,7 @@ def verify(
     The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
     unless --out says otherwise). Interrupted, it writes what it has and exits with 130; so does one statement,
     once a stage of Monte Carlo is finished."""
-    from fedtheory.cli import verifying
+    from fedtheory.cli import campaign as verifying
 
     if statement is not None:
         given = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
@@ -317,7 +319,7 @@ def rates(
     rates.png and rates.pdf.
 
     Interrupted, it writes what is finished and exits with 130."""
-    from fedtheory.cli import rating
+    from fedtheory.cli import rates as rating
 
     raise typer.Exit(rating.rates(epsilons, quick, figures, seed, json, out or Path("results")))
 
@@ -398,7 +400,7 @@ def bench(
     and PDF.
 
     Start with --quick, which needs no data. A data set that is missing or damaged is told before any work."""
-    from fedtheory.cli import benching
+    from fedtheory.cli import bench as benching
 
     options = benching.Options(
         data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cli.irregular import STEPS, local_sgd, participation_in_words, participation_of
 from fedtheory.cli.options import flag, make_algorithm
+from fedtheory.cli.participation import STEPS, local_sgd, participation_in_words, participation_of
 from fedtheory.cli.parts import facts
 from fedtheory.errors import InvalidInput
 
@@ -26,7 +26,7 @@ def refuse_without_problem(statement: Any, problem: Any) -> None:
     """Raise `InvalidInput` for a statement that no problem can be given to, and say what to do instead."""
     if runs_on_a_problem(statement):
         return
-    from fedtheory.cli.catalogue import shipped_witnesses
+    from fedtheory.cli.explain import shipped_witnesses
 
     if statement.kind == "claim":
         raise InvalidInput(
@@ -110,7 +110,7 @@ def checks_of(
 
 def _solver(problem: Any, algorithm: Any, options: dict[str, Any], sampling: Any, rounds: int) -> Any:
     """LocalSGD with Theorem 1's steps (a number stands for them), or with what --lr-schedule asks for."""
-    from fedtheory.cli.irregular import step_size
+    from fedtheory.cli.participation import step_size
     from fedtheory.local import Constant, LocalSGD
 
     if options.get("lr_schedule") in (None, "theorem"):

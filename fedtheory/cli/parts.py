@@ -14,7 +14,7 @@ __all__ = ["about_problem", "facts", "problem_of", "refuse_for_fedmls", "refuse_
 
 
 def problem_of(name: str | None, options: dict[str, Any], seed: int) -> Any:
-    from fedtheory.cli.named import build
+    from fedtheory.cli.problems import build
 
     return build(name, {p.name: options.get(p.name) for p in PROBLEM_OPTIONS}, seed)
 

@@ -57,8 +57,8 @@ _SOLVER = f"({'|'.join(SOLVERS)})"
 
 def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
     """The options {name: flag} of a command that apply to the problem and the method given."""
-    from fedtheory.cli.named import PROBLEMS
     from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters
+    from fedtheory.cli.problems import PROBLEMS
 
     flags = {p.name: [o for o in p.opts if o.startswith("--")] for p in command.params}
     left = {name: found[0] for name, found in flags.items() if found}

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedtheory.cli.catalogue import shipped_witnesses
 from fedtheory.cli.common import check_out, emit, err_console, error_line, not_writable, out_console, progress
+from fedtheory.cli.explain import shipped_witnesses
 from fedtheory.errors import FedTheoryError
 
 __all__ = ["campaign_command", "default_workers", "peak_memory_mib"]

@@ -123,7 +123,7 @@ COMPUTED = {  # what the command line finds itself
 
 
 def _problems() -> list[dict[str, Any]]:
-    from fedtheory.cli.named import PROBLEMS
+    from fedtheory.cli.problems import PROBLEMS
 
     return [
         {"name": name, "about": p.about, "options": [f"--{t.replace('_', '-')}" for t in p.takes]} for name, p in PROBLEMS.items()

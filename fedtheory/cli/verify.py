@@ -14,10 +14,10 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from fedtheory.cli.catalogue import find_statement, shipped_witnesses
 from fedtheory.cli.common import emit, error_line, out_console, progress, save
-from fedtheory.cli.irregular import LOCAL_OPTIONS, refuse_participation
+from fedtheory.cli.explain import find_statement, shipped_witnesses
 from fedtheory.cli.options import make_algorithm
+from fedtheory.cli.participation import LOCAL_OPTIONS, refuse_participation
 from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 from fedtheory.report.tables import paper_of
@@ -63,8 +63,8 @@ def verify_one(
     out: Path | None,
 ) -> int:
     """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130 when interrupted."""
-    from fedtheory.cli.lasting import ScenarioClock
-    from fedtheory.cli.on_ball import start_of
+    from fedtheory.cli.ball import start_of
+    from fedtheory.cli.time_limit import ScenarioClock
 
     statement = find_statement(name)
     for key in ("rounds", "scenarios"):
@@ -140,7 +140,7 @@ def _verify_fedmls(
     out: Path | None,
 ) -> int:
     """A statement about FedMLS: exact subgradients, or noisy ones with --noise."""
-    from fedtheory.cli.on_ball import make_fedmls
+    from fedtheory.cli.ball import make_fedmls
 
     refuse_for_fedmls(options, participants, problem)
     refuse_participation(options, "statements about FedMLS", "leave it out", LOCAL)

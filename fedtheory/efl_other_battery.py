@@ -15,8 +15,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl_limits import SCHEMES
-from fedtheory.theorems.efl_rational import BUILDERS, to_file
 from fedtheory.theorems.efl_shift import ShiftView
+from fedtheory.verification.rational import BUILDERS, to_file
 
 __all__ = ["KINDS", "DataShift", "OtherInstance", "battery", "random_instance"]
 
@@ -29,7 +29,7 @@ COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive":
 
 @dataclass(frozen=True)
 class OtherInstance:
-    """An instance given by the data of its kind's builder (`fedtheory.theorems.efl_rational.BUILDERS`)."""
+    """An instance given by the data of its kind's builder (`fedtheory.verification.rational.BUILDERS`)."""
 
     kind: str
     label: str

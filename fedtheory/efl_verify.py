@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.efl_measured import measured_run, moments_of_rounds
 from fedtheory.efl_run_battery import KINDS, reached
 from fedtheory.efl_shift_on import event_of, shift_on, who_moves
@@ -23,11 +22,12 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
 from fedtheory.simulation.simulate import check_start
-from fedtheory.theorems.core import Check, Form, Statement
 from fedtheory.theorems.efl_exact import MAX_SUBSETS, RoundLaw, oracles_of
 from fedtheory.theorems.efl_runs import quadratic_run
 from fedtheory.theorems.efl_views import gamma_of, step_sizes
-from fedtheory.verification import CONFIDENCE
+from fedtheory.verification.setting import judge_efl, kind_of
+from fedtheory.verification.statement import Check, Form, Statement
+from fedtheory.verification.verify import CONFIDENCE
 
 __all__ = ["assumption_failure", "verify"]
 

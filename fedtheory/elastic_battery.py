@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.efl_other_battery import OtherInstance
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl_rational import to_file
+from fedtheory.verification.rational import to_file
 
 __all__ = ["KINDS", "battery", "random_instance"]
 

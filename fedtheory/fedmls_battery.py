@@ -17,11 +17,11 @@ from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems import core
-from fedtheory.theorems.core import Check, Form, Statement, all_statements
 from fedtheory.theorems.fedmls import LINE_14, WITNESS, k_min
 from fedtheory.theorems.fedmls_views import MLSConstants, MLSView
-from fedtheory.verification import CONFIDENCE, judge_statistical
+from fedtheory.verification import statement as core
+from fedtheory.verification.statement import Check, Form, Statement, all_statements
+from fedtheory.verification.verify import CONFIDENCE, judge_statistical
 
 __all__ = ["ANALYTIC", "FAMILIES", "MLSInstance", "check_instance", "mls_battery", "verify", "view_of_run"]
 

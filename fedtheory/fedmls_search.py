@@ -1,6 +1,6 @@
 """The search for counterexamples to FedMLS's statements: runs in one dimension, where the minimum is known exactly.
 
-As for EFL (`fedtheory.efl_search`): random instances first, which serve all forms at once, then, form by form, small changes to the
+As for EFL (`fedtheory.verification.search`): random instances first, which serve all forms at once, then, form by form, small changes to the
 one that came nearest. The data are fractions with small denominators, so that what violates Theorem 1 can be rerun exactly. Exact
 subgradients only: with noise the statements are about expectations, and a search by sampling would find the sampling error.
 """
@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.efl_search import Tape, Target, changed
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.fedmls_battery import SLACK, MLSInstance, applies, view_of_run
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
 from fedtheory.theorems.fedmls import WITNESS, k_min
 from fedtheory.theorems.fedmls_rational import MLSWitness, evaluate, minimum
 from fedtheory.theorems.fedmls_views import MLSView
+from fedtheory.verification.search import Tape, Target, changed
+from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
 from fedtheory.witness_search import SearchResult
 
 __all__ = ["LARGEST_STEPS", "Lines", "draw", "search", "search_all"]

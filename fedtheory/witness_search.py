@@ -15,9 +15,9 @@ from scipy.optimize import differential_evolution
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
-from fedtheory.theorems.core import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.theorems.rational import Instance, RationalState
-from fedtheory.witness import Witness
+from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, get
+from fedtheory.verification.witness import Witness
 from fedtheory.witness_shapes import Shape, default_shapes
 from fedtheory.witness_shrink import margin, shrink
 

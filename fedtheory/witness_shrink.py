@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
-from fedtheory.theorems.core import get
 from fedtheory.theorems.rational import DiagonalLosses, exact_array
-from fedtheory.witness import Witness, exact_check, instance_of
+from fedtheory.verification.statement import get
+from fedtheory.verification.witness import Witness, exact_check, instance_of
 
 __all__ = ["margin", "shrink", "simplest_between"]
 

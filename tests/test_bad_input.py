@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedtheory import algorithms, campaign, central, local, messages, problems, rates, simulate, theorems, witness
+from fedtheory import algorithms, central, local, messages, problems, rates, simulate, theorems
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
@@ -21,6 +21,7 @@ from fedtheory.optimum import certify as optimum
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions
+from fedtheory.verification import campaign, witness
 
 RNG = np.random.default_rng(0)
 FEATURES, TARGETS = RNG.normal(size=(2, 4, 2)), RNG.normal(size=(2, 4))

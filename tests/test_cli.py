@@ -12,12 +12,14 @@ from dataclasses import fields, replace
 import pytest
 from command_line import call, refused
 
-from fedtheory import algorithms, campaign
+from fedtheory import algorithms
 from fedtheory.cli import app, options
 from fedtheory.cli import time_limit as lasting
 from fedtheory.cli.problems import build
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems import core, get
+from fedtheory.theorems import get
+from fedtheory.verification import campaign
+from fedtheory.verification import statement as core
 
 
 # --- list, explain --------------------------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
 
 # --- replay ---------------------------------------------------------------------------------------------------------------
 def test_replay_prints_both_sides_as_fractions(tmp_path):
-    from fedtheory.witness import builtin_witnesses, save
+    from fedtheory.verification.witness import builtin_witnesses, save
 
     witness = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
     path = save(witness, tmp_path / "mine.json")

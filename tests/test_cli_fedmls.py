@@ -10,7 +10,8 @@ from command_line import call, refused
 
 from fedtheory import algorithms
 from fedtheory.cli.problems import PROBLEMS, build
-from fedtheory.theorems import core, get
+from fedtheory.theorems import get
+from fedtheory.verification import statement as core
 
 # --- nonsmooth problems and FedMLS -----------------------------------------------------------------------------------------
 NONSMOOTH = [n for n, p in PROBLEMS.items() if p.nonsmooth]

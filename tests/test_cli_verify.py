@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 from command_line import call
 
-from fedtheory import campaign
 from fedtheory.battery import Instance
 from fedtheory.cli import campaign as verifying
-from fedtheory.theorems import core, get
+from fedtheory.theorems import get
+from fedtheory.verification import campaign
+from fedtheory.verification import statement as core
 
 TASKS = [campaign.Task("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8) for seed in (1, 2)]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
@@ -152,7 +153,7 @@ def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_pat
 
 
 def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):
-    from fedtheory.witness import builtin_witnesses
+    from fedtheory.verification.witness import builtin_witnesses
 
     good = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/eq-28")
     monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [good])
@@ -175,7 +176,8 @@ THEOREM = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2, "--rounds
 
 @pytest.mark.parametrize("finished", [0, 1])
 def test_an_interrupted_statement_keeps_the_stages_that_were_finished(finished, monkeypatch, tmp_path):
-    from fedtheory import stages, verification
+    from fedtheory import stages
+    from fedtheory.verification import verify as verification
 
     real, calls = stages.monte_carlo, []
     monkeypatch.setattr(verification, "stage_sizes", lambda scenarios: [2, 4])

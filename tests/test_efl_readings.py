@@ -17,9 +17,9 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import efl_runs, get
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.theorems.efl_rational import exact_sides
 from fedtheory.theorems.efl_step_views import StepState
-from fedtheory.witness import builtin_witnesses
+from fedtheory.verification.rational import exact_sides
+from fedtheory.verification.witness import builtin_witnesses
 
 RUNS = [w for w in builtin_witnesses("witnesses_efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
 LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]

@@ -19,8 +19,8 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl_elastic import elastic_view
 from fedtheory.theorems.efl_epochs import RULE
 from fedtheory.theorems.efl_limits import limit_view
-from fedtheory.theorems.efl_rational import BUILDERS
-from fedtheory.witness import builtin_witnesses
+from fedtheory.verification.rational import BUILDERS
+from fedtheory.verification.witness import builtin_witnesses
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 

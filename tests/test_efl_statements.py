@@ -12,7 +12,6 @@ import pytest
 
 from fedtheory import efl_other_battery, theorems
 from fedtheory.algorithms.efl import EFL
-from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.efl_other_battery import KINDS, DataShift
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
@@ -26,9 +25,10 @@ from fedtheory.theorems.efl_compression import feedback_view
 from fedtheory.theorems.efl_elastic import elastic_view
 from fedtheory.theorems.efl_irregular import incomplete_view
 from fedtheory.theorems.efl_limits import limit_view, tabulate
-from fedtheory.theorems.efl_rational import BUILDERS
 from fedtheory.theorems.efl_runs import run_of
 from fedtheory.theorems.efl_shift import after_shift_view, rounds_that_halve, shift_view
+from fedtheory.verification.rational import BUILDERS
+from fedtheory.verification.setting import judge_efl, kind_of
 
 STATEMENTS = [s for s in theorems.all_statements("efl/") if any(kind_of(f) in KINDS for f in s.forms)]
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if f.sides is not None]

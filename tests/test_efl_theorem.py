@@ -9,9 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from fedtheory import efl_measured, efl_run_battery, efl_verify, witness
+from fedtheory import efl_measured, efl_run_battery, efl_verify
 from fedtheory.algorithms import EFL
-from fedtheory.efl_battery import judge_efl, kind_of
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.messages.compressors import TopK
 from fedtheory.participation.cohorts import Uniform
@@ -21,6 +20,8 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import all_statements, efl_runs, efl_theorem, get
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl_step_views import StepState
+from fedtheory.verification import witness
+from fedtheory.verification.setting import judge_efl, kind_of
 
 STATEMENTS = [s for s in all_statements("efl/theorem-1") if s.id == "efl/theorem-1" or "step" in s.id]
 THEOREM = get("efl/theorem-1")

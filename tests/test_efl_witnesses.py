@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedtheory import efl_search, theorems
+from fedtheory import theorems
 from fedtheory.cli import app
-from fedtheory.efl_battery import kind_of
 from fedtheory.efl_other_battery import KINDS, random_instance
-from fedtheory.efl_search import Tape, search, search_kind
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
-from fedtheory.theorems.efl_rational import BUILDERS, EFLWitness, fraction, integer, table, to_file, vector
-from fedtheory.witness import builtin_witnesses, load, replay, save
+from fedtheory.verification import search as efl_search
+from fedtheory.verification.rational import BUILDERS, EFLWitness, fraction, integer, table, to_file, vector
+from fedtheory.verification.search import Tape, search, search_kind
+from fedtheory.verification.setting import kind_of
+from fedtheory.verification.witness import builtin_witnesses, load, replay, save
 
 SHIPPED = builtin_witnesses("witnesses_efl")
 MINE = [w for w in SHIPPED if w.kind in KINDS]

@@ -19,7 +19,7 @@ from fedtheory.theorems.fedelasticnet_theorem import bound
 from fedtheory.theorems.rational import Instance, RationalState
 from fedtheory.theorems.symbolic import small_floor
 from fedtheory.theorems.views import RunView
-from fedtheory.witness import Witness, exact_check, replay
+from fedtheory.verification.witness import Witness, exact_check, replay
 from fedtheory.witness_search import search
 from fedtheory.witness_shapes import EDGE_SHAPES
 from fedtheory.witness_shrink import margin, shrink

@@ -12,14 +12,14 @@ import pytest
 from fedtheory import Uniform, elastic_battery, problems, simulate, theorems
 from fedtheory.algorithms import ElasticAggregation, FedAvg
 from fedtheory.clients.sensitivity import client_sensitivity
-from fedtheory.efl_battery import check_instance, judge_efl, kind_of, random_instance
-from fedtheory.efl_search import Tape, search
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.report import figures_elastic
-from fedtheory.theorems.efl_rational import BUILDERS
 from fedtheory.theorems.elastic_aggregation_slopes import determinant, semidefinite
-from fedtheory.witness import builtin_witnesses, replay
+from fedtheory.verification.rational import BUILDERS
+from fedtheory.verification.search import Tape, search
+from fedtheory.verification.setting import check_instance, judge_efl, kind_of, random_instance
+from fedtheory.verification.witness import builtin_witnesses, replay
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
 FORMS = [(s, f) for s in STATEMENTS for f in s.forms]

@@ -12,13 +12,13 @@ from fedtheory import battery, problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
 from fedtheory.report import figures_bounds
-from fedtheory.theorems.core import judge
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
 from fedtheory.theorems.fedelasticnet_potential import _b6_small
 from fedtheory.theorems.fedelasticnet_theorem import _small_floor
 from fedtheory.theorems.rational import Instance
 from fedtheory.theorems.views import ElasticConstants, RunView
-from fedtheory.witness import Witness, builtin_witnesses, exact_check, replay
+from fedtheory.verification.statement import judge
+from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, replay
 from fedtheory.witness_search import Shape, _Target
 
 RULES = ("sign", "true-gradient")

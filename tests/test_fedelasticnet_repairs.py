@@ -11,7 +11,7 @@ import pytest
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet_theorem import UNDONE
 from fedtheory.theorems.rational import Instance, RationalState
-from fedtheory.witness import Witness, builtin_witnesses, exact_check, instance_of
+from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, instance_of
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 RULES = ("sign", "true-gradient")

@@ -16,7 +16,7 @@ from fedtheory.problems import nonsmooth
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 from fedtheory.theorems.fedmls_rational import MLSWitness, constants, evaluate, exact_run, minimum, train, train_exactly
 from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last
-from fedtheory.witness import builtin_witnesses, replay
+from fedtheory.verification.witness import builtin_witnesses, replay
 
 WITNESSES = {w.name: w for w in builtin_witnesses("witnesses_fedmls")}
 

@@ -11,8 +11,8 @@ import pytest
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.fedmls_search import Lines, draw, search, search_all
-from fedtheory.theorems.core import Sides, all_statements
 from fedtheory.theorems.fedmls_rational import MLSWitness, evaluate, minimum, replay
+from fedtheory.verification.statement import Sides, all_statements
 
 FORMS = [
     (s.id, f)

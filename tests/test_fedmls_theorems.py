@@ -19,7 +19,7 @@ from fedtheory.theorems import fedmls_rational
 from fedtheory.theorems.fedmls import identities, k_min
 from fedtheory.theorems.fedmls_rational import VARIANTS, exact_run
 from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last, kappa_noise
-from fedtheory.witness import builtin_witnesses, load, replay, save
+from fedtheory.verification.witness import builtin_witnesses, load, replay, save
 
 _spec = importlib.util.spec_from_file_location("reference_fedmls", Path(__file__).with_name("reference_fedmls.py"))
 reference = importlib.util.module_from_spec(_spec)

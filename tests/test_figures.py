@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.battery import Instance
-from fedtheory.campaign import Campaign, Task, check_instance, summarise
 from fedtheory.errors import FedTheoryError
 from fedtheory.expectation import tree
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.report import figures_bounds, figures_rules, figures_tightness, figures_traffic, figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
+from fedtheory.verification.campaign import Campaign, Task, check_instance, summarise
 
 TINY = Effort(
     bounds={"rounds": 20, "scenarios": 8, "ratios": (100.0,)},

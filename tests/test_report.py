@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedtheory import campaign
 from fedtheory.plotting import curves
 from fedtheory.report import figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements, get
+from fedtheory.verification import campaign
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

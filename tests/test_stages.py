@@ -15,8 +15,8 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.core import Sides
-from fedtheory.verification import judge_statistical
+from fedtheory.verification.statement import Sides
+from fedtheory.verification.verify import judge_statistical
 
 
 def instance(ratio=30.0):
@@ -94,7 +94,7 @@ def test_no_more_scenarios_are_taken_than_decide():
 
 
 def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_first_decision(monkeypatch):
-    from fedtheory import verification
+    from fedtheory.verification import verify as verification
 
     problem, algorithm = instance()
     asked = []

@@ -7,15 +7,16 @@ import re
 import numpy as np
 import pytest
 
-from fedtheory import battery, campaign, problems, theorems
+from fedtheory import battery, problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.theorems.core import in_words
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
 from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
-from fedtheory.verification import check_view, verify
+from fedtheory.verification import campaign
+from fedtheory.verification.statement import in_words
+from fedtheory.verification.verify import check_view, verify
 
 RULES = ("sign", "true-gradient")
 
@@ -195,8 +196,8 @@ def test_monte_carlo_agrees_with_the_tree():
 
 def test_statistical_verdicts_have_three_outcomes():
     """A clear yes, a clear no, and too few scenarios to say."""
-    from fedtheory.theorems.core import le
-    from fedtheory.verification import judge_statistical
+    from fedtheory.verification.statement import le
+    from fedtheory.verification.verify import judge_statistical
 
     rng = np.random.default_rng(1)
     noise = rng.standard_normal((3, 1000))
@@ -207,8 +208,8 @@ def test_statistical_verdicts_have_three_outcomes():
 
 
 def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
-    from fedtheory.theorems.core import le
-    from fedtheory.verification import judge_statistical
+    from fedtheory.verification.statement import le
+    from fedtheory.verification.verify import judge_statistical
 
     lhs = np.ones((3, 10))
     lhs[1, 4] = np.inf
@@ -220,8 +221,8 @@ def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
 
 def test_false_alarms_stay_below_the_stated_level():
     """A bound met with equality in expectation: 'violated' in at most a few of 2,000 campaigns of 5 looks (99.9 %)."""
-    from fedtheory.theorems.core import le
-    from fedtheory.verification import judge_statistical
+    from fedtheory.verification.statement import le
+    from fedtheory.verification.verify import judge_statistical
 
     rng = np.random.default_rng(2)
     fields = {"statement": "s", "form": "f", "rule": "any", "mode": "statistical"}

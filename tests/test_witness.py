@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from fedtheory import witness as witnesses
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.core import RELATIVE_TOLERANCE
-from fedtheory.witness import Witness, builtin_witnesses, replay
+from fedtheory.verification import witness as witnesses
+from fedtheory.verification.statement import RELATIVE_TOLERANCE
+from fedtheory.verification.witness import Witness, builtin_witnesses, replay
 from fedtheory.witness_search import Shape, search
 from fedtheory.witness_shrink import margin, shrink, simplest_between
 

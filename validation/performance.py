@@ -168,7 +168,7 @@ def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
     from fedtheory.expectation import FederatedLosses, random_states, round_view
     from fedtheory.theorems import all_statements
-    from fedtheory.verification import check_view
+    from fedtheory.verification.verify import check_view
 
     rng = np.random.default_rng(SEED)
     problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))

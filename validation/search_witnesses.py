@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from fedtheory import witness as witnesses
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theorems import all_statements
+from fedtheory.verification import witness as witnesses
 from fedtheory.witness_search import SearchResult, default_shapes, search
 
 HERE = Path(__file__).parent

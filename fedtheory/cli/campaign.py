@@ -47,7 +47,7 @@ def replay_shipped(workers: int) -> list[tuple[str, Any]]:
 
 
 def _replay_one(witness: Any) -> Any:
-    from fedtheory.witness import replay
+    from fedtheory.verification.witness import replay
 
     try:
         return replay(witness)
@@ -59,10 +59,10 @@ def campaign_command(
     out: Path, seed: int, quick: bool, scale: float, long: bool, workers: int, budget: int, details: bool, json_out: bool
 ) -> int:
     """Run everything, write everything; the exit code."""
-    from fedtheory import campaign
     from fedtheory.pools import stop_workers
     from fedtheory.provenance import provenance, write_json
     from fedtheory.report.html import write_reports
+    from fedtheory.verification import campaign
 
     check_out(out)
     start = time.perf_counter()
@@ -140,8 +140,8 @@ def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]],
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory import efl_search
     from fedtheory.pools import as_finished
+    from fedtheory.verification import search as efl_search
 
     jobs: list[tuple[str, ...]] = [("fedmls",), *((kind,) for kind in efl_search.kinds())]  # all forms of a kind at once
     jobs += [
@@ -167,7 +167,8 @@ def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]],
 
 def _search_one(task: tuple[tuple[str, ...], int, int]) -> list[dict[str, Any]]:
     job, budget, seed = task
-    from fedtheory import efl_search, fedmls_search, witness_search
+    from fedtheory import fedmls_search, witness_search
+    from fedtheory.verification import search as efl_search
 
     if job == ("fedmls",):
         found = fedmls_search.search_all(max(1, budget // 4), seed)

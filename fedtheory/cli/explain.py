@@ -49,7 +49,7 @@ def find_statement(name: str) -> Any:
 
 def shipped_witnesses() -> list[Any]:
     """Witnesses that come with the package; none when it carries no such folder."""
-    from fedtheory.witness import builtin_witnesses
+    from fedtheory.verification.witness import builtin_witnesses
 
     try:
         folders = ("witnesses", "witnesses_fedmls", "witnesses_efl", "witnesses_elastic")
@@ -215,7 +215,7 @@ def _statement_list(found: list[dict[str, Any]]) -> Table:
 def explain(name: str, as_json: bool, out: Path | None) -> None:
     """Everything there is to know about a statement."""
     from fedtheory.report.tables import rule_text
-    from fedtheory.theorems.core import WORDINGS
+    from fedtheory.verification.statement import WORDINGS
 
     statement = find_statement(name)
     about = _about(statement)

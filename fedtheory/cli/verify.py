@@ -235,7 +235,7 @@ def _fails_elsewhere(statement: Any, checks: Any) -> list[tuple[str, str]]:
 
 def replay(name: str, as_json: bool, out: Path | None) -> None:
     """Rerun a witness exactly."""
-    from fedtheory import witness as witnesses
+    from fedtheory.verification import witness as witnesses
 
     path = Path(name)
     if path.exists() or path.suffix == ".json":

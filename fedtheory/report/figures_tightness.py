@@ -14,7 +14,13 @@ from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, 
 from fedtheory.randomness import Stream
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet_common import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
-from fedtheory.verification import assumption_failure, check_view, reachable_states, resolved_states, stack_states
+from fedtheory.verification.verify import (
+    assumption_failure,
+    check_view,
+    reachable_states,
+    resolved_states,
+    stack_states,
+)
 
 __all__ = ["PANELS", "compute", "draw", "family"]
 

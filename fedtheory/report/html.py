@@ -26,11 +26,11 @@ from fedtheory.report.tables import (
     tried,
     verdict_text,
 )
-from fedtheory.theorems.core import WORDINGS
+from fedtheory.verification.statement import WORDINGS
 
 if TYPE_CHECKING:
-    from fedtheory.campaign import Row
     from fedtheory.report.tables import Line, Paper
+    from fedtheory.verification.campaign import Row
 
 __all__ = ["html_report", "markdown_report", "write_reports"]
 

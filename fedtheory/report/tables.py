@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from fedtheory.campaign import Row
+    from fedtheory.verification.campaign import Row
 
 __all__ = [
     "PAPERS",
@@ -349,7 +349,7 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
 
 
 def _at(where: dict[str, Any]) -> str:
-    from fedtheory.theorems.core import in_words
+    from fedtheory.verification.statement import in_words
 
     place = in_words(where)
     return f", {place}" if place else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement
 
 __all__ = ["SYMBOLS", "ClosedView", "form", "objects", "statement", "text"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.theorems.core import Sides, eq, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement
-from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector
+from fedtheory.verification.rational import builder, fraction, integer, table, vector
+from fedtheory.verification.statement import Sides, eq, le, register
 
 __all__ = ["STATEMENTS", "CompressionView", "FeedbackView", "load", "make_compressor"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.core import Sides, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement, text
 from fedtheory.theorems.efl_epochs import RULE, KeepView
 from fedtheory.theorems.efl_irregular import InactiveView
-from fedtheory.theorems.efl_rational import builder, fraction, table, vector
+from fedtheory.verification.rational import builder, fraction, table, vector
+from fedtheory.verification.statement import Sides, le, register
 
 __all__ = ["STATEMENTS", "AbandonView", "load"]
 

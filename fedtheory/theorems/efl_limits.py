@@ -16,9 +16,9 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import coefficients
-from fedtheory.theorems.core import Sides, eq, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement, text
-from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector
+from fedtheory.verification.rational import builder, fraction, integer, table, vector
+from fedtheory.verification.statement import Sides, eq, le, register
 
 __all__ = ["STATEMENTS", "LimitView", "limit_view", "load", "tabulate"]
 

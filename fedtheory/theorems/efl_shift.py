@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.core import Sides, le, register
 from fedtheory.theorems.efl_common import ClosedView, form, statement, text
-from fedtheory.theorems.efl_rational import builder, fraction, integer, table, vector
+from fedtheory.verification.rational import builder, fraction, integer, table, vector
+from fedtheory.verification.statement import Sides, le, register
 
 __all__ = ["STATEMENTS", "AfterShiftView", "DepartedView", "ShiftView", "load", "rounds_that_halve"]
 

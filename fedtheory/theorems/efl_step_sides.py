@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Sides, eq, le
 from fedtheory.theorems.efl_step_views import StepState, sq
 from fedtheory.theorems.efl_views import RunView
+from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = [
     "bias_at_start",

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.core import Form, Sides
 from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw
-from fedtheory.theorems.efl_rational import builder, integer, vector
 from fedtheory.theorems.efl_runs import exact_oracles, laws_of
 from fedtheory.theorems.efl_views import COMMON, EFLConstants, gamma_of, unmet
+from fedtheory.verification.rational import builder, integer, vector
+from fedtheory.verification.statement import Form, Sides
 
 __all__ = ["StepState", "StepsView", "state_of"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems import efl_step_sides as sides
-from fedtheory.theorems.core import register
 from fedtheory.theorems.efl_common import form, statement
 from fedtheory.theorems.efl_theorem import ASSUMPTIONS, HOLDS, VIOLATED
 from fedtheory.theorems.efl_views import UNCORRELATED
+from fedtheory.verification.statement import register
 
 __all__ = ["STATEMENTS", "load"]
 

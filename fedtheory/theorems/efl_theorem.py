@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Sides, le, register
 from fedtheory.theorems.efl_common import form, statement
 from fedtheory.theorems.efl_views import COMMON, EVERY_D, FROZEN, UNCORRELATED, RunView
+from fedtheory.verification.statement import Sides, le, register
 
 __all__ = ["ASSUMPTIONS", "SCHEMES", "STATEMENTS", "load"]
 

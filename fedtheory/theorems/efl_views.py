@@ -22,8 +22,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.moments import Moments
-from fedtheory.theorems.core import Form
 from fedtheory.theorems.efl_common import text
+from fedtheory.verification.statement import Form
 
 __all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "RunView", "gamma_of", "step_sizes", "unmet"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Sides, eq, le, register
 from fedtheory.theorems.efl_common import form, objects
 from fedtheory.theorems.elastic_aggregation_rational import aggregation_view
 from fedtheory.theorems.elastic_aggregation_sampled import AVERAGES, QUADRATICS, SAMPLED, statement
@@ -27,6 +26,7 @@ from fedtheory.theorems.elastic_aggregation_views import (
     TAU_0,
     AggregationView,
 )
+from fedtheory.verification.statement import Sides, eq, le, register
 
 __all__ = ["STATEMENTS", "aggregation_view", "load"]  # with the builders of the witnesses' kinds
 

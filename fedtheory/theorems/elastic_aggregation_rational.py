@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_rational import builder, fraction, integer, table, to_file, vector
 from fedtheory.theorems.elastic_aggregation_slopes import semidefinite
 from fedtheory.theorems.elastic_aggregation_views import (
     AggregationView,
@@ -19,6 +18,7 @@ from fedtheory.theorems.elastic_aggregation_views import (
     cohort_factors,
     solve,
 )
+from fedtheory.verification.rational import builder, fraction, integer, table, to_file, vector
 
 __all__ = ["aggregation_view", "average_view", "sampled_view"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Form, Sides, Statement, eq, le
 from fedtheory.theorems.efl_common import form, objects
 from fedtheory.theorems.elastic_aggregation_slopes import determinant
 from fedtheory.theorems.elastic_aggregation_views import (
@@ -27,6 +26,7 @@ from fedtheory.theorems.elastic_aggregation_views import (
     AverageView,
     SampledView,
 )
+from fedtheory.verification.statement import Form, Sides, Statement, eq, le
 
 __all__ = ["AVERAGES", "QUADRATICS", "SAMPLED", "statement"]
 

@@ -7,7 +7,7 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 
 from __future__ import annotations
 
-from fedtheory.theorems.core import register
+from fedtheory.verification.statement import register
 
 __all__ = ["SYMBOLS", "load"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, le
 
 __all__ = ["STATEMENTS", "FixedPointView", "assumption_failure", "fixed_point"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.core import Form, Mutant, Statement
 from fedtheory.theorems.fedelasticnet import SYMBOLS
+from fedtheory.verification.statement import Form, Mutant, Statement
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq
 from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet_common import (
     ALGORITHM_3,
@@ -16,6 +15,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     START_NOTE,
 )
 from fedtheory.theorems.views import RoundView, norm_sq
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq
 
 __all__ = ["STATEMENTS"]
 

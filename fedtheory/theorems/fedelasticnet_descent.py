@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.core import Sides, eq, le
 from fedtheory.theorems.fedelasticnet_common import (
     BOTH_FAIL,
     BOTH_HOLD,
@@ -15,6 +14,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     statement,
 )
 from fedtheory.theorems.views import RoundView, inner, norm_sq, sgn
+from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = ["STATEMENTS", "eq28_sign"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.core import Form, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet_common import (
     BOTH_FAIL,
@@ -22,6 +21,7 @@ from fedtheory.theorems.fedelasticnet_common import (
 from fedtheory.theorems.fedelasticnet_descent import eq28_sign
 from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
 from fedtheory.theorems.views import RoundView, sgn
+from fedtheory.verification.statement import Form, Sides, Statement, eq, le
 
 __all__ = ["STATEMENTS", "potential_step"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement, eq, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet_common import (
     ALGORITHM_3,
@@ -18,6 +17,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     SMOOTH,
 )
 from fedtheory.theorems.views import RoundView, inner, norm_sq
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, le
 
 __all__ = ["STATEMENTS"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.core import Form, Mutant, Sides, Statement, le
 from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet_common import (
     BOTH_FAIL,
@@ -20,6 +19,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     THEOREM_B_THRESHOLD,
 )
 from fedtheory.theorems.views import RunView
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, le
 
 __all__ = ["STATEMENTS", "bound"]
 

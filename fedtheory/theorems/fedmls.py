@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.theorems.core import Form, Sides, le, register
 from fedtheory.theorems.fedmls_common import BOTH, LINE_14, SYMBOLS, WITNESS, form, statement
 from fedtheory.theorems.fedmls_theorem import THEOREMS, k_min
 from fedtheory.theorems.fedmls_views import MLSView, c_factor
+from fedtheory.verification.statement import Form, Sides, le, register
 
 __all__ = ["LINE_14", "SYMBOLS", "WITNESS", "k_min", "load"]
 

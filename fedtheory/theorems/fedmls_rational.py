@@ -17,7 +17,7 @@ from math import ceil, isqrt, lcm
 from typing import Any
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.theorems.core import Check
+from fedtheory.verification.statement import Check
 
 __all__ = ["VARIANTS", "MLSWitness", "evaluate", "exact_run", "minimum", "parse", "replay"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from fedtheory.theorems.core import Sides, le
 from fedtheory.theorems.fedmls_common import BOTH, EXACT, LINE_14, WITNESS, constant, form, statement
 from fedtheory.theorems.fedmls_rational import VARIANTS
 from fedtheory.theorems.fedmls_views import MLSView, kappa_last
+from fedtheory.verification.statement import Sides, le
 
 __all__ = ["THEOREMS", "k_min"]
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.provenance import write_json
-from fedtheory.theorems import efl_rational, fedmls_rational
-from fedtheory.theorems.core import Check, Form, Sides, Statement, get
-from fedtheory.theorems.efl_rational import EFLWitness
+from fedtheory.theorems import fedmls_rational
 from fedtheory.theorems.fedmls_rational import MLSWitness
 from fedtheory.theorems.rational import Instance, RationalState, exact_array
-from fedtheory.verification import check_view
+from fedtheory.verification import rational as efl_rational
+from fedtheory.verification.rational import EFLWitness
+from fedtheory.verification.statement import Check, Form, Sides, Statement, get
+from fedtheory.verification.verify import check_view
 
 __all__ = ["Witness", "builtin_witnesses", "exact_check", "load", "replay", "save"]
 

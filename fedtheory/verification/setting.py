@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedtheory.errors import NotCertified
-from fedtheory.theorems import core
-from fedtheory.theorems.core import Check, Form, Sides, Statement, all_statements
-from fedtheory.verification import CONFIDENCE, judge_statistical
+from fedtheory.verification import statement as core
+from fedtheory.verification.statement import Check, Form, Sides, Statement, all_statements
+from fedtheory.verification.verify import CONFIDENCE, judge_statistical
 
 __all__ = ["EFLInstance", "EFLView", "battery", "check_instance", "judge_efl", "kind_of", "random_instance"]
 

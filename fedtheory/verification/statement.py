@@ -155,7 +155,7 @@ class Statement:
 
     def verify(self, problem: Any, algorithm: Any, **options: Any) -> Any:
         """Run every form of this statement; see `fedtheory.verification.verify`."""
-        from fedtheory.verification import verify
+        from fedtheory.verification.verify import verify
 
         return verify(self, problem, algorithm, **options)
 

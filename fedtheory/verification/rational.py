@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.theorems.core import Check, Sides, get, judge
+from fedtheory.verification.statement import Check, Sides, get, judge
 
 __all__ = ["BUILDERS", "EFLWitness", "builder", "exact_sides", "fraction", "integer", "parse", "replay", "table", "to_file", "vector"]
 

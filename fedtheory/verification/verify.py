@@ -21,8 +21,8 @@ from fedtheory.simulation.arguments import check_algorithm, check_local_solver, 
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.stages import OnProgress, growing_views, stage_sizes
 from fedtheory.theorems import fedelasticnet_algorithm1
-from fedtheory.theorems.core import Check, Form, Sides, Statement, judge
 from fedtheory.theorems.views import RoundView, RunView
+from fedtheory.verification.statement import Check, Form, Sides, Statement, judge
 
 __all__ = ["CONFIDENCE", "Checks", "assumption_failure", "check_view", "judge_statistical", "reachable_states", "verify"]
 

@@ -19,9 +19,15 @@ from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, r
 from fedtheory.inputs import real_number, whole_number
 from fedtheory.pools import as_finished
 from fedtheory.randomness import Stream
-from fedtheory.theorems.core import Check, Statement, all_statements
 from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
-from fedtheory.verification import assumption_failure, check_view, reachable_states, resolved_states, stack_states
+from fedtheory.verification.statement import Check, Statement, all_statements
+from fedtheory.verification.verify import (
+    assumption_failure,
+    check_view,
+    reachable_states,
+    resolved_states,
+    stack_states,
+)
 
 __all__ = ["Campaign", "Row", "Task", "check_instance", "check_long_run", "plan", "run", "summarise"]
 
@@ -130,8 +136,8 @@ def plan(
     tasks += [
         Task("exact", i, max_leaves=50_000 if n in deep else 150, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
     ]
-    from fedtheory.efl_battery import battery as efl_battery
     from fedtheory.fedmls_battery import mls_battery
+    from fedtheory.verification.setting import battery as efl_battery
 
     tasks += [Task("fedmls", i) for i in mls_battery(seed, scale)]
     tasks += [Task("efl", i) for i in efl_battery(seed, scale)]
@@ -231,7 +237,7 @@ def _work(task: Task) -> list[Check]:
 
         return fedmls_battery.check_instance(task.instance)
     if task.kind == "efl":
-        from fedtheory import efl_battery
+        from fedtheory.verification import setting as efl_battery
 
         return efl_battery.check_instance(task.instance)
     return check_long_run(task) if task.kind == "monte-carlo" else check_instance(task)

@@ -20,12 +20,12 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.fedmls_battery import SLACK, MLSInstance, applies, view_of_run
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
+from fedtheory.theorems.fedelasticnet.search import SearchResult
 from fedtheory.theorems.fedmls import WITNESS, k_min
 from fedtheory.theorems.fedmls_rational import MLSWitness, evaluate, minimum
 from fedtheory.theorems.fedmls_views import MLSView
 from fedtheory.verification.search import Tape, Target, changed
 from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
-from fedtheory.witness_search import SearchResult
 
 __all__ = ["LARGEST_STEPS", "Lines", "draw", "search", "search_all"]
 

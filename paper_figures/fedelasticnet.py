@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from fedtheory.plotting.style import house_style, save
-from fedtheory.report import figures_bounds
 from fedtheory.report.figures import FULL, QUICK, draw_all
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from command_line import call
 
-from fedtheory.battery import Instance
 from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
+from fedtheory.theorems.fedelasticnet.instances import Instance
 from fedtheory.verification import campaign
 from fedtheory.verification import statement as core
 
@@ -176,7 +176,7 @@ THEOREM = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2, "--rounds
 
 @pytest.mark.parametrize("finished", [0, 1])
 def test_an_interrupted_statement_keeps_the_stages_that_were_finished(finished, monkeypatch, tmp_path):
-    from fedtheory import stages
+    from fedtheory.theorems.fedelasticnet import stages
     from fedtheory.verification import verify as verification
 
     real, calls = stages.monte_carlo, []

@@ -10,19 +10,19 @@ import pytest
 
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.expectation import tree
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet_potential import potential_step
-from fedtheory.theorems.fedelasticnet_theorem import bound
-from fedtheory.theorems.rational import Instance, RationalState
-from fedtheory.theorems.symbolic import small_floor
-from fedtheory.theorems.views import RunView
+from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.expectation import tree
+from fedtheory.theorems.fedelasticnet.quantities import RunView
+from fedtheory.theorems.fedelasticnet.search import search
+from fedtheory.theorems.fedelasticnet.shapes import EDGE_SHAPES
+from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
+from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.verification.witness import Witness, exact_check, replay
-from fedtheory.witness_search import search
-from fedtheory.witness_shapes import EDGE_SHAPES
-from fedtheory.witness_shrink import margin, shrink
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")

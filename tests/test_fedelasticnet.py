@@ -8,18 +8,19 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from fedtheory import battery, problems, theorems
+from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
-from fedtheory.report import figures_bounds
-from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
-from fedtheory.theorems.fedelasticnet_potential import _b6_small
-from fedtheory.theorems.fedelasticnet_theorem import _small_floor
-from fedtheory.theorems.rational import Instance
-from fedtheory.theorems.views import ElasticConstants, RunView
+from fedtheory.theorems.fedelasticnet import instances as battery
+from fedtheory.theorems.fedelasticnet.exact import Instance
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
+from fedtheory.theorems.fedelasticnet.search import Shape, _Target
+from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
 from fedtheory.verification.statement import judge
 from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, replay
-from fedtheory.witness_search import Shape, _Target
 
 RULES = ("sign", "true-gradient")
 THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))
@@ -103,8 +104,8 @@ def test_the_two_readings_of_the_printed_expectation():
 
 
 def test_the_readings_agree_with_the_float_code():
-    from fedtheory.expectation import tree
     from fedtheory.participation.cohorts import Uniform
+    from fedtheory.theorems.fedelasticnet.expectation import tree
 
     problem = problems.Quadratic([[[1.0]], [[1.0]]], [[1.0], [-1.0]])
     rounded = tree(problem, FedElasticNetDyn(0.5, 30.0), Uniform(1), 4, np.zeros(1))

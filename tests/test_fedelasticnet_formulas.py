@@ -12,8 +12,8 @@ import pytest
 
 from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.rational import Instance, RationalState
-from fedtheory.theorems.views import RoundView
+from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.quantities import RoundView
 
 FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
 ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]

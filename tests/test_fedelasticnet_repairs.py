@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet_theorem import UNDONE
-from fedtheory.theorems.rational import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import UNDONE
 from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, instance_of
 
 THEOREM = get("fedelasticnet/theorem-3.1")

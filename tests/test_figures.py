@@ -10,12 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.battery import Instance
 from fedtheory.errors import FedTheoryError
-from fedtheory.expectation import tree
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.report import figures_bounds, figures_rules, figures_tightness, figures_traffic, figures_verdicts
+from fedtheory.report import figures_traffic, figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
+from fedtheory.theorems.fedelasticnet.expectation import tree
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
+from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.instances import Instance
 from fedtheory.verification.campaign import Campaign, Task, check_instance, summarise
 
 TINY = Effort(

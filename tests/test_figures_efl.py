@@ -16,18 +16,13 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.style import house_style, save
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
-from fedtheory.report import (
-    figures_bounds,
-    figures_efl,
-    figures_efl_runs,
-    figures_elastic,
-    figures_rules,
-    figures_tightness,
-    figures_traffic,
-)
+from fedtheory.report import figures_efl, figures_efl_runs, figures_elastic, figures_traffic
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.report.figures_efl_runs import COMPRESSORS, L1_VALUES, Restarted, SparseWire, _verdict
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
+from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import pytest
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.expectation import round_view, tree
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.rational import DiagonalLosses, Instance, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, Instance, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
 RULES = ("sign", "true-gradient")
 SCOPES = ("round", "run")

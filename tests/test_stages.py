@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from command_line import call, refused
 
-from fedtheory import stages
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.cli import time_limit as lasting
 from fedtheory.errors import InvalidInput
-from fedtheory.expectation import FederatedLosses, monte_carlo
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
+from fedtheory.theorems.fedelasticnet import stages
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
 from fedtheory.verification.statement import Sides
 from fedtheory.verification.verify import judge_statistical
 

@@ -7,13 +7,18 @@ import re
 import numpy as np
 import pytest
 
-from fedtheory import battery, problems, theorems
+from fedtheory import problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput, UnknownName
-from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
-from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
+from fedtheory.theorems.fedelasticnet import instances as battery
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
+from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
+from fedtheory.theorems.fedelasticnet.statements.identities import (
+    chain_after_41,
+    constants_identities,
+    kappa_is_positive,
+)
 from fedtheory.verification import campaign
 from fedtheory.verification.statement import in_words
 from fedtheory.verification.verify import check_view, verify

@@ -8,11 +8,11 @@ import pytest
 
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.fedelasticnet.search import Shape, search
+from fedtheory.theorems.fedelasticnet.shrink import margin, shrink, simplest_between
 from fedtheory.verification import witness as witnesses
 from fedtheory.verification.statement import RELATIVE_TOLERANCE
 from fedtheory.verification.witness import Witness, builtin_witnesses, replay
-from fedtheory.witness_search import Shape, search
-from fedtheory.witness_shrink import margin, shrink, simplest_between
 
 SHIPPED = builtin_witnesses()
 STALL = Witness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0

@@ -166,8 +166,8 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
 
 def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
-    from fedtheory.expectation import FederatedLosses, random_states, round_view
     from fedtheory.theorems import all_statements
+    from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
     from fedtheory.verification.verify import check_view
 
     rng = np.random.default_rng(SEED)

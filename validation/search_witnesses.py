@@ -24,8 +24,8 @@ from rich.table import Table
 
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theorems import all_statements
+from fedtheory.theorems.fedelasticnet.search import SearchResult, default_shapes, search
 from fedtheory.verification import witness as witnesses
-from fedtheory.witness_search import SearchResult, default_shapes, search
 
 HERE = Path(__file__).parent
 SHIPPED = Path(witnesses.__file__).parent / "theorems" / "witnesses"

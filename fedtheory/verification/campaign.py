@@ -13,13 +13,26 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
-from fedtheory.battery import Instance, long_runs, random_battery, real_battery, stalled_battery
 from fedtheory.errors import NotCertified
-from fedtheory.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree, tree_depth
 from fedtheory.inputs import real_number, whole_number
 from fedtheory.pools import as_finished
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet_algorithm1 import fixed_point
+from fedtheory.theorems.fedelasticnet.expectation import (
+    FederatedLosses,
+    monte_carlo,
+    random_states,
+    round_view,
+    tree,
+    tree_depth,
+)
+from fedtheory.theorems.fedelasticnet.instances import (
+    Instance,
+    long_runs,
+    random_battery,
+    real_battery,
+    stalled_battery,
+)
+from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
 from fedtheory.verification.statement import Check, Statement, all_statements
 from fedtheory.verification.verify import (
     assumption_failure,

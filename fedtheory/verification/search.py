@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.theorems.fedelasticnet.search import SearchResult
 from fedtheory.verification import setting as efl_battery
 from fedtheory.verification.rational import BUILDERS, EFLWitness, exact_sides, worst
 from fedtheory.verification.setting import kind_of
 from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
-from fedtheory.witness_search import SearchResult
 
 __all__ = ["SHARE", "Tape", "Target", "changed", "kinds", "search", "search_kind"]
 

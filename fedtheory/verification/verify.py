@@ -11,7 +11,6 @@ from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.inputs import check_unit, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
@@ -19,9 +18,10 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.stages import OnProgress, growing_views, stage_sizes
-from fedtheory.theorems import fedelasticnet_algorithm1
-from fedtheory.theorems.views import RoundView, RunView
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
+from fedtheory.theorems.fedelasticnet.stages import OnProgress, growing_views, stage_sizes
+from fedtheory.theorems.fedelasticnet.statements import algorithm_1 as fedelasticnet_algorithm1
 from fedtheory.verification.statement import Check, Form, Sides, Statement, judge
 
 __all__ = ["CONFIDENCE", "Checks", "assumption_failure", "check_view", "judge_statistical", "reachable_states", "verify"]
@@ -229,7 +229,7 @@ def verify(
         Horizon T of statements about runs. Default: 50 by Monte Carlo, or as deep as the tree of cohorts allows (at most 30).
     mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
     scenarios : int
-        The most runs that Monte Carlo takes: of FedElasticNet in stages (`fedtheory.stages`), up to the
+        The most runs that Monte Carlo takes: of FedElasticNet in stages (`fedtheory.theorems.fedelasticnet.stages`), up to the
         first after which every form is decided.
     states : int
         Statements about one round are checked at that many random states and at the states of a real run, in this order.

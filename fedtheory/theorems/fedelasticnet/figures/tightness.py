@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.battery import L1, Instance
-from fedtheory.expectation import FederatedLosses, random_states, round_view, tree
 from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.randomness import Stream
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet_common import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree
+from fedtheory.theorems.fedelasticnet.instances import L1, Instance
+from fedtheory.theorems.fedelasticnet.notation import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
 from fedtheory.verification.verify import (
     assumption_failure,
     check_view,

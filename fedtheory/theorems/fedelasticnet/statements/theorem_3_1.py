@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import (
+from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     PRINTED_THRESHOLD,
@@ -18,7 +18,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
 )
-from fedtheory.theorems.views import RunView
+from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement, le
 
 __all__ = ["STATEMENTS", "bound"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet_common import (
+from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     LAST_S,
@@ -13,7 +13,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     form,
     statement,
 )
-from fedtheory.theorems.views import RoundView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq, sgn
 from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = ["STATEMENTS", "eq28_sign"]

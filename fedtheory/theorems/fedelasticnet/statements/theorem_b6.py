@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import (
+from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     LAST_S,
@@ -18,9 +18,13 @@ from fedtheory.theorems.fedelasticnet_common import (
     form,
     statement,
 )
-from fedtheory.theorems.fedelasticnet_descent import eq28_sign
-from fedtheory.theorems.symbolic import chain_after_41, constants_identities, kappa_is_positive
-from fedtheory.theorems.views import RoundView, sgn
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, sgn
+from fedtheory.theorems.fedelasticnet.statements.identities import (
+    chain_after_41,
+    constants_identities,
+    kappa_is_positive,
+)
+from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
 from fedtheory.verification.statement import Form, Sides, Statement, eq, le
 
 __all__ = ["STATEMENTS", "potential_step"]

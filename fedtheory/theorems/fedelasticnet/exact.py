@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.rational_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
-from fedtheory.theorems.rational_still import still_run_view
-from fedtheory.theorems.views import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.exact_identical_clients import still_run_view
+from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
 __all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_upper"]
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.views import RunView
+from fedtheory.theorems.fedelasticnet.quantities import RunView
 
 if TYPE_CHECKING:
-    from fedtheory.theorems.rational import Instance
+    from fedtheory.theorems.fedelasticnet.exact import Instance
 
 __all__ = ["still_run_view"]
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet_common import (
-    BOTH_FAIL,
-    BOTH_HOLD,
-    form,
-    statement,
-    total,
-)
-from fedtheory.theorems.views import RoundView, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, form, statement, total
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
 from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = ["STATEMENTS"]

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.expectation import FederatedLosses, monte_carlo
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
-from fedtheory.theorems.views import RunView
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
+from fedtheory.theorems.fedelasticnet.quantities import RunView
 
 __all__ = ["growing_views", "stage_sizes"]
 

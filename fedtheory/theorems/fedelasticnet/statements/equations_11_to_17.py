@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import (
+from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     BOTH_FAIL,
     BOTH_HOLD,
@@ -16,7 +16,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     PRINTED_THRESHOLD,
     SMOOTH,
 )
-from fedtheory.theorems.views import RoundView, inner, norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, le
 
 __all__ = ["STATEMENTS"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.theorems.fedelasticnet_common import (
+from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     BOTH_FAIL,
     BOTH_HOLD,
@@ -14,7 +14,7 @@ from fedtheory.theorems.fedelasticnet_common import (
     PRINTED_THRESHOLD,
     START_NOTE,
 )
-from fedtheory.theorems.views import RoundView, norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq
 
 __all__ = ["STATEMENTS"]

@@ -29,15 +29,13 @@ SYMBOLS = {
 
 def load() -> None:
     """Register all statements of the paper (once)."""
-    from fedtheory.theorems import (
-        fedelasticnet_algorithm1,
-        fedelasticnet_definitions,
-        fedelasticnet_descent,
-        fedelasticnet_drift,
-        fedelasticnet_potential,
-        fedelasticnet_properties,
-        fedelasticnet_theorem,
-    )
+    from fedtheory.theorems.fedelasticnet.statements import algorithm_1 as fedelasticnet_algorithm1
+    from fedtheory.theorems.fedelasticnet.statements import equations_11_to_17 as fedelasticnet_properties
+    from fedtheory.theorems.fedelasticnet.statements import equations_19_to_22 as fedelasticnet_definitions
+    from fedtheory.theorems.fedelasticnet.statements import lemma_b5 as fedelasticnet_drift
+    from fedtheory.theorems.fedelasticnet.statements import lemmas_b3_b4 as fedelasticnet_descent
+    from fedtheory.theorems.fedelasticnet.statements import theorem_3_1 as fedelasticnet_theorem
+    from fedtheory.theorems.fedelasticnet.statements import theorem_b6 as fedelasticnet_potential
 
     register(
         *fedelasticnet_properties.STATEMENTS,

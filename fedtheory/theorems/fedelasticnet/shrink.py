@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
-from fedtheory.theorems.rational import DiagonalLosses, exact_array
+from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, exact_array
 from fedtheory.verification.statement import get
 from fedtheory.verification.witness import Witness, exact_check, instance_of
 

@@ -15,11 +15,11 @@ from scipy.optimize import differential_evolution
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
-from fedtheory.theorems.rational import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.shapes import Shape, default_shapes
+from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
 from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, get
 from fedtheory.verification.witness import Witness
-from fedtheory.witness_shapes import Shape, default_shapes
-from fedtheory.witness_shrink import margin, shrink
 
 __all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
 

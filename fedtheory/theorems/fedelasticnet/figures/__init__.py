@@ -1,0 +1,1 @@
+"""FedElasticNet's theory in pictures."""

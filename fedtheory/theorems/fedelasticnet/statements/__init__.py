@@ -1,0 +1,1 @@
+"""FedElasticNet's statements, in the order of the paper."""

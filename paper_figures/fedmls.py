@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
-from fedtheory.report import figures_rates
+from fedtheory.theorems.fedmls import figures as figures_rates
 
 
 def main() -> None:

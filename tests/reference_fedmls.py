@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from fedtheory.theorems.fedmls_views import MLSConstants, MLSView
+from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView
 
 
 def project(u: np.ndarray, radius: float) -> np.ndarray:

@@ -11,11 +11,11 @@ import pytest
 from fedtheory import theorems
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
-from fedtheory.fedmls_battery import MLSInstance, applies, judge_mls, mls_battery, view_of_run
 from fedtheory.problems import nonsmooth
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.theorems.fedmls_rational import MLSWitness, constants, evaluate, exact_run, minimum, train, train_exactly
-from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last
+from fedtheory.theorems.fedmls.exact import MLSWitness, constants, evaluate, exact_run, minimum, train, train_exactly
+from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last
+from fedtheory.theorems.fedmls.setting import MLSInstance, applies, judge_mls, mls_battery, view_of_run
 from fedtheory.verification.witness import builtin_witnesses, replay
 
 WITNESSES = {w.name: w for w in builtin_witnesses("witnesses_fedmls")}

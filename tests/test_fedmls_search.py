@@ -10,8 +10,8 @@ import pytest
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.fedmls_search import Lines, draw, search, search_all
-from fedtheory.theorems.fedmls_rational import MLSWitness, evaluate, minimum, replay
+from fedtheory.theorems.fedmls.exact import MLSWitness, evaluate, minimum, replay
+from fedtheory.theorems.fedmls.search import Lines, draw, search, search_all
 from fedtheory.verification.statement import Sides, all_statements
 
 FORMS = [

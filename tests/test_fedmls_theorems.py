@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedtheory import fedmls_battery, problems, theorems
+from fedtheory import problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.fedmls_battery import FAMILIES, MLSInstance, judge_mls, view_of_run
-from fedtheory.theorems import fedmls_rational
-from fedtheory.theorems.fedmls import identities, k_min
-from fedtheory.theorems.fedmls_rational import VARIANTS, exact_run
-from fedtheory.theorems.fedmls_views import c_factor, kappa, kappa_last, kappa_noise
+from fedtheory.theorems.fedmls import exact as fedmls_rational
+from fedtheory.theorems.fedmls import setting as fedmls_battery
+from fedtheory.theorems.fedmls.exact import VARIANTS, exact_run
+from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last, kappa_noise
+from fedtheory.theorems.fedmls.setting import FAMILIES, MLSInstance, judge_mls, view_of_run
+from fedtheory.theorems.fedmls.statements.theorem_1_proof import identities, k_min
 from fedtheory.verification.witness import builtin_witnesses, load, replay, save
 
 _spec = importlib.util.spec_from_file_location("reference_fedmls", Path(__file__).with_name("reference_fedmls.py"))

@@ -15,11 +15,18 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps, LocalResult, LocalSolver
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
-from fedtheory.rates import experiments
-from fedtheory.rates.competitors import Schedule, fedmls_on_pull, nesterov_rounds, pull_rounds, subgradient_rounds, tune
 from fedtheory.rates.series import Series, crossovers
-from fedtheory.report import figures_rates
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.fedmls import figures as figures_rates
+from fedtheory.theorems.fedmls.rates import experiments
+from fedtheory.theorems.fedmls.rates.competitors import (
+    Schedule,
+    fedmls_on_pull,
+    nesterov_rounds,
+    pull_rounds,
+    subgradient_rounds,
+    tune,
+)
 
 KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
 

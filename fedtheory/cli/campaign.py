@@ -167,8 +167,8 @@ def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]],
 
 def _search_one(task: tuple[tuple[str, ...], int, int]) -> list[dict[str, Any]]:
     job, budget, seed = task
-    from fedtheory import fedmls_search
     from fedtheory.theorems.fedelasticnet import search as witness_search
+    from fedtheory.theorems.fedmls import search as fedmls_search
     from fedtheory.verification import search as efl_search
 
     if job == ("fedmls",):

@@ -90,7 +90,7 @@ def _crossing(c: dict[str, Any]) -> str:
 def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path) -> int:
     """Measure, print, draw and write; the exit code. Interrupted, what is finished is written, without figures."""
     from fedtheory.provenance import provenance
-    from fedtheory.rates import experiments
+    from fedtheory.theorems.fedmls.rates import experiments
 
     chosen = parse_epsilons(epsilons)
     total = experiments.steps(chosen, quick)
@@ -104,7 +104,7 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
     if figures and not code:
         from fedtheory.plotting.style import house_style
         from fedtheory.plotting.style import save as save_figure
-        from fedtheory.report import figures_rates
+        from fedtheory.theorems.fedmls import figures as figures_rates
 
         try:
             with house_style(), progress("drawing"):

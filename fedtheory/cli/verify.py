@@ -292,7 +292,7 @@ def _digits(x: Fraction) -> str:
 
 
 def _mls_facts(witness: Any) -> list[tuple[str, Any]]:
-    from fedtheory.theorems.fedmls_rational import VARIANTS
+    from fedtheory.theorems.fedmls.exact import VARIANTS
 
     pieces = [list(zip(a, b, strict=True)) for a, b in zip(witness.slopes, witness.offsets, strict=True)]
     clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]

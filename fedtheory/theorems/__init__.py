@@ -3,7 +3,7 @@
 from fedtheory.theorems import efl as _efl
 from fedtheory.theorems import elastic_aggregation as _elastic_aggregation
 from fedtheory.theorems import fedelasticnet as _fedelasticnet
-from fedtheory.theorems import fedmls as _fedmls
+from fedtheory.theorems.fedmls.statements import theorem_1_proof as _fedmls
 from fedtheory.verification.statement import Check, Form, Statement, all_statements, get
 
 _fedelasticnet.load()

@@ -149,7 +149,7 @@ def plan(
     tasks += [
         Task("exact", i, max_leaves=50_000 if n in deep else 150, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
     ]
-    from fedtheory.fedmls_battery import mls_battery
+    from fedtheory.theorems.fedmls.setting import mls_battery
     from fedtheory.verification.setting import battery as efl_battery
 
     tasks += [Task("fedmls", i) for i in mls_battery(seed, scale)]
@@ -246,7 +246,7 @@ def check_long_run(task: Task, statements: Sequence[Statement] | None = None) ->
 
 def _work(task: Task) -> list[Check]:
     if task.kind == "fedmls":
-        from fedtheory import fedmls_battery
+        from fedtheory.theorems.fedmls import setting as fedmls_battery
 
         return fedmls_battery.check_instance(task.instance)
     if task.kind == "efl":

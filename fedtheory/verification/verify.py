@@ -267,7 +267,7 @@ def verify(
     rule = getattr(algorithm, "rule", "any")
     out = Checks()
     if statement.scope == "fedmls":
-        from fedtheory import fedmls_battery
+        from fedtheory.theorems.fedmls import setting as fedmls_battery
 
         seeds = max(50, min(scenarios, 200))
         return Checks(fedmls_battery.verify(statement, problem, algorithm, chosen, x0, seeds, seed, confidence))

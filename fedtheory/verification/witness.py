@@ -14,9 +14,9 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.provenance import write_json
-from fedtheory.theorems import fedmls_rational
 from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState, exact_array
-from fedtheory.theorems.fedmls_rational import MLSWitness
+from fedtheory.theorems.fedmls import exact as fedmls_rational
+from fedtheory.theorems.fedmls.exact import MLSWitness
 from fedtheory.verification import rational as efl_rational
 from fedtheory.verification.rational import EFLWitness
 from fedtheory.verification.statement import Check, Form, Sides, Statement, get

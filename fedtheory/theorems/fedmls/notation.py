@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls_views import MLSView
+from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.verification.statement import Form, Mutant, Statement
 
 __all__ = ["ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "SYMBOLS", "WITNESS", "constant", "form", "statement"]

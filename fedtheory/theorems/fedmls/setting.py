@@ -17,8 +17,8 @@ from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.fedmls import LINE_14, WITNESS, k_min
-from fedtheory.theorems.fedmls_views import MLSConstants, MLSView
+from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView
+from fedtheory.theorems.fedmls.statements.theorem_1_proof import LINE_14, WITNESS, k_min
 from fedtheory.verification import statement as core
 from fedtheory.verification.statement import Check, Form, Statement, all_statements
 from fedtheory.verification.verify import CONFIDENCE, judge_statistical

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from fedtheory.theorems.fedmls_common import BOTH, EXACT, LINE_14, WITNESS, constant, form, statement
-from fedtheory.theorems.fedmls_rational import VARIANTS
-from fedtheory.theorems.fedmls_views import MLSView, kappa_last
+from fedtheory.theorems.fedmls.exact import VARIANTS
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, WITNESS, constant, form, statement
+from fedtheory.theorems.fedmls.quantities import MLSView, kappa_last
 from fedtheory.verification.statement import Sides, le
 
 __all__ = ["THEOREMS", "k_min"]

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.plotting.style import headline, new_figure
-from fedtheory.rates import experiments
+from fedtheory.theorems.fedmls.rates import experiments
 
 __all__ = ["compute", "draw", "draw_summary"]
 
@@ -40,7 +40,7 @@ _LOOKS = {
 
 
 def compute(**options: Any) -> dict[str, Any]:
-    """`fedtheory.rates.experiments.compute`."""
+    """`fedtheory.theorems.fedmls.rates.experiments.compute`."""
     return experiments.compute(**options)
 
 

@@ -23,7 +23,10 @@ from fedtheory.local.sliding import SubgradientSliding, compiled
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.rates.competitors import (
+from fedtheory.rates.fits import LEAST_POINTS, precision_floor
+from fedtheory.rates.series import Series, crossovers
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.fedmls.rates.competitors import (
     CUT,
     Kind,
     Schedule,
@@ -33,9 +36,6 @@ from fedtheory.rates.competitors import (
     subgradient_rounds,
     tune,
 )
-from fedtheory.rates.fits import LEAST_POINTS, precision_floor
-from fedtheory.rates.series import Series, crossovers
-from fedtheory.simulation.simulate import simulate
 
 __all__ = ["EPSILONS", "INSTANCES", "QUICK_EPSILONS", "check_epsilons", "compute", "lad_instance", "smallest_rounds", "steps"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.theorems.fedmls_common import BOTH, LINE_14, SYMBOLS, WITNESS, form, statement
-from fedtheory.theorems.fedmls_theorem import THEOREMS, k_min
-from fedtheory.theorems.fedmls_views import MLSView, c_factor
+from fedtheory.theorems.fedmls.notation import BOTH, LINE_14, SYMBOLS, WITNESS, form, statement
+from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
+from fedtheory.theorems.fedmls.statements.theorems_1_and_2 import THEOREMS, k_min
 from fedtheory.verification.statement import Form, Sides, le, register
 
 __all__ = ["LINE_14", "SYMBOLS", "WITNESS", "k_min", "load"]

@@ -17,13 +17,13 @@ import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.fedmls_battery import SLACK, MLSInstance, applies, view_of_run
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedelasticnet.search import SearchResult
-from fedtheory.theorems.fedmls import WITNESS, k_min
-from fedtheory.theorems.fedmls_rational import MLSWitness, evaluate, minimum
-from fedtheory.theorems.fedmls_views import MLSView
+from fedtheory.theorems.fedmls.exact import MLSWitness, evaluate, minimum
+from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theorems.fedmls.setting import SLACK, MLSInstance, applies, view_of_run
+from fedtheory.theorems.fedmls.statements.theorem_1_proof import WITNESS, k_min
 from fedtheory.verification.search import Tape, Target, changed
 from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
 
@@ -118,7 +118,7 @@ def draw(tape: Any) -> Lines:
 
 
 def _reason(form: Form, lines: Lines) -> str | None:
-    """Why a form does not apply, as `fedtheory.fedmls_battery.applies` says it."""
+    """Why a form does not apply, as `fedtheory.theorems.fedmls.setting.applies` says it."""
     rounds = lines.rounds if lines.parameters == "free" else lines.parameters
     return applies(form, MLSInstance("lines", len(lines.slopes), 1, 0.0, 1.0, rounds, 1.0, 1, 0, lines.average))
 

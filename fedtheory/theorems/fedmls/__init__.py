@@ -1,0 +1,1 @@
+"""FedMLS and MOPES (gradient sliding): all statements."""

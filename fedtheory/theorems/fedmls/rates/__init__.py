@@ -1,0 +1,1 @@
+"""Rounds to epsilon, measured: FedMLS beside its competitors."""

@@ -1,0 +1,1 @@
+"""FedMLS's statements, in the order of the poster."""

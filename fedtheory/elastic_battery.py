@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.efl_other_battery import OtherInstance
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.theorems.efl.instances.in_fractions import OtherInstance
 from fedtheory.verification.rational import to_file
 
 __all__ = ["KINDS", "battery", "random_instance"]

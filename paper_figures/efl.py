@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 from fedtheory.plotting.style import house_style, save
-from fedtheory.report import figures_efl, figures_efl_runs
 from fedtheory.report.figures import FULL, QUICK, draw_all
+from fedtheory.theorems.efl.figures import runs as figures_efl_runs
+from fedtheory.theorems.efl.figures import statements as figures_efl
 
 
 def main() -> None:

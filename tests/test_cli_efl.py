@@ -14,11 +14,11 @@ from fedtheory.cli.checking_efl import runs_on_a_problem
 from fedtheory.cli.explain import find_statement, shipped_witnesses
 from fedtheory.cli.problems import build
 from fedtheory.clients import fisher
-from fedtheory.efl_shift_on import shift_on
 from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
+from fedtheory.theorems.efl.shift_on_a_problem import shift_on
 
 
 def run_json(tmp_path, *args):

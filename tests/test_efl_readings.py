@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms import EFL
-from fedtheory.efl_run_battery import QuadraticInstance
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.participation.irregular import Irregular
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems import efl_runs, get
-from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.theorems.efl_step_views import StepState
+from fedtheory.theorems import get
+from fedtheory.theorems.efl.instances.runs import QuadraticInstance
+from fedtheory.theorems.efl.quantities import exact_run as efl_runs
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
+from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.verification.rational import exact_sides
 from fedtheory.verification.witness import builtin_witnesses
 

@@ -10,9 +10,8 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from fedtheory import efl_other_battery, theorems
+from fedtheory import theorems
 from fedtheory.algorithms.efl import EFL
-from fedtheory.efl_other_battery import KINDS, DataShift
 from fedtheory.local.local_sgd import LocalSGD
 from fedtheory.messages.compressors import ST
 from fedtheory.participation.irregular import Irregular
@@ -20,13 +19,15 @@ from fedtheory.participation.moments import moments
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems import efl_table
-from fedtheory.theorems.efl_compression import feedback_view
-from fedtheory.theorems.efl_elastic import elastic_view
-from fedtheory.theorems.efl_irregular import incomplete_view
-from fedtheory.theorems.efl_limits import limit_view, tabulate
-from fedtheory.theorems.efl_runs import run_of
-from fedtheory.theorems.efl_shift import after_shift_view, rounds_that_halve, shift_view
+from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
+from fedtheory.theorems.efl.instances.in_fractions import KINDS, DataShift
+from fedtheory.theorems.efl.quantities.exact_run import run_of
+from fedtheory.theorems.efl.statements import table_1 as efl_table
+from fedtheory.theorems.efl.statements.compression import feedback_view
+from fedtheory.theorems.efl.statements.elastic_term import elastic_view
+from fedtheory.theorems.efl.statements.limit_points import limit_view, tabulate
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
+from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view
 from fedtheory.verification.rational import BUILDERS
 from fedtheory.verification.setting import judge_efl, kind_of
 

@@ -9,7 +9,6 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from fedtheory import efl_measured, efl_run_battery, efl_verify
 from fedtheory.algorithms import EFL
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.messages.compressors import TopK
@@ -17,9 +16,14 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import Irregular, JointLaw, inactive, incomplete, windows
 from fedtheory.problems.generators import random_least_squares, random_logistic, random_quadratic
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems import all_statements, efl_runs, efl_theorem, get
-from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, oracles_of, second_moments
-from fedtheory.theorems.efl_step_views import StepState
+from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.efl import setting as efl_verify
+from fedtheory.theorems.efl.instances import runs as efl_run_battery
+from fedtheory.theorems.efl.quantities import exact_run as efl_runs
+from fedtheory.theorems.efl.quantities import measured_run as efl_measured
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of, second_moments
+from fedtheory.theorems.efl.quantities.step import StepState
+from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
 from fedtheory.verification import witness
 from fedtheory.verification.setting import judge_efl, kind_of
 

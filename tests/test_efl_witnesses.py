@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fedtheory import theorems
 from fedtheory.cli import app
-from fedtheory.efl_other_battery import KINDS, random_instance
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
+from fedtheory.theorems.efl.instances.in_fractions import KINDS, random_instance
 from fedtheory.verification import search as efl_search
 from fedtheory.verification.rational import BUILDERS, EFLWitness, fraction, integer, table, to_file, vector
 from fedtheory.verification.search import Tape, search, search_kind

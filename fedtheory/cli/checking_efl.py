@@ -43,8 +43,8 @@ def refuse_without_problem(statement: Any, problem: Any) -> None:
 
 def _moving(statement: Any, options: dict[str, Any], participants: int | None, problem: Any) -> Any:
     """The client that Theorem 2 moves, as a law with a window; --departure and --arrival may leave the round out."""
-    from fedtheory.efl_shift_on import event_of
     from fedtheory.participation.irregular import complete, windows
+    from fedtheory.theorems.efl.shift_on_a_problem import event_of
 
     event = event_of(statement.forms[0].requires)
     text = options.get(event)

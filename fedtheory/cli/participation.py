@@ -249,8 +249,8 @@ def local_sgd(problem: Any, algorithm: Any, o: dict[str, Any], sampling: Any, ro
 
 
 def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int, made: Any) -> Any:
-    from fedtheory.efl_measured import moments_of_rounds
-    from fedtheory.theorems.efl_views import gamma_of
+    from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
+    from fedtheory.theorems.efl.quantities.run import gamma_of
 
     if algorithm.name != "efl":
         raise InvalidInput(f"--lr-schedule theorem: the steps of EFL's Theorem 1 are for efl, not for {algorithm.name}")

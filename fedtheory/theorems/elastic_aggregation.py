@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl_common import form, objects
+from fedtheory.theorems.efl.notation import form, objects
 from fedtheory.theorems.elastic_aggregation_rational import aggregation_view
 from fedtheory.theorems.elastic_aggregation_sampled import AVERAGES, QUADRATICS, SAMPLED, statement
 from fedtheory.theorems.elastic_aggregation_views import (

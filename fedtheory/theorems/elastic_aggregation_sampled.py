@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl_common import form, objects
+from fedtheory.theorems.efl.notation import form, objects
 from fedtheory.theorems.elastic_aggregation_slopes import determinant
 from fedtheory.theorems.elastic_aggregation_views import (
     ALIKE,

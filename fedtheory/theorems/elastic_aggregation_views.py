@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_common import ClosedView, objects, text
+from fedtheory.theorems.efl.notation import ClosedView, objects, text
 from fedtheory.theorems.elastic_aggregation_slopes import ratio_slopes
 
 __all__ = [

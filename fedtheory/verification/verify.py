@@ -272,7 +272,7 @@ def verify(
         seeds = max(50, min(scenarios, 200))
         return Checks(fedmls_battery.verify(statement, problem, algorithm, chosen, x0, seeds, seed, confidence))
     if statement.scope == "efl":
-        from fedtheory import efl_verify
+        from fedtheory.theorems.efl import setting as efl_verify
 
         how = {"sampling": sampling, "local_solver": local_solver, "x0": x0, "rounds": rounds, "mode": mode, "seed": seed}
         checks = efl_verify.verify(

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.efl_measured import measured_run
 from fedtheory.participation.irregular import Irregular
 from fedtheory.problems.base import Problem
 from fedtheory.problems.datasets import breast_cancer
 from fedtheory.problems.generators import random_least_squares, random_logistic
 from fedtheory.problems.partitions import dirichlet, federate
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, oracles_of
-from fedtheory.theorems.efl_runs import quadratic_run, round_laws
-from fedtheory.theorems.efl_step_views import StepsView, state_of
-from fedtheory.theorems.efl_theorem import SCHEMES
-from fedtheory.theorems.efl_views import RunView, gamma_of
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.measured_run import measured_run
+from fedtheory.theorems.efl.quantities.run import RunView, gamma_of
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of
+from fedtheory.theorems.efl.quantities.step import StepsView, state_of
+from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
 
 __all__ = [
     "KINDS",

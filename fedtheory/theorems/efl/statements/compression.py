@@ -15,7 +15,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.theorems.efl_common import ClosedView, form, statement
+from fedtheory.theorems.efl.notation import ClosedView, form, statement
 from fedtheory.verification.rational import builder, fraction, integer, table, vector
 from fedtheory.verification.statement import Sides, eq, le, register
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl_limits import SCHEMES
-from fedtheory.theorems.efl_shift import ShiftView
+from fedtheory.theorems.efl.statements.limit_points import SCHEMES
+from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
 from fedtheory.verification.rational import BUILDERS, to_file
 
 __all__ = ["KINDS", "DataShift", "OtherInstance", "battery", "random_instance"]

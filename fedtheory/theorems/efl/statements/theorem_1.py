@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl_common import form, statement
-from fedtheory.theorems.efl_views import COMMON, EVERY_D, FROZEN, UNCORRELATED, RunView
+from fedtheory.theorems.efl.notation import form, statement
+from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, UNCORRELATED, RunView
 from fedtheory.verification.statement import Sides, le, register
 
 __all__ = ["ASSUMPTIONS", "SCHEMES", "STATEMENTS", "load"]
@@ -220,7 +220,7 @@ STATEMENTS = (
 
 def load() -> None:
     """Register Theorem 1 and the steps of its proof (once)."""
-    from fedtheory.theorems import efl_steps
+    from fedtheory.theorems.efl.statements import theorem_1_proof as efl_steps
 
     register(*STATEMENTS)
     efl_steps.load()

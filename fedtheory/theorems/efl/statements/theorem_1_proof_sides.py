@@ -1,4 +1,4 @@
-"""Both sides of every step of the proof of EFL's Theorem 1 (`fedtheory.theorems.efl_steps`); options make the mutants."""
+"""Both sides of every step of the proof of EFL's Theorem 1 (`fedtheory.theorems.efl.statements.theorem_1_proof`); options make the mutants."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl_step_views import StepState, sq
-from fedtheory.theorems.efl_views import RunView
+from fedtheory.theorems.efl.quantities.run import RunView
+from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.theorems.efl_views import COMMON, FROZEN, EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.verification.rational import builder, integer, table, vector
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "quadratic_run", "round_laws", "run_of"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import coefficients
-from fedtheory.theorems.efl_common import ClosedView, form, statement, text
+from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
 from fedtheory.verification.rational import builder, fraction, integer, table, vector
 from fedtheory.verification.statement import Sides, eq, le, register
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems import efl_step_sides as sides
-from fedtheory.theorems.efl_common import form, statement
-from fedtheory.theorems.efl_theorem import ASSUMPTIONS, HOLDS, VIOLATED
-from fedtheory.theorems.efl_views import UNCORRELATED
+from fedtheory.theorems.efl.notation import form, statement
+from fedtheory.theorems.efl.quantities.run import UNCORRELATED
+from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
+from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS, VIOLATED
 from fedtheory.verification.statement import register
 
 __all__ = ["STATEMENTS", "load"]

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.moments import Moments
-from fedtheory.theorems.efl_common import text
+from fedtheory.theorems.efl.notation import text
 from fedtheory.verification.statement import Form
 
 __all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "RunView", "gamma_of", "step_sizes", "unmet"]

@@ -33,7 +33,7 @@ from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.efl_shift import shift_view
+from fedtheory.theorems.efl.statements.theorem_2 import shift_view
 
 __all__ = [
     "COMPRESSORS",

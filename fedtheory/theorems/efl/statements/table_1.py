@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_common import ClosedView, form, statement, text
+from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
 from fedtheory.verification.rational import builder, fraction
 from fedtheory.verification.statement import Sides, le, register
 

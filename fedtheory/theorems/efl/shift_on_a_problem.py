@@ -7,7 +7,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
-from fedtheory.theorems.efl_shift import ARRIVAL, ShiftView
+from fedtheory.theorems.efl.statements.theorem_2 import ARRIVAL, ShiftView
 
 __all__ = ["event_of", "shift_on", "who_moves"]
 

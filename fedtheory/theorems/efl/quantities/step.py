@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_exact import QuadraticOracles, RoundLaw
-from fedtheory.theorems.efl_runs import exact_oracles, laws_of
-from fedtheory.theorems.efl_views import COMMON, EFLConstants, gamma_of, unmet
+from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
+from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
 from fedtheory.verification.rational import builder, integer, vector
 from fedtheory.verification.statement import Form, Sides
 

@@ -17,9 +17,9 @@ from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.efl_exact import oracles_of
-from fedtheory.theorems.efl_runs import quadratic_run, round_laws
-from fedtheory.theorems.efl_table import STRONGLY_CONVEX, smallest
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.second_moments import oracles_of
+from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, smallest
 
 __all__ = [
     "SCHEMES",

@@ -23,7 +23,7 @@ from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.efl_views import EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.run import EFLConstants, RunView, gamma_of, step_sizes
 
 __all__ = ["GradientBounds", "client_minima", "gradient_bounds", "measured_run", "moments_of_rounds"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_common import ClosedView, form, statement, text
-from fedtheory.theorems.efl_epochs import RULE, KeepView
-from fedtheory.theorems.efl_irregular import InactiveView
+from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
+from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE, KeepView
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import InactiveView
 from fedtheory.verification.rational import builder, fraction, table, vector
 from fedtheory.verification.statement import Sides, le, register
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl_common import ClosedView, form, statement, text
-from fedtheory.theorems.efl_limits import tabulate
+from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
+from fedtheory.theorems.efl.statements.limit_points import tabulate
 from fedtheory.verification.rational import builder, fraction, integer, table, vector
 from fedtheory.verification.statement import Sides, eq, le, register
 

@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.efl_measured import measured_run, moments_of_rounds
-from fedtheory.efl_run_battery import KINDS, reached
-from fedtheory.efl_shift_on import event_of, shift_on, who_moves
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalSolver
@@ -22,9 +19,12 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
 from fedtheory.simulation.simulate import check_start
-from fedtheory.theorems.efl_exact import MAX_SUBSETS, RoundLaw, oracles_of
-from fedtheory.theorems.efl_runs import quadratic_run
-from fedtheory.theorems.efl_views import gamma_of, step_sizes
+from fedtheory.theorems.efl.instances.runs import KINDS, reached
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
+from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
+from fedtheory.theorems.efl.shift_on_a_problem import event_of, shift_on, who_moves
 from fedtheory.verification.setting import judge_efl, kind_of
 from fedtheory.verification.statement import Check, Form, Statement
 from fedtheory.verification.verify import CONFIDENCE

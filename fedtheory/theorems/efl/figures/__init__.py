@@ -1,0 +1,1 @@
+"""EFL's theory in pictures."""

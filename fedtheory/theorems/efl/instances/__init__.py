@@ -1,0 +1,1 @@
+"""The instances EFL's statements are judged on."""

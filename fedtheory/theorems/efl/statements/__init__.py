@@ -1,0 +1,1 @@
+"""EFL's statements, in the order of the paper."""

@@ -9,13 +9,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fedtheory import Uniform, elastic_battery, problems, simulate, theorems
+from fedtheory import Uniform, problems, simulate, theorems
 from fedtheory.algorithms import ElasticAggregation, FedAvg
 from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
-from fedtheory.report import figures_elastic
-from fedtheory.theorems.elastic_aggregation_slopes import determinant, semidefinite
+from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
+from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
+from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, semidefinite
 from fedtheory.verification.rational import BUILDERS
 from fedtheory.verification.search import Tape, search
 from fedtheory.verification.setting import check_instance, judge_efl, kind_of, random_instance

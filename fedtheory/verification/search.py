@@ -132,9 +132,9 @@ def _statements() -> list[Statement]:
 def kinds() -> list[str]:
     """The kinds of instances some form is judged on."""
     known = {kind_of(f) for s in _statements() for f in s.forms if f.sides is not None}
-    from fedtheory import elastic_battery
     from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
     from fedtheory.theorems.efl.instances import runs as efl_run_battery
+    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
 
     return [k for k in (*efl_run_battery.KINDS, *efl_other_battery.KINDS, *elastic_battery.KINDS) if k in known]
 

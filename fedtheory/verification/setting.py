@@ -52,18 +52,18 @@ def kind_of(form: Form) -> str | None:
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[EFLInstance]:
     """The instances of all kinds."""
-    from fedtheory import elastic_battery
     from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
     from fedtheory.theorems.efl.instances import runs as efl_run_battery
+    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
 
     return [i for module in (efl_run_battery, efl_other_battery, elastic_battery) for i in module.battery(seed, scale)]
 
 
 def random_instance(kind: str, rng: np.random.Generator) -> EFLInstance:
     """One instance of a kind, over all shapes of its parameters (for the search for counterexamples)."""
-    from fedtheory import elastic_battery
     from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
     from fedtheory.theorems.efl.instances import runs as efl_run_battery
+    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
 
     modules = (efl_run_battery, elastic_battery)
     module = next((m for m in modules if kind in m.KINDS), efl_other_battery)

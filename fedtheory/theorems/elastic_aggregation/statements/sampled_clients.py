@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.efl.notation import form, objects
-from fedtheory.theorems.elastic_aggregation_slopes import determinant
-from fedtheory.theorems.elastic_aggregation_views import (
+from fedtheory.theorems.elastic_aggregation.mean_motion import determinant
+from fedtheory.theorems.elastic_aggregation.quantities import (
     ALIKE,
     ALL,
     BETWEEN,

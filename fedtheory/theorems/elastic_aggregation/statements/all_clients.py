@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.efl.notation import form, objects
-from fedtheory.theorems.elastic_aggregation_rational import aggregation_view
-from fedtheory.theorems.elastic_aggregation_sampled import AVERAGES, QUADRATICS, SAMPLED, statement
-from fedtheory.theorems.elastic_aggregation_views import (
+from fedtheory.theorems.elastic_aggregation.exact import aggregation_view
+from fedtheory.theorems.elastic_aggregation.quantities import (
     DIAGONAL,
     FIXED,
     INSENSITIVE,
@@ -26,6 +25,7 @@ from fedtheory.theorems.elastic_aggregation_views import (
     TAU_0,
     AggregationView,
 )
+from fedtheory.theorems.elastic_aggregation.statements.sampled_clients import AVERAGES, QUADRATICS, SAMPLED, statement
 from fedtheory.verification.statement import Sides, eq, le, register
 
 __all__ = ["STATEMENTS", "aggregation_view", "load"]  # with the builders of the witnesses' kinds

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation_slopes import semidefinite
-from fedtheory.theorems.elastic_aggregation_views import (
+from fedtheory.theorems.elastic_aggregation.mean_motion import semidefinite
+from fedtheory.theorems.elastic_aggregation.quantities import (
     AggregationView,
     AverageView,
     ClientsView,

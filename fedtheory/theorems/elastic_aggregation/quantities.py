@@ -16,7 +16,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import ClosedView, objects, text
-from fedtheory.theorems.elastic_aggregation_slopes import ratio_slopes
+from fedtheory.theorems.elastic_aggregation.mean_motion import ratio_slopes
 
 __all__ = [
     "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",

@@ -1,0 +1,1 @@
+"""Elastic Aggregation: all statements."""

@@ -1,0 +1,1 @@
+"""Elastic Aggregation's statements."""

@@ -19,7 +19,7 @@ from fedtheory.randomness import Stream
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import NeuralProblem, augment, data
+from fedtheory.neural import NeuralProblem, augment, data  # noqa: E402
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 SIZES = (5, 9, 2)

@@ -16,9 +16,9 @@ from fedtheory.neural.benchmarks import presets
 from fedtheory.neural.benchmarks import printed_tables as papers
 
 torch = pytest.importorskip("torch")
-from fedtheory.cli import app
+from fedtheory.cli import app  # noqa: E402
 from fedtheory.cli import bench as benching  # noqa: E402
-from fedtheory.neural import NeuralProblem, data, models
+from fedtheory.neural import NeuralProblem, data, models  # noqa: E402
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")

@@ -290,7 +290,7 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
 def test_replay_prints_both_sides_as_fractions(tmp_path):
     from fedtheory.verification.witness import builtin_witnesses, save
 
-    witness = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
+    witness = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
     path = save(witness, tmp_path / "mine.json")
     result = json.loads(call("replay", path, "--json").stdout)
     assert (result["lhs"], result["rhs"]) == (witness.lhs, witness.rhs) and result["verdict"] == "violated"

@@ -155,7 +155,7 @@ def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_pat
 def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):
     from fedtheory.verification.witness import builtin_witnesses
 
-    good = next(w for w in builtin_witnesses() if w.statement == "fedelasticnet/eq-28")
+    good = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/eq-28")
     monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [good])
     args = ("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
     assert "file" in call(*args).stdout

@@ -22,7 +22,7 @@ from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.verification.rational import exact_sides
 from fedtheory.verification.witness import builtin_witnesses
 
-RUNS = [w for w in builtin_witnesses("witnesses_efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
+RUNS = [w for w in builtin_witnesses("efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
 LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]
 THEOREM = get("efl/theorem-1")
 

@@ -56,7 +56,7 @@ def test_whose_training_loss_8_is_about():
 @pytest.mark.parametrize(("statement", "form"), [("corollary-1", "printed"), ("corollary-1-own-optimum", "own optima")])
 def test_8_holds_on_the_shipped_witnesses_as_printed_and_as_repaired(statement, form):
     """The printed maximum or the sum, B with or without G, G of the run or sure, J as printed (64) or as repaired (16)."""
-    (witness,) = [w for w in builtin_witnesses("witnesses_efl") if (w.statement, w.form) == (f"efl/{statement}", form)]
+    (witness,) = [w for w in builtin_witnesses("efl") if (w.statement, w.form) == (f"efl/{statement}", form)]
     view = BUILDERS["keep"](witness.data)
     sigma = {F(0): F(0), F(1): F(1)}[view.sigma_sq]  # noise +-sigma
     sure = (max(abs(view.x0 - 1), sigma) + sigma) ** 2
@@ -145,7 +145,7 @@ def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to
 
 def test_how_far_the_elastic_term_moves_the_fixed_point():
     """(w - 1)^2 and (w + 1)^2/2, u = (2, 1), lambda eta = 1/10: weights 0.55 and 0.45, 13/31 for 1/3; the run ends there."""
-    (witness,) = [w for w in builtin_witnesses("witnesses_efl") if w.statement == "efl/elastic-fixed-point"]
+    (witness,) = [w for w in builtin_witnesses("efl") if w.statement == "efl/elastic-fixed-point"]
     view = elastic_view(witness.data)
     assert (view.fixed(view.eta), view.star) == (F(13, 31), F(1, 3))
     sides = theorems.get("efl/elastic-fixed-point").form("unbiased").sides(view)

@@ -66,7 +66,7 @@ def test_every_mutant_is_rejected(statement, form, mutant):
 
 
 def test_every_form_has_a_mutant_or_a_witness():
-    folder = resources.files("fedtheory.theorems") / "witnesses_efl"
+    folder = resources.files("fedtheory.theorems.efl") / "witnesses"
     found = {(w.statement, w.form, w.rule) for w in (witness.load(f) for f in folder.iterdir() if f.name.startswith("efl-theorem-1"))}
     for s in STATEMENTS:
         for f in s.forms:
@@ -79,20 +79,20 @@ SLOW = ("-r-t-flipped-", "-j-")  # thousands of rounds in fractions: one of each
 
 
 def _witness_files():
-    folder = resources.files("fedtheory.theorems") / "witnesses_efl"
+    folder = resources.files("fedtheory.theorems.efl") / "witnesses"
     files = sorted(f.name for f in folder.iterdir() if f.name.startswith("efl-theorem-1"))
     return [f for f in files if not any(s in f for s in SLOW) or f.endswith("-a.json")]
 
 
 @pytest.mark.parametrize("name", _witness_files())
 def test_witnesses_replay_exactly(name):
-    check = witness.replay(resources.files("fedtheory.theorems") / "witnesses_efl" / name)
+    check = witness.replay(resources.files("fedtheory.theorems.efl") / "witnesses" / name)
     assert check.verdict == "violated" and check.mode == "rational"
 
 
 def test_the_max_witness_by_hand():
     """One client, F = (w_1^2 + 10 w_2^2)/2, noise +-1 on axis 1, w_0 = (3/40, 0): gamma = 640, eta_0 = 16/641."""
-    check = witness.replay(resources.files("fedtheory.theorems") / "witnesses_efl" / "efl-theorem-1-max-b.json")
+    check = witness.replay(resources.files("fedtheory.theorems.efl") / "witnesses" / "efl-theorem-1-max-b.json")
     lhs = Fraction(625, 641) ** 2 * Fraction(3, 40) ** 2 + Fraction(16, 641) ** 2
     assert check.where["exact"] == [str(lhs), str(Fraction(48, 641) ** 2)]
     assert check.where["constants"]["G_sq"] == pytest.approx(1 + 9 / 1600)

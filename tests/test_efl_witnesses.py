@@ -20,7 +20,7 @@ from fedtheory.verification.search import Tape, search, search_kind
 from fedtheory.verification.setting import kind_of
 from fedtheory.verification.witness import builtin_witnesses, load, replay, save
 
-SHIPPED = builtin_witnesses("witnesses_efl")
+SHIPPED = builtin_witnesses("efl")
 MINE = [w for w in SHIPPED if w.kind in KINDS]
 ARRIVAL = next(w for w in SHIPPED if w.statement == "efl/theorem-2-arrival")
 

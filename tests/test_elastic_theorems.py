@@ -24,7 +24,7 @@ from fedtheory.verification.witness import builtin_witnesses, replay
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
 FORMS = [(s, f) for s in STATEMENTS for f in s.forms]
-SHIPPED = builtin_witnesses("witnesses_elastic")
+SHIPPED = builtin_witnesses("elastic_aggregation")
 
 
 def name(pair):

@@ -15,7 +15,7 @@ from fedtheory.verification.witness import Witness, builtin_witnesses, exact_che
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 RULES = ("sign", "true-gradient")
-SHIPPED = builtin_witnesses()
+SHIPPED = builtin_witnesses("fedelasticnet")
 WITH_ONE_UNDONE = [w for w in SHIPPED if w.statement == THEOREM.id and w.form in UNDONE]
 ANCHOR = [w for w in WITH_ONE_UNDONE if w.form == "anchor theta_k"]
 PRINTED_13 = [w for w in SHIPPED if w.statement == THEOREM.id and w.form.startswith("printed")]

@@ -18,7 +18,7 @@ from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last
 from fedtheory.theorems.fedmls.setting import MLSInstance, applies, judge_mls, mls_battery, view_of_run
 from fedtheory.verification.witness import builtin_witnesses, replay
 
-WITNESSES = {w.name: w for w in builtin_witnesses("witnesses_fedmls")}
+WITNESSES = {w.name: w for w in builtin_witnesses("fedmls")}
 
 
 # --- constants, by hand -------------------------------------------------------------------------------------------------

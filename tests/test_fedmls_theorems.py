@@ -57,7 +57,7 @@ def views():
 
 
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if "violated" not in f.established.values()]
-SHIPPED = builtin_witnesses("witnesses_fedmls")
+SHIPPED = builtin_witnesses("fedmls")
 
 
 @pytest.mark.parametrize(("statement", "form"), CASES, ids=lambda x: getattr(x, "id", getattr(x, "name", "")))

@@ -19,9 +19,9 @@ from fedtheory.randomness import Stream
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import models
+from fedtheory.neural import models  # noqa: E402
 from fedtheory.neural import threads as cores  # noqa: E402
-from fedtheory.neural.engines import compiled
+from fedtheory.neural.engines import compiled  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 from fedtheory.neural.sgd import _Plan, _table  # noqa: E402

@@ -14,7 +14,7 @@ from fedtheory.verification import witness as witnesses
 from fedtheory.verification.statement import RELATIVE_TOLERANCE
 from fedtheory.verification.witness import Witness, builtin_witnesses, replay
 
-SHIPPED = builtin_witnesses()
+SHIPPED = builtin_witnesses("fedelasticnet")
 STALL = Witness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0
     "fedelasticnet/eq-11", "printed", "sign", [["1"]], [["0"]], "1", "28", 1, ["1"], cohorts=[], lhs="1", rhs="0"
 )

@@ -22,13 +22,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from fedtheory import theorems
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet.search import SearchResult, default_shapes, search
 from fedtheory.verification import witness as witnesses
 
 HERE = Path(__file__).parent
-SHIPPED = Path(witnesses.__file__).parent / "theorems" / "witnesses"
+SHIPPED = Path(theorems.__file__).parent / "fedelasticnet" / "witnesses"
 console = Console()
 
 

@@ -26,8 +26,8 @@ class ElasticAggregationState(NamedTuple):
 class ElasticAggregation(Algorithm):
     """FedAvg whose server scales every coordinate by how little the model's output moves with it.
 
-    zeta = 1 + tau - Omega/Omega', with Omega the cohort's mean sensitivity (`fedtheory.clients.sensitivity`) at the server's model and Omega'
-    its maximum within the layer, and theta <- theta + server_lr * zeta * sum_k w_k (theta_k - theta).
+    zeta = 1 + tau - Omega/Omega', with Omega the cohort's mean sensitivity (`fedtheory.clients.sensitivity`) at the
+    server's model and Omega' its maximum within the layer, and theta <- theta + server_lr * zeta * sum_k w_k (theta_k - theta).
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def shipped_witnesses() -> list[Any]:
     from fedtheory.verification.witness import builtin_witnesses
 
     try:
-        folders = ("witnesses", "witnesses_fedmls", "witnesses_efl", "witnesses_elastic")
-        return [w for folder in folders for w in builtin_witnesses(folder)]
+        papers = ("fedelasticnet", "fedmls", "efl", "elastic_aggregation")
+        return [w for paper in papers for w in builtin_witnesses(paper)]
     except FileNotFoundError:
         return []
 

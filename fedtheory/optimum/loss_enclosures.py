@@ -1,4 +1,4 @@
-"""The built-in problems as the certificates see them: enclosures of F, grad F and the Hessian (see `fedtheory.optimum.lower_bounds`)."""
+"""The built-in problems as the certificates see them: enclosures of F, its gradient and Hessian (see `lower_bounds`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Independent clients need no enumeration: schemes B and C are sums of one client's moments, scheme A needs the law of the number K of
 complete clients (Poisson-binomial, by convolution), and E[(sum p - 2)_+ sum p s], the expectation of a product, needs the joint law of
-the two sums (`fedtheory.participation.positive_part`). Correlated clients are given by a table (`JointLaw`, or an enumerated `Cohort`) and summed over it.
+the two sums (`fedtheory.participation.positive_part`). Correlated clients are given by a table (`JointLaw`, or an
+enumerated `Cohort`) and summed over it.
 
 Whether E[p_tau^k s^k] / p^k is the same for all k is decided from the law, never from samples, and the weights cancel in it: for
 independent clients it is the same iff P(s^k = E) is (A), E[s^k] is (B), P(s^k > 0) is (C), always (corrected C). For A because

@@ -161,7 +161,7 @@ class Participation(Sampling):
         raise NotImplementedError
 
     def round_law(self, round_index: int, exact: bool = False) -> Law | Cohort:
-        """The law of that round as `fedtheory.participation.moments.moments` takes it: rows or a `JointLaw` as given, or an enumerated cohort."""
+        """The law of that round as `moments.moments` takes it: rows or a `JointLaw` as given, or an enumerated cohort."""
         raise NotImplementedError
 
     def present_in(self, round_index: int) -> np.ndarray | None:

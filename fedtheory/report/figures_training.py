@@ -60,6 +60,6 @@ def draw_accuracy(results: Sequence[Any], stem: Path, title: str) -> list[Path]:
 
 
 def _largest_gap(runs: Sequence[Any]) -> float | None:
-    """Largest difference, in points, between a baseline and its elastic net form, as `fedtheory.neural.benchmarks.run.claims` takes it."""
+    """Largest difference, in points, between a baseline and its elastic net form, as `benchmarks.run.claims` takes it."""
     gaps = [abs(claim["points"]) for claim in claims(runs)]
     return max(gaps, default=None)

@@ -268,8 +268,8 @@ def replay(witness: Witness | Path | str) -> Check:
     return check
 
 
-def builtin_witnesses(folder_name: str = "witnesses") -> list[Any]:
-    """All witnesses that come with the package, by name: 'witnesses' (FedElasticNet), or with _fedmls, _efl or _elastic."""
-    folder = resources.files("fedtheory.theorems") / folder_name
+def builtin_witnesses(paper: str = "fedelasticnet") -> list[Any]:
+    """All witnesses that come with the package, by name, about one paper: the name of a folder of `fedtheory.theorems`."""
+    folder = resources.files(f"fedtheory.theorems.{paper}") / "witnesses"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
     return [_parse(f.read_text(encoding="utf-8"), f.name) for f in files]

@@ -42,7 +42,8 @@ class Preset:
     partition : dict
         What `fedtheory.neural.data.federated` takes.
     feddyn_cohorts : bool
-        Those that take part with a probability are FedDyn's public code's own, round by round (`fedtheory.participation.cohorts.FedDynBernoulli`).
+        Those that take part with a probability are FedDyn's public code's own, round by round
+        (`fedtheory.participation.cohorts.FedDynBernoulli`).
     clip : float or None
         Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
     augment : str or None

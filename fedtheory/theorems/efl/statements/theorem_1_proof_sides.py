@@ -1,4 +1,4 @@
-"""Both sides of every step of the proof of EFL's Theorem 1 (`fedtheory.theorems.efl.statements.theorem_1_proof`); options make the mutants."""
+"""Both sides of every step of the proof of EFL's Theorem 1 (`theorem_1_proof`); options make the mutants."""
 
 from __future__ import annotations
 

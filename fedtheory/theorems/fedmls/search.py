@@ -1,8 +1,9 @@
 """The search for counterexamples to FedMLS's statements: runs in one dimension, where the minimum is known exactly.
 
 As in `fedtheory.verification.search`: random instances first, which serve all forms at once, then, form by form, small
-changes to the one that came nearest. The data are fractions with small denominators, so that what violates Theorem 1 can be rerun exactly. Exact
-subgradients only: with noise the statements are about expectations, and a search by sampling would find the sampling error.
+changes to the one that came nearest. The data are fractions with small denominators, so that what violates Theorem 1 can
+be rerun exactly. Exact subgradients only: with noise the statements are about expectations, and a search by sampling would
+find the sampling error.
 """
 
 from __future__ import annotations

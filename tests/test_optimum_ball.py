@@ -10,7 +10,7 @@ import pytest
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.duality import BallForm, Multipliers, check_radius, into_ball
-from fedtheory.optimum.intervals import Ball
+from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems import (
     LAD,
     ArjevaniShamir,
@@ -150,8 +150,9 @@ def test_nesterov_closed_form(n):
 def test_nesterov_closed_form_is_what_the_general_route_finds():
     problem = NesterovWorst(6)
     as_pieces = BallForm(
-        6, slopes=np.eye(6)[None], intercepts=np.zeros((1, 6)), group_weights=Ball.exact(np.ones(1)), ridge=Ball.exact(problem.mu)
-    )
+        6, slopes=np.eye(6)[None], intercepts=np.zeros((1, 6)),
+        group_weights=Enclosure.exact(np.ones(1)), ridge=Enclosure.exact(problem.mu),
+    )  # fmt: skip
     values = [float(as_pieces.value(into_ball(x, 3.0)).upper) for x, *_ in candidates(as_pieces, 3.0)]
     bounds = [as_pieces.bound(m, 3.0)[0] for _, m, *_ in candidates(as_pieces, 3.0)]
     assert min(values) == pytest.approx(problem.least_value(3.0), rel=1e-10)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fedtheory.errors import NotCertified
-from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Ball
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure
 from fedtheory.optimum.loss_enclosures import RowLoss
 from fedtheory.optimum.lower_bounds import Metric
 from fedtheory.problems.linear import LinearModel
@@ -28,7 +28,7 @@ class DeclaredRows(RowLoss):
         self.problem = problem
         self.declared = f", phi within {problem.rounding:g} units of roundoff as declared"
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         at, off = z.hi[:, 0], (np.abs(z.lo) + z.rad)[:, 0] * UP
         value, slope = self.problem.phi(at, self.b), self.problem.dphi(at, self.b)
         relative, bend = self.problem.rounding * ROUNDOFF, self.problem.curvature_max
@@ -36,9 +36,9 @@ class DeclaredRows(RowLoss):
         slope_rad = (np.abs(slope) * exact + bend * off) * UP
         value_rad = np.abs(value) * exact + (np.abs(slope) + slope_rad + bend * off) * off
         zeros = np.zeros_like(at)
-        return Ball(value, zeros, value_rad * UP + TINY), Ball(slope, zeros, slope_rad + TINY)[:, None]
+        return Enclosure(value, zeros, value_rad * UP + TINY), Enclosure(slope, zeros, slope_rad + TINY)[:, None]
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         return self.problem.d2phi(z.hi[:, 0], self.b), 0.0  # for search directions only
 
     def local_curvature(self, x: np.ndarray, coordinates: np.ndarray, metric: Metric, radius: float) -> float:

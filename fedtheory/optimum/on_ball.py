@@ -17,7 +17,7 @@ from fedtheory.errors import NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.certify import Optimum
 from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
-from fedtheory.optimum.intervals import Ball, norm_up
+from fedtheory.optimum.intervals import Enclosure, norm_up
 from fedtheory.problems.base import Problem
 
 __all__ = ["certify_on_ball"]
@@ -58,7 +58,7 @@ def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optim
             f"{relative:.3g}, the limit {gap:.3g} (conic solver: {status}). Allow a larger gap, or scale the data"
         )
     multiplier = _multiplier(form, x, slope)
-    residual = norm_up((slope + Ball.exact(x) * (multiplier + float(form.ridge.hi))).mag)
+    residual = norm_up((slope + Enclosure.exact(x) * (multiplier + float(form.ridge.hi))).mag)
     constraint = _constraint(form, radius, m, value, lower, scale, gap)
     details = {
         "radius": radius, "scale": scale, "multiplier": multiplier, "constraint": constraint,
@@ -101,7 +101,7 @@ def _solve(form: BallForm, radius: float, gap: float) -> tuple[tuple, tuple, str
     return best_x, best_m, status, conic_value
 
 
-def _multiplier(form: BallForm, x: np.ndarray, slope: Ball) -> float:
+def _multiplier(form: BallForm, x: np.ndarray, slope: Enclosure) -> float:
     size = float(x @ x)
     if size == 0:
         return 0.0

@@ -3,16 +3,17 @@
 import subprocess
 import sys
 from fractions import Fraction
+from importlib import import_module
 
 import mpmath as mp
 import numpy as np
 import pytest
 
+from fedtheory import optimum
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.optimum import certify as optimum
 from fedtheory.optimum import lower_bounds as certificates
 from fedtheory.optimum.intervals import Enclosure, dot
-from fedtheory.optimum.loss_enclosures import LogisticRows, SoftmaxRows, SquareRows, structure_of
+from fedtheory.optimum.loss_enclosures import LogisticRows, SoftmaxRows, SquareRows
 from fedtheory.optimum.lower_bounds import exact_columns, lower_bounds
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 
@@ -181,7 +182,7 @@ def test_random_enclosures_contain_the_true_value_and_gradient(seed):
         problem = make(kind, "ill conditioned", 1e-3, seed)
         for scale in (1e-8, 1.0, 1e4):  # large points: saturated exponentials and heavy cancellation
             x = scale * rng.standard_normal(problem.dim)
-            value, grad = structure_of(problem).evaluate(x)
+            value, grad = problem.structure().evaluate(x)
             f, g = mp_value_gradient(problem, [exact(v) for v in x])
             assert exact(value.lower) <= f <= exact(value.upper)
             assert value.upper - value.lower <= 1e-13 * abs(float(f))
@@ -199,8 +200,8 @@ def test_the_strong_convexity_bound_is_fenchel_duality():
         conjugate += weight * (s * mp.log(s) + (1 - s) * mp.log(1 - s))
         moment = [m - weight * b * s * u for m, u in zip(moment, a)]
     dual = -conjugate - mp.fsum(m * m for m in moment) / (2 * ridge)
-    value, gradient = structure_of(problem).evaluate(x)
-    bound = {b.name: b.value for b in lower_bounds(structure_of(problem), x, value, gradient)}["strong convexity, mu = ridge = 0.01"]
+    value, gradient = problem.structure().evaluate(x)
+    bound = {b.name: b.value for b in lower_bounds(problem.structure(), x, value, gradient)}["strong convexity, mu = ridge = 0.01"]
     assert exact(bound) <= dual <= exact(bound) + mp.mpf(10) ** -12
 
 
@@ -437,7 +438,7 @@ def test_only_a_limit_that_is_asked_for_leaves_cvxpy_out_and_the_result_names_it
 
 
 def test_l_bfgs_takes_over_in_high_dimension(monkeypatch):
-    monkeypatch.setattr(optimum, "NEWTON_DIM", 2)
+    monkeypatch.setattr(import_module("fedtheory.optimum.certify"), "NEWTON_DIM", 2)
     assert optimum.certify(make("softmax", "plain", 1e-1), max_conic_entries=0).gap <= LIMIT
 
 

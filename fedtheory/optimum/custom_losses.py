@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fedtheory.errors import NotCertified
+from fedtheory.optimum.interface import DeclaredLoss
 from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure
 from fedtheory.optimum.loss_enclosures import RowLoss
 from fedtheory.optimum.lower_bounds import Metric
-from fedtheory.problems.linear import LinearModel
 
 __all__ = ["DeclaredRows", "declared_rows"]
 
@@ -23,7 +23,7 @@ class DeclaredRows(RowLoss):
 
     radius_law = "none"
 
-    def __init__(self, problem: LinearModel) -> None:
+    def __init__(self, problem: DeclaredLoss) -> None:
         super().__init__(problem, problem.targets)
         self.problem = problem
         self.declared = f", phi within {problem.rounding:g} units of roundoff as declared"
@@ -51,7 +51,7 @@ class DeclaredRows(RowLoss):
         )
 
 
-def declared_rows(problem: LinearModel) -> DeclaredRows:
+def declared_rows(problem: DeclaredLoss) -> DeclaredRows:
     """The structure of a linear model that declares `rounding`.
 
     Raises
@@ -73,7 +73,7 @@ def declared_rows(problem: LinearModel) -> DeclaredRows:
     return DeclaredRows(problem)
 
 
-def _sample(problem: LinearModel) -> None:
+def _sample(problem: DeclaredLoss) -> None:
     """What a few thousand points can disprove: slope and curvature, and, where NumPy has a longer float, the errors declared."""
     labels = np.unique(problem.targets[problem.sample_weights > 0])
     b = labels[np.linspace(0, len(labels) - 1, min(len(labels), 50)).astype(int)][:, None]

@@ -1,28 +1,37 @@
-"""The built-in problems as the certificates see them: enclosures of F, its gradient and Hessian (see `lower_bounds`)."""
+"""Quadratics and losses of linear predictions as the certificates see them: enclosures of F, its gradient and Hessian.
+
+The problems make these in `structure()`; see `fedtheory.optimum.lower_bounds` for what is proven with them.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from fedtheory.errors import NotCertified
+from fedtheory.optimum.interface import LinearSamples
 from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, dot, gamma, norm_up, stack_sum
 from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
-from fedtheory.problems import Huber, LeastSquares, LinearModel, Logistic, Problem, Quadratic, Softmax
 
-__all__ = ["structure_of"]
+__all__ = ["HuberRows", "LogisticRows", "QuadraticForm", "RowLoss", "SoftmaxRows", "SquareRows"]
 
 
 class QuadraticForm(Structure):
-    """F(x) = sum_k w_k (x - c_k)' H_k (x - c_k) / 2."""
+    """F(x) = sum_k w_k (x - c_k)' H_k (x - c_k) / 2, from H (N, d, d), c (N, d) and w (N,).
 
-    def __init__(self, problem: Quadratic) -> None:
-        use = problem.weights > 0
-        self.h, self.c, self.w = problem.hessians[use], problem.minimisers[use], problem.weights[use]
-        self.dim = problem.dim
+    Raises
+    ------
+    NotCertified
+        F is not convex: names the most negative eigenvalue.
+    """
+
+    def __init__(self, hessians: np.ndarray, minimisers: np.ndarray, weights: np.ndarray) -> None:
+        use = weights > 0
+        self.h, self.c, self.w = hessians[use], minimisers[use], weights[use]
+        self.dim = minimisers.shape[1]
+        self._check()
 
     def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         r = Enclosure.exact(np.broadcast_to(x, self.c.shape)) - self.c
@@ -62,7 +71,7 @@ class QuadraticForm(Structure):
     def span_rows(self) -> np.ndarray:
         return np.unique(self.h.reshape(-1, self.dim), axis=0)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Refuse a joint Hessian with a negative eigenvalue that is not rounding."""
         h = self.hessian(np.zeros(self.dim))[0]
         spectrum = np.linalg.eigvalsh(h)
@@ -85,7 +94,7 @@ class QuadraticForm(Structure):
 class RowLoss(Structure):
     """F(x) = sum_j omega_j loss_j(a_j'W) + ridge/2 ||x||^2, W the (p, C) matrix of x (C = 1 for a margin or prediction)."""
 
-    def __init__(self, problem: Any, targets: np.ndarray, classes: int = 1) -> None:
+    def __init__(self, problem: LinearSamples, targets: np.ndarray, classes: int = 1) -> None:
         omega = problem.weights[:, None] * problem.sample_weights
         keep = (problem.sample_weights > 0) & (problem.weights > 0)[:, None]
         self.a, self.b, self.omega_float = problem.features[keep], targets[keep], omega[keep]
@@ -161,9 +170,9 @@ class HuberRows(RowLoss):
     non_negative = True
     radius_law = "inner rows"
 
-    def __init__(self, problem: Huber) -> None:
-        super().__init__(problem, problem.targets)
-        self.delta = problem.delta
+    def __init__(self, problem: LinearSamples, targets: np.ndarray, delta: float) -> None:
+        super().__init__(problem, targets)
+        self.delta = delta
 
     def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         r = z - self.b[:, None]
@@ -256,8 +265,9 @@ class LogisticRows(RowLoss):
 class SoftmaxRows(LogisticRows):
     radius_law = "softmax"
 
-    def __init__(self, problem: Softmax) -> None:
-        super().__init__(problem, np.argmax(problem.onehot, axis=2), problem.num_classes)
+    def __init__(self, problem: LinearSamples, onehot: np.ndarray) -> None:
+        """onehot (N, n, C): the labels."""
+        super().__init__(problem, np.argmax(onehot, axis=2), onehot.shape[2])
 
     def _shifted(self, z: Enclosure) -> tuple[np.ndarray, Enclosure, np.ndarray, np.ndarray]:
         """Top class (n,), logits minus the top one, exp of these, and the error of their exponents, relative."""
@@ -350,40 +360,3 @@ def _separate(margins: np.ndarray | None) -> str | None:
         return "are separable"
     least = float((margins @ v).min())
     return "appear to be separable or quasi-separable" if least >= -1e-6 else None
-
-
-def structure_of(problem: Problem) -> Structure:
-    """The structure that certifies a built-in problem, or a linear model whose loss declares its `rounding`.
-
-    Raises
-    ------
-    NotCertified
-        For a problem that is not convex; whose loss is none of the built-in ones and declares nothing, or has no ridge.
-    """
-    kernels = {
-        Quadratic: lambda: QuadraticForm(problem),
-        LeastSquares: lambda: SquareRows(problem, problem.targets),
-        Logistic: lambda: LogisticRows(problem, problem.targets),
-        Huber: lambda: HuberRows(problem),
-        Softmax: lambda: SoftmaxRows(problem),
-    }
-    for kind, build in kernels.items():
-        # a subclass with a loss of its own is another function
-        if isinstance(problem, kind) and all(
-            getattr(type(problem), f, None) is getattr(kind, f, None) for f in ("client_value", "phi")
-        ):
-            structure = build()
-            if isinstance(structure, QuadraticForm):
-                structure.check()
-            return structure
-    if not problem.convex:
-        raise NotCertified(f"{problem!r} is not convex: no global lower bound on F* can be proven; compare with a convex problem")
-    if isinstance(problem, LinearModel) and problem.rounding is not None:
-        from fedtheory.optimum.custom_losses import declared_rows
-
-        return declared_rows(problem)
-    known = ", ".join(k.__name__ for k in kernels)
-    raise NotCertified(
-        f"{problem!r}: rounding-proof bounds exist for {known}, and for a subclass of LinearModel with ridge > 0 that sets `rounding`, "
-        "the largest error of its phi and dphi in units of roundoff; write the problem as one of these"
-    )

@@ -17,13 +17,13 @@ from fedtheory.errors import NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.certify import Optimum
 from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
+from fedtheory.optimum.interface import CertifiableOnBall
 from fedtheory.optimum.intervals import Enclosure, norm_up
-from fedtheory.problems.base import Problem
 
 __all__ = ["certify_on_ball"]
 
 
-def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optimum:
+def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9) -> Optimum:
     """The certified minimiser of F over ||x|| <= radius.
 
     The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from fedtheory.optimum.certify import Optimum
     from fedtheory.optimum.duality import BallForm
     from fedtheory.optimum.lower_bounds import Structure
 
-__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples"]
+__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "HasConstants", "LinearSamples"]
 
 
 class Certifiable(Protocol):
@@ -45,6 +46,19 @@ class CertifiableOnBall(Protocol):
 
     def ball_form(self) -> BallForm:
         """F as a sum of kinks, maxima and distances."""
+
+
+class HasConstants(Protocol):
+    """What says whether a problem is to be solved on a ball, and on which one; raises `MissingCapability` for what it lacks."""
+
+    def smoothness(self) -> np.ndarray:
+        """beta_k (N,)."""
+
+    def lipschitz(self, radius: float) -> np.ndarray:
+        """G_k (N,) on the ball."""
+
+    def optimum_on_ball(self, radius: float) -> Optimum:
+        """The certified minimiser over ||x|| <= radius."""
 
 
 class LinearSamples(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import NotCertified
 from fedtheory.optimum.interface import LinearSamples

@@ -33,7 +33,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
 from fedtheory.optimum.intervals import TINY, UP, Enclosure, gamma, norm_up, two_product
 

@@ -15,7 +15,7 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.inputs import real_number, whole_number
-from fedtheory.pools import as_finished
+from fedtheory.parallel import as_finished
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import (
     FederatedLosses,

@@ -12,7 +12,7 @@ from fedtheory.arrays import Array, namespace, on_host, to_numpy
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import points, real_number
 
-__all__ = ["bin_counts", "entropy_bits", "entropy_of_counts", "nonzeros"]
+__all__ = ["bin_counts", "count_bins", "entropy_bits", "entropy_of_counts", "nonzeros"]
 
 COUNTED = 2**20  # bins that are counted without sorting
 COMPILED, FEW = 2**16, 2**14  # entries from which, and bins up to which, compiled counting is worth its import and its tables
@@ -49,13 +49,13 @@ def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.
 
 @cache
 def _compiled_count() -> Callable[[np.ndarray, float, float, np.ndarray], None]:
-    """`_count_bins` by Numba, which is imported here: most runs need it only for networks."""
+    """`count_bins` by Numba, which is imported here: most runs need it only for networks."""
     import numba
 
-    return numba.njit(cache=True, nogil=True)(_count_bins)
+    return numba.njit(cache=True, nogil=True)(count_bins)
 
 
-def _count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.ndarray) -> None:
+def count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.ndarray) -> None:
     """Add to counts (4, bins) how many entries of the message (n,) round to low + i bins, whichever row: add them up.
 
     One pass, a block of which stays in the cache between rounding and counting. Entries are finite and

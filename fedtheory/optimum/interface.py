@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedtheory.optimum.duality import BallForm
     from fedtheory.optimum.lower_bounds import Structure
 
-__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "HasConstants", "LinearSamples"]
+__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "HasConstants", "LinearSamples", "structure_of"]
 
 
 class Certifiable(Protocol):
@@ -86,3 +86,8 @@ class DeclaredLoss(LinearSamples, Protocol):
 
     def d2phi(self, z: Any, b: Any) -> Any:
         """Its second derivative in z."""
+
+
+def structure_of(problem: Certifiable) -> Structure:
+    """The structure by which the problem's optimum is certified: what the problem itself hands over."""
+    return problem.structure()

@@ -96,8 +96,8 @@ def test_one_array_in_two_roles_is_moved_once() -> None:
     problem, cohort, _, x = setting()
     clients = Clients(problem, cohort, Exact(), x)
     moved = []
-    plain = clients._to_rows
-    clients._to_rows = lambda values: moved.append(values) or plain(values)
+    plain = clients.layout.to_rows
+    clients.layout.to_rows = lambda values: moved.append(values) or plain(values)
     center = clients.broadcast(x)
     clients.minimise(LocalObjective(center, None, 5.0, 0.4), center)
     assert len(moved) == 1
@@ -106,7 +106,7 @@ def test_one_array_in_two_roles_is_moved_once() -> None:
 def test_layout_is_a_bijection_between_slots_and_valid_rows() -> None:
     problem, cohort, _, x = setting(scenarios=50)
     clients = Clients(problem, cohort, Exact(), x)
-    rows = clients._rows
+    rows = clients.rows
     members = cohort.members
     seen = []
     for n, client in enumerate(rows.clients):
@@ -116,7 +116,7 @@ def test_layout_is_a_bijection_between_slots_and_valid_rows() -> None:
             seen.append((scenario, client))
     assert sorted(seen) == sorted((s, k) for s in range(50) for k in members[s])
     slots = np.random.default_rng(3).standard_normal((50, 2, 3))
-    np.testing.assert_array_equal(clients._to_slots(clients._to_rows(slots)), slots)
+    np.testing.assert_array_equal(clients.layout.to_slots(clients.layout.to_rows(slots)), slots)
 
 
 def test_weights_and_sample_shares() -> None:
@@ -150,5 +150,5 @@ def test_cohort_without_some_clients_uses_only_those_present() -> None:
     problem, _, _, x = setting(scenarios=1)
     cohort = Cohort(6, members=np.array([[1, 4]]))
     clients = Clients(problem, cohort, Exact(), x)
-    assert clients._row_problem.num_clients == 2
-    np.testing.assert_array_equal(clients._rows.clients, [1, 4])
+    assert clients.row_problem.num_clients == 2
+    np.testing.assert_array_equal(clients.rows.clients, [1, 4])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedtheory.errors import InvalidInput
-from fedtheory.pools import as_finished, stop_workers
+from fedtheory.parallel import as_finished, stop_workers
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,7 +53,7 @@ def test_the_handler_of_interrupts_is_given_back() -> None:
 
 LONG = """
 import os, sys, time
-from fedtheory.pools import as_finished
+from fedtheory.parallel import as_finished
 
 def work(n):
     if n == 0:

@@ -369,14 +369,6 @@ def test_the_readme_names_what_exists():
         assert public == named[module], f"{module}: the README and __all__ differ"
 
 
-def test_the_floors_are_those_of_files_that_exist():
-    table = (ROOT / "CONTRIBUTING.md").read_text().split("## The floors")[1].split("\n\n`")[0]
-    named = re.findall(r"`([\w/.*]+)`", table)
-    bases = (ROOT, ROOT / "fedtheory", ROOT / "validation")
-    found = {n for n in named for base in bases if [*base.glob(n.rstrip("/")), *base.glob(f"{n}.py")]}
-    assert set(named) - found == set() and {"neural/preset", "neural/settings", "neural/compiled", "bench_table.py"} <= found
-
-
 def test_the_readmes_commands_exist():
     from typer.main import get_command
 

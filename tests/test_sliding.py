@@ -12,8 +12,7 @@ import pytest
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
-from fedtheory.local import LocalObjective, SubgradientSliding, sliding
-from fedtheory.local import sliding_compiled as sliding_numba
+from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws
 from fedtheory.local.objective import Rows
 from fedtheory.problems import random_quadratic
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
@@ -103,8 +102,8 @@ def test_one_thread_or_many():
 
 def test_which_engine(monkeypatch):
     called = []
-    true = sliding_numba.solve
-    monkeypatch.setattr(sliding_numba, "solve", lambda *a: called.append(1) or true(*a))
+    true = sliding_compiled.solve
+    monkeypatch.setattr(sliding_compiled, "solve", lambda *a: called.append(1) or true(*a))
     walk(PROBLEMS["lad"], engine="numpy")
     assert not called
     walk(PROBLEMS["lad"], engine="auto")
@@ -119,7 +118,7 @@ def test_a_subclass_is_not_taken_for_its_parent():
             return 2 * super().client_gradient(y)
 
     problem = Doubled(PROBLEMS["lad"].features, PROBLEMS["lad"].targets)
-    assert sliding_numba.compiled_form(problem) is None
+    assert sliding_compiled.compiled_form(problem) is None
     close(walk(problem), walk(problem, engine="numpy"), 0.0)
 
 
@@ -134,7 +133,7 @@ def test_averaging_weights_are_lans():
     weights: list[Q] = []
     for t in range(1, 9):
         theta = Q(2 * (t + 1), t * (t + 3))
-        assert sliding.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
+        assert sliding_draws.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
         weights = [(1 - theta) * w for w in weights] + [theta]
         assert weights == [Q(2 * (s + 1), t * (t + 3)) for s in range(1, t + 1)]
 
@@ -183,7 +182,7 @@ def test_projection_is_exact_inside():
 def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
     problem = PROBLEMS["lad, unequal clients"]
     whole = [walk(problem, engine=e, **options) for e in ("numpy", "numba")]
-    monkeypatch.setattr(sliding, "CHUNK", 97)
+    monkeypatch.setattr(sliding_draws, "CHUNK", 97)
     for engine, before in zip(("numpy", "numba"), whole, strict=True):
         after = walk(problem, engine=engine, **options)
         np.testing.assert_array_equal(after.y, before.y)
@@ -193,7 +192,7 @@ def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
 def test_noise_has_the_variance_asked_for():
     problem, std = L1Distance(np.zeros((2, 4))), 0.7
     solver = SubgradientSliding(3000, noise_std=std)
-    noise = np.concatenate([n for _, n, _ in sliding.draws(solver, problem, 4, rows_of(problem))], axis=2)
+    noise = np.concatenate([n for _, n, _ in sliding_draws.draws(solver, problem, 4, rows_of(problem))], axis=2)
     size_sq = (noise**2).sum(-1)
     error = size_sq.std() / math.sqrt(size_sq.size)
     assert abs(size_sq.mean() - std**2) < 5 * error
@@ -205,7 +204,7 @@ def test_noise_has_the_variance_asked_for():
 def test_batches_are_unbiased_and_within_a_client():
     problem = PROBLEMS["lad, unequal clients"]
     solver = SubgradientSliding(5000, batch_size=2)
-    samples = np.concatenate([s for _, _, s in sliding.draws(solver, problem, 5, rows_of(problem))], axis=2)
+    samples = np.concatenate([s for _, _, s in sliding_draws.draws(solver, problem, 5, rows_of(problem))], axis=2)
     for k, n in enumerate((1, 9, 4)):
         count = np.bincount(samples[k].ravel(), minlength=n)
         assert len(count) == n

@@ -35,7 +35,7 @@ def peak_memory_mib() -> dict[str, float]:
 
 def replay_shipped(workers: int) -> list[tuple[str, Any]]:
     """(name, check) of every witness that comes with the package; the error's text where one does not replay."""
-    from fedtheory.pools import as_finished
+    from fedtheory.parallel import as_finished
 
     shipped = shipped_witnesses()
     out: dict[int, Any] = {}
@@ -59,7 +59,7 @@ def campaign_command(
     out: Path, seed: int, quick: bool, scale: float, long: bool, workers: int, budget: int, details: bool, json_out: bool
 ) -> int:
     """Run everything, write everything; the exit code."""
-    from fedtheory.pools import stop_workers
+    from fedtheory.parallel import stop_workers
     from fedtheory.provenance import provenance, write_json
     from fedtheory.report.html import write_reports
     from fedtheory.verification import campaign
@@ -140,7 +140,7 @@ def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]],
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory.pools import as_finished
+    from fedtheory.parallel import as_finished
     from fedtheory.verification import search as efl_search
 
     jobs: list[tuple[str, ...]] = [("fedmls",), *((kind,) for kind in efl_search.kinds())]  # all forms of a kind at once

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.parallel import as_finished
 from fedtheory.plotting.style import house_style, save
-from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_traffic, figures_verdicts
 from fedtheory.theorems.efl.figures import runs as figures_efl_runs

@@ -94,8 +94,8 @@ def configuration(
     x0: Any,
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
-    clients = [np.array([len(c) for c in problem._clients]), *problem._clients]
-    kept_back = [] if problem.held_out is None else list(problem.held_out._clients)
+    clients = [problem.sample_counts, *problem.client_samples]
+    kept_back = [] if problem.held_out is None else list(problem.held_out.client_samples)
     constants, own = problem.flat.constants(), problem.tested
     return {
         "algorithm": _plain(algorithm),

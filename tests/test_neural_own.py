@@ -232,3 +232,38 @@ def test_real_numbers_of_any_kind_are_taken(kind, kept):
     p = problem(module, samples)
     assert p.inputs.dtype == kept
     np.testing.assert_array_equal(p.inputs.double().numpy(), samples.astype(np.float64))
+
+
+def with_one(value: float) -> np.ndarray:
+    out = X.copy()
+    out[3, 2] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inputs": with_one(np.nan)}, r"inputs\[3, 2\] is nan in float64: .*clean or drop"),
+        ({"inputs": with_one(-np.inf)}, r"inputs\[3, 2\] is -inf in float64"),
+        ({"inputs": with_one(1e300), "dtype": "float32"}, r"inputs\[3, 2\] is inf in float32: .*rescale"),
+        ({"test": (with_one(np.nan), Y)}, r"test inputs\[3, 2\] is nan"),
+        ({"targets": with_one(np.nan)[:, :3], "loss": "squared_error"}, r"targets\[3, 2\] is nan"),
+        ({"targets": with_one(np.nan)[:, :3], "loss": nn.MSELoss()}, r"targets\[3, 2\] is nan"),
+        ({"targets": X[:, :3], "test": (X, with_one(np.nan)[:, :3]), "loss": "squared_error"}, r"test targets\[3, 2\] is nan"),
+    ],
+)
+def test_samples_that_are_not_finite_are_refused(options, words):
+    with pytest.raises(InvalidInput, match=words):
+        problem(**options)
+
+
+def test_a_loss_of_ones_own_may_read_nan_as_a_missing_target():
+    def known_only(outputs, targets):
+        known = ~torch.isnan(targets)
+        return ((outputs - torch.where(known, targets, outputs)) ** 2).sum() / known.sum()
+
+    targets = with_one(np.nan)[:, :3]
+    p = problem(targets=targets, loss=known_only)
+    outputs = p.flat.call(p.initial(), p.inputs[:15]).detach().numpy()
+    value = p.client_value(p.initial().expand(2, 1, -1))[0, 0]
+    assert float(value) == pytest.approx(np.nanmean((outputs - targets[:15]) ** 2), rel=1e-12)

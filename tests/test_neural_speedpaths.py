@@ -24,7 +24,7 @@ from fedtheory.neural import threads as cores  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
-from fedtheory.neural.sgd import _Plan, _table  # noqa: E402
+from fedtheory.neural.sgd import _Plan, _table, is_compiled  # noqa: E402
 
 SIZES = (4, 7, 1, 18, 10)
 
@@ -123,12 +123,12 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatc
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
     """Large batches, a penalty of one curvature a coordinate, other networks."""
     some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
-    assert compiled.fits(problem(), SGD(64, 0.1, epochs=1), some)
-    assert not compiled.fits(problem(), SGD(65, 0.1, epochs=1), some)
-    assert not compiled.fits(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
-    assert not compiled.fits(problem(images), SGD(4, 0.1, epochs=1), some)
+    assert is_compiled(problem(), SGD(64, 0.1, epochs=1), some)
+    assert not is_compiled(problem(), SGD(65, 0.1, epochs=1), some)
+    assert not is_compiled(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
+    assert not is_compiled(problem(images), SGD(4, 0.1, epochs=1), some)
     curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))
-    assert not compiled.fits(problem(), SGD(4, 0.1, epochs=1), curved)
+    assert not is_compiled(problem(), SGD(4, 0.1, epochs=1), curved)
 
 
 def test_compiled_steps_do_not_depend_on_who_walks_beside(threads):

@@ -33,7 +33,7 @@ from fedtheory.neural import training
 from fedtheory.neural.device import as_device
 from fedtheory.neural.engines import compiled
 from fedtheory.randomness import Stream
-from fedtheory.simulation import simulate as simulation
+from fedtheory.simulation import rounds as simulation
 
 __all__ = ["Figure", "neural_rows"]
 

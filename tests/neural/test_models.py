@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -167,7 +167,7 @@ def test_what_cannot_be_built():
 
 def test_listing_models_needs_no_torch():
     code = "import sys; from fedtheory.neural import models; models.get(models.names()[0]); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

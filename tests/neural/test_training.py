@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 from fedtheory import Bernoulli, algorithms, simulate
 from fedtheory.errors import CheckpointError, DataFileError, Diverged, InvalidInput, MissingCapability
@@ -21,7 +22,6 @@ from fedtheory.local import SGD
 torch = pytest.importorskip("torch")
 from fedtheory.neural import NeuralProblem, checkpoints, data, models, train  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
 METHOD = algorithms.FedElasticNetDyn(1e-4, 0.05, epsilon=1e-3)
 
 
@@ -110,7 +110,7 @@ def test_the_numbers_are_those_of_simulate(problem):
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import test_training as t
 from time import sleep
 def slow(at):
@@ -123,7 +123,7 @@ t.go(t.make(), 8, checkpoint={path!r}, every=1, on_round=slow)
 
 def started(path, until):
     """A process that trains, once it has done that many rounds."""
-    script = SCRIPT.format(tests=str(ROOT / "tests"), path=str(path))
+    script = SCRIPT.format(tests=[str(ROOT / "tests"), str(Path(__file__).parent)], path=str(path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     while process.stdout.readline().strip() != str(until):
         assert process.poll() is None

@@ -7,10 +7,10 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import ROOT
 from rich.console import Console
 
 from fedtheory.plotting import curves
@@ -18,7 +18,6 @@ from fedtheory.report import figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements, get
 from fedtheory.verification import campaign
 
-ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PREFIXES = list(dict.fromkeys(s.id.split("/")[0] + "/" for s in all_statements()))
 PAPERS = [tables.paper_of(prefix).name for prefix in PREFIXES]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
+from repository import ROOT
 
 from fedtheory.neural.benchmarks import printed_tables as papers
 
-ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "validation" / "bench_fedelasticnet.json"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.neural import data
@@ -38,7 +39,7 @@ def write_idx_set(folder, stems, labels, pack=bytes, ending="", size=28):
 
 def test_reading_data_needs_no_torch():
     code = "import sys, fedtheory.neural.data as d; d.digits(); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 # --- IDX --------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,12 @@ plain implementation."""
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+import reference_fedmls as reference
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
@@ -21,10 +20,6 @@ from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last, ka
 from fedtheory.theorems.fedmls.setting import FAMILIES, MLSInstance, judge_mls, view_of_run
 from fedtheory.theorems.fedmls.statements.theorem_1_proof import identities, k_min
 from fedtheory.verification.witness import builtin_witnesses, load, replay, save
-
-_spec = importlib.util.spec_from_file_location("reference_fedmls", Path(__file__).with_name("reference_fedmls.py"))
-reference = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reference)
 
 STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope == "fedmls"]
 

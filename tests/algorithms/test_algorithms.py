@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from one_round import close, memory, server
 
 from fedtheory import algorithms, errors, problems, simulate
 from fedtheory.algorithms.fedavg import FedAvgState
@@ -18,37 +19,7 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldSta
 from fedtheory.algorithms.fedprox import FedProxState
 from fedtheory.algorithms.scaffold import ScaffoldState
 from fedtheory.arrays import soft_threshold
-from fedtheory.clients.clients import Clients
-from fedtheory.local import SGD, Exact, GradientSteps
-from fedtheory.participation.cohorts import Cohort
-
-HAND = problems.Quadratic(np.reshape([1.0, 3.0, 1.0], (3, 1, 1)), np.reshape([5.0, -1.0, 1.5], (3, 1)))
-
-
-@pytest.fixture(params=["gathered", "dense"])
-def play(request):
-    """One round with a given cohort; returns the new state (scenario 0, squeezed) and the messages (participants, d)."""
-
-    def one_round(algorithm, state, members, solver=None, problem=HAND):
-        cohort = Cohort(problem.num_clients, members=np.array([members]))
-        cohort = cohort.dense() if request.param == "dense" else cohort
-        clients = Clients(problem, cohort, solver or Exact(), state.x)
-        new = algorithm.round(state, clients)
-        return type(new)(*(np.asarray(a)[0, ..., 0] for a in new)), [m[:, 0] for m in clients.sent_numpy()]
-
-    return one_round
-
-
-def server(value):
-    return np.array([[float(value)]])
-
-
-def memory(*values):
-    return np.array(values, dtype=float)[None, :, None]
-
-
-def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-14)
+from fedtheory.local import SGD, GradientSteps
 
 
 # --- FedAvg -----------------------------------------------------------------------------------------------------------

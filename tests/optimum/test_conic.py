@@ -1,12 +1,11 @@
 """cvxpy solves every built-in problem: the form it is given, the two values, and what the result says of it."""
 
-import os
-from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from command_line import call, refused
+from release_files import path_of, real
 
 from fedtheory.cli.problems import PROBLEMS, build
 from fedtheory.optimum import certify as optimum
@@ -54,11 +53,8 @@ def test_every_named_nonsmooth_problem_is_solved_by_cvxpy(name):
     assert best.solver_value == best.details["conic_value"] == pytest.approx(best.value, abs=1e-8 * max(1.0, abs(best.value)))
 
 
-on_request = pytest.mark.skipif("FEDTHEORY_DATA" not in os.environ, reason="FEDTHEORY_DATA names no folder of LIBSVM files")
-
-
 @pytest.mark.data
-@on_request
+@real
 @pytest.mark.parametrize("name", SMALLER)
 def test_with_all_samples(name, monkeypatch):
     best, found = solved(problem := build(name, {}, 1), monkeypatch)
@@ -67,17 +63,14 @@ def test_with_all_samples(name, monkeypatch):
 
 
 @pytest.mark.data
-@on_request
+@real
 @pytest.mark.parametrize(
     ("file", "loss"),
     [(f, "logistic") for f in ("a1a", "a5a", "a7a", "a9a", "mushrooms", "w8a")] + [("a9a", "least-squares"), ("a9a", "huber")],
 )
 def test_libsvm_files_are_solved_by_cvxpy(file, loss, monkeypatch):
-    found = [p for end in ("", ".bz2") for p in Path(os.environ["FEDTHEORY_DATA"]).rglob(file + end)]
-    if not found:
-        pytest.skip(f"{file} is not in FEDTHEORY_DATA")
     given = {"dimension": 123} if file[0] == "a" else {}
-    problem = build(None, {"data": found[0], "loss": loss, "ridge": 0.01, "clients": 10, **given}, 0)
+    problem = build(None, {"data": path_of(file, endings=("", ".bz2")), "loss": loss, "ridge": 0.01, "clients": 10, **given}, 0)
     best, found = solved(problem, monkeypatch)
     assert best.gap <= 1e-12 and best.solver == "cvxpy with Clarabel + Newton polish"
     agree(problem, best, found)

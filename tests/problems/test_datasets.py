@@ -2,11 +2,11 @@
 
 import bz2
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from release_files import path_of, real
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.problems import Dataset, datasets, load_svmlight
@@ -212,7 +212,7 @@ def test_a_file_too_large_to_be_dense_is_refused(tmp_path):
 
 # --- the real files ---------------------------------------------------------------------------------------------------
 @pytest.mark.data
-@pytest.mark.skipif("FEDTHEORY_DATA" not in os.environ, reason="FEDTHEORY_DATA names no folder of LIBSVM files")
+@real
 @pytest.mark.parametrize(
     ("name", "dimension", "labels", "samples", "negative", "nonzeros"),
     [  # as listed on the LIBSVM data page
@@ -226,13 +226,11 @@ def test_a_file_too_large_to_be_dense_is_refused(tmp_path):
     ],
 )
 def test_libsvm_files(name, dimension, labels, samples, negative, nonzeros):
-    found = [p for ending in ("", ".bz2") for p in Path(os.environ["FEDTHEORY_DATA"]).rglob(name + ending)]
-    if not found:
-        pytest.skip(f"{name} is not in FEDTHEORY_DATA")
-    data = load_svmlight(found[0], dimension, labels)
+    found = path_of(name, endings=("", ".bz2"))
+    data = load_svmlight(found, dimension, labels)
     assert data.features.shape == (samples, dimension)
     assert (data.targets == -1).sum() == negative
-    text = bz2.open(found[0]).read() if found[0].suffix == ".bz2" else found[0].read_bytes()
+    text = bz2.open(found).read() if found.suffix == ".bz2" else found.read_bytes()
     naive = np.zeros_like(data.features)
     entries = [(i, *pair.split(b":")) for i, line in enumerate(text.splitlines()) for pair in line.split()[1:]]
     assert len(entries) == nonzeros

@@ -1,7 +1,6 @@
 """CIFAR-10 and -100: tiny pickles, records and archives of every version, good, broken and hostile."""
 
 import gzip
-import io
 import lzma
 import os
 import pickle
@@ -10,6 +9,7 @@ import tarfile
 
 import numpy as np
 import pytest
+from release_files import write_tar
 
 from fedtheory.errors import DataFileError
 from fedtheory.neural import data
@@ -74,11 +74,8 @@ def test_cifar_versions(tmp_path, load, version, classes, form):
     contents, samples = cifar_files(version, classes)
     if form.startswith("tar"):
         name = version.archive if form == "tar.gz" else version.archive.removesuffix(".gz")
-        with tarfile.open(tmp_path / name, "w:gz" if form == "tar.gz" else "w") as archive:
-            for name in reversed(contents):
-                info = tarfile.TarInfo(f"{version.folder}/{name}")
-                info.size = len(contents[name])
-                archive.addfile(info, io.BytesIO(contents[name]))
+        members = {f"{version.folder}/{n}": contents[n] for n in reversed(contents)}
+        write_tar(tmp_path / name, members, "w:gz" if form == "tar.gz" else "w")
     else:
         pack, ending = {"plain": (bytes, ""), ".gz": (gzip.compress, ".gz"), ".xz": (lzma.compress, ".xz")}[form]
         (tmp_path / version.folder).mkdir()
@@ -185,11 +182,7 @@ def test_a_tar_that_leaves_its_folder_is_refused(tmp_path, name):
     contents, _ = cifar_files(version, 10)
     place = tmp_path / "in" / "side"
     place.mkdir(parents=True)
-    with tarfile.open(place / version.archive, "w:gz") as archive:
-        for member, content in [*((f"{version.folder}/{n}", c) for n, c in contents.items()), (name, b"x")]:
-            info = tarfile.TarInfo(member)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+    write_tar(place / version.archive, {f"{version.folder}/{n}": c for n, c in contents.items()} | {name: b"x"})
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(DataFileError, match="outside its own folder"):
         data.load_cifar10(place, verify=False)
@@ -211,11 +204,7 @@ def test_a_tar_whose_batch_is_a_link_or_missing_or_cut(tmp_path):
     with pytest.raises(DataFileError, match="has no cifar-10-batches-py/data_batch_1"):
         data.load_cifar10(tmp_path, verify=False)
     contents, _ = cifar_files(version, 10)
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in contents.items():
-            info = tarfile.TarInfo(f"{version.folder}/{name}")
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+    write_tar(path, {f"{version.folder}/{name}": content for name, content in contents.items()})
     whole = path.read_bytes()
     for length in (0, 1, 10, 100, len(whole) // 2, len(whole) - 20):
         path.write_bytes(whole[:length])

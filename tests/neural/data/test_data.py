@@ -2,15 +2,14 @@
 
 import gzip
 import lzma
-import os
 import struct
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
+from release_files import path_of, real
 from repository import ROOT
 
 from fedtheory.errors import DataFileError, InvalidInput
@@ -277,20 +276,10 @@ def test_data_that_disagree():
 
 
 # --- the real files ---------------------------------------------------------------------------------------------------
-real = pytest.mark.skipif("FEDTHEORY_DATA" not in os.environ, reason="FEDTHEORY_DATA names no folder of data files")
-
-
-def folder_of(name):
-    found = [p for p in Path(os.environ["FEDTHEORY_DATA"]).rglob(name + "*") if p.is_file()]
-    if not found:
-        pytest.skip(f"{name} is not in FEDTHEORY_DATA")
-    return found[0].parent
-
-
 @pytest.mark.data
 @real
 def test_real_mnist():
-    found = data.load_mnist(folder_of("train-images-idx3-ubyte"))
+    found = data.load_mnist(path_of("train-images-idx3-ubyte", endings=("*",)).parent)
     assert (found.num_train, found.num_test) == (60000, 10000)
     counts = np.bincount(found.train_y)
     assert (counts.min(), counts.max()) == (5421, 6742)  # of fives and of ones, as is well known
@@ -301,7 +290,7 @@ def test_real_mnist():
 @pytest.mark.data
 @real
 def test_real_emnist_letters():
-    folder = folder_of("emnist-letters-train-images-idx3-ubyte")
+    folder = path_of("emnist-letters-train-images-idx3-ubyte", endings=("*",)).parent
     found = data.load_emnist_letters(folder, first_ten=False)
     assert (np.bincount(found.train_y) == 4800).all() and (np.bincount(found.test_y) == 800).all()
     np.testing.assert_allclose([*found.mean, *found.std], [0.1722, 0.3309], atol=5e-5)  # in general use for this split
@@ -315,7 +304,7 @@ def test_real_emnist_letters():
 @pytest.mark.data
 @real
 def test_real_cifar10():
-    found = data.load_cifar10(folder_of("data_batch_1"))
+    found = data.load_cifar10(path_of("data_batch_1", endings=("*",)).parent)
     assert (np.bincount(found.train_y) == 5000).all() and (np.bincount(found.test_y) == 1000).all()
     mean, std = pixel_moments(found.train_x)
     np.testing.assert_allclose(mean, found.mean, atol=6e-4)
@@ -325,8 +314,8 @@ def test_real_cifar10():
 @pytest.mark.data
 @real
 def test_real_shakespeare():
-    found = data.load_shakespeare(folder_of("moby_plays_tabbed.tar.gz"), clients=100, samples=2000)
+    found = data.load_shakespeare(path_of("moby_plays_tabbed.tar.gz", endings=("*",)).parent, clients=100, samples=2000)
     assert (found.num_train, found.num_test, len(found.users)) == (200000, 40000, 100)
-    tiny = data.load_shakespeare(folder_of("tinyshakespeare_input.txt") / "tinyshakespeare_input.txt")
+    tiny = data.load_shakespeare(path_of("tinyshakespeare_input.txt", endings=("*",)).parent / "tinyshakespeare_input.txt")
     assert "ROMEO" in tiny.users and tiny.unknown == 1  # its one dollar sign
     assert tiny.num_train > 700_000

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from release_files import write_leaf
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
@@ -136,13 +137,9 @@ def test_accounts_are_drawn_by_the_seed_and_not_by_the_order_of_the_file(tmp_pat
 
 
 def leaf_file(path, **users):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    entries = {
-        u: {"x": [["1", "date", "NO_QUERY", u, t, "training"] for t in x], "y": y} for u, (x, y) in users.items()
-    }
-    path.write_text(
-        json.dumps({"users": list(users), "num_samples": [len(y) for _, y in users.values()], "user_data": entries})
-    )
+    """LEAF's JSON of user=(texts, labels), as rows of the release."""
+    rows = {u: ([["1", "date", "NO_QUERY", u, t, "training"] for t in x], y) for u, (x, y) in users.items()}
+    write_leaf(path, **rows)
 
 
 @pytest.mark.parametrize("labels", [(0, 1), ("0", "4")])  # LEAF's, and FedProx's

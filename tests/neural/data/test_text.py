@@ -1,12 +1,10 @@
 """LEAF's JSON and Shakespeare in all its layouts: tiny files, good and broken."""
 
-import gzip
-import io
 import json
-import tarfile
 
 import numpy as np
 import pytest
+from release_files import write_leaf, write_tar
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.neural import data
@@ -16,23 +14,11 @@ G = np.random.default_rng(0)
 
 
 # --- LEAF -------------------------------------------------------------------------------------------------------------
-def leaf_file(path, **users):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "users": list(users),
-        "num_samples": [len(y) for _, y in users.values()],
-        "user_data": {u: {"x": x, "y": y} for u, (x, y) in users.items()},
-    }
-    raw = json.dumps(content).encode()
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
-    return content
-
-
 @pytest.mark.parametrize("below", [".", "data"])
 def test_leaf_numbers(tmp_path, below):
-    leaf_file(tmp_path / below / "train/a.json", ann=([[1, 2.5], [3, 4]], [0, 2]), bob=([[5, 6]], [1]))
-    leaf_file(tmp_path / below / "train/b.json.gz", cat=([[7, 8]], [1]))
-    leaf_file(tmp_path / below / "test/a.json", bob=([[9, 9]], [4]))
+    write_leaf(tmp_path / below / "train/a.json", ann=([[1, 2.5], [3, 4]], [0, 2]), bob=([[5, 6]], [1]))
+    write_leaf(tmp_path / below / "train/b.json.gz", cat=([[7, 8]], [1]))
+    write_leaf(tmp_path / below / "test/a.json", bob=([[9, 9]], [4]))
     found = data.load_leaf(tmp_path)
     np.testing.assert_array_equal(found.train_x, np.array([[1, 2.5], [3, 4], [5, 6], [7, 8]], np.float32))
     assert (found.users, found.train_users.tolist(), found.test_users.tolist()) == (
@@ -48,7 +34,7 @@ def test_leaf_numbers(tmp_path, below):
 
 def test_leaf_files_that_are_wrong(tmp_path):
     path = tmp_path / "one.json"
-    good = leaf_file(path, ann=([[1.0]], [0]), bob=([[2.0]], [1]))
+    good = write_leaf(path, ann=([[1.0]], [0]), bob=([[2.0]], [1]))
     raw = path.read_bytes()
     for length in (0, 1, len(raw) // 2, len(raw) - 1):
         path.write_bytes(raw[:length])
@@ -70,9 +56,9 @@ def test_leaf_files_that_are_wrong(tmp_path):
     path.write_text(json.dumps(good).replace("2.0", "NaN"))
     with pytest.raises(DataFileError, match="NaN or infinite"):
         data.load_leaf(path)
-    leaf_file(tmp_path / "train/a.json", ann=([[1]], [0]))
-    leaf_file(tmp_path / "train/b.json", ann=([[1]], [0]))
-    leaf_file(tmp_path / "test/b.json", ann=([[1]], [0]))
+    write_leaf(tmp_path / "train/a.json", ann=([[1]], [0]))
+    write_leaf(tmp_path / "train/b.json", ann=([[1]], [0]))
+    write_leaf(tmp_path / "test/b.json", ann=([[1]], [0]))
     with pytest.raises(DataFileError, match="user 'ann' is in another file"):
         data.load_leaf(tmp_path)
 
@@ -90,15 +76,15 @@ def test_the_vocabulary():
 def test_shakespeare_leaf_json(tmp_path):
     x = [SPEECH[i : i + 80] for i in range(5)]
     y = [SPEECH[i + 80] for i in range(5)]
-    leaf_file(tmp_path / "data/train/t.json", HAMLET=(x[:3], y[:3]), OPHELIA=(x[3:4], y[3:4]))
-    leaf_file(tmp_path / "data/test/t.json", HAMLET=(x[4:], y[4:]), OPHELIA=(x[:1], y[:1]))
+    write_leaf(tmp_path / "data/train/t.json", HAMLET=(x[:3], y[:3]), OPHELIA=(x[3:4], y[3:4]))
+    write_leaf(tmp_path / "data/test/t.json", HAMLET=(x[4:], y[4:]), OPHELIA=(x[:1], y[:1]))
     found = data.load_shakespeare(tmp_path)
     assert (found.train_x.shape, found.train_x.dtype, found.num_classes) == ((4, 80), np.uint8, 80)
     assert [found.text(row) for row in found.train_x] == x[:4]
     assert [found.text(c) for c in found.test_y] == [y[4], y[0]]
     assert found.inputs(found.train_x).dtype == np.int64
     assert found.by_user().sizes.tolist() == [3, 1]
-    leaf_file(tmp_path / "data/test/t.json", HAMLET=([x[0][:-1]], ["a"]))
+    write_leaf(tmp_path / "data/test/t.json", HAMLET=([x[0][:-1]], ["a"]))
     with pytest.raises(DataFileError, match=r"user 'HAMLET': an x is .* expected a text of 80 characters"):
         data.load_shakespeare(tmp_path)
 
@@ -194,11 +180,7 @@ def test_windows_train_and_test_share_no_character(tmp_path, form):
     if form == "txt":
         (tmp_path / "romeo.txt").write_text(play(20))
     elif form == "tar.gz":
-        with tarfile.open(tmp_path / "plays.tar.gz", "w:gz") as archive:
-            raw = play(20).encode()
-            info = tarfile.TarInfo("shakespeare/romeo.txt")
-            info.size = len(raw)
-            archive.addfile(info, io.BytesIO(raw))
+        write_tar(tmp_path / "plays.tar.gz", {"shakespeare/romeo.txt": play(20).encode()})
     else:
         (tmp_path / "input.txt").write_text(
             "".join(f"Romeo:\n{SPEECH}{i}\n\nJuliet:\n{SPEECH[::-1]}{i}\n\n" for i in range(20))

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from active_rows import rows_of
 
 from fedtheory import Uniform, algorithms, problems, simulate
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, LocalObjective
 from fedtheory.local.clipping import clipped_factor
-from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
-from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -23,11 +22,6 @@ from fedtheory.neural import NeuralProblem  # noqa: E402
 
 SIZES, RIDGE, DIM = (4, 7, 1, 18, 10), 0.3, 6
 CLIP = 0.8
-
-
-def rows_of(clients: int, points: int) -> Rows:
-    shape = (clients, points)
-    return Rows(np.arange(clients), np.broadcast_to(np.arange(points), shape), np.ones(shape, bool), Stream(3), 2)
 
 
 def usual_loop(module, loss, batches, penalty, solver, ridge, decayed, seen, mutant=None):
@@ -115,7 +109,7 @@ def test_networks_walk_as_the_usual_loop(module, engines, penalty, dtype, tolera
     rng = np.random.default_rng(1)
     shape, seen = (len(SIZES), 1, made.dim), []
     objective, start = penalised(rng, shape, curvature, l1), 0.7 * rng.normal(size=shape)
-    rows = rows_of(*shape[:2])
+    rows = rows_of(*shape[:2], 2, 3)
     usual = (module().to(getattr(torch, dtype)), nn.CrossEntropyLoss(), data, objective, start, rows)
     solver = at_the_median(SGD(4, 0.1, epochs=2, epoch_decay=0.5, clip=CLIP, clip_spares=spares), *usual, RIDGE)
     wanted = reference(*usual, solver, RIDGE, seen)
@@ -142,7 +136,7 @@ def test_a_limit_nobody_reaches_changes_nothing_and_a_low_one_bounds_the_step():
     made, _ = network(dense, "dense", ridge=0.0)
     start = torch.zeros(len(SIZES), 1, made.dim, dtype=torch.float64) + made.initial()
     free = LocalObjective(center=start)
-    rows = rows_of(len(SIZES), 1)
+    rows = rows_of(len(SIZES), 1, 2, 3)
     plain = made.walk(SGD(50, 0.1, steps=1), free, start, rows).y
     high = made.walk(SGD(50, 0.1, steps=1, clip=1e6), free, start, rows).y
     torch.testing.assert_close(high, plain, rtol=1e-14, atol=1e-16)
@@ -199,7 +193,7 @@ def test_convex_problems_walk_as_the_usual_loop(kind, curvature, l1, spares):
     made, module, loss, data = convex(kind, rng)
     shape, seen = (len(SIZES), 2, made.dim), []
     objective, start = penalised(rng, shape, curvature, l1), rng.normal(size=shape)
-    rows, solver = rows_of(*shape[:2]), SGD(4, 0.1, epochs=2, decay=0.9, clip=CLIP, clip_spares=spares)
+    rows, solver = rows_of(*shape[:2], 2, 3), SGD(4, 0.1, epochs=2, decay=0.9, clip=CLIP, clip_spares=spares)
     usual = (module, loss, data, objective, start, rows)
     solver = at_the_median(solver, *usual, RIDGE)
     wanted = reference(*usual, solver, RIDGE, seen)
@@ -217,7 +211,7 @@ def test_the_prox_comes_after_the_clipped_step():
     made, *_ = convex("least squares", rng)
     shape = (len(SIZES), 1, DIM)
     objective, start = penalised(rng, shape, 0.5, 0.9), rng.normal(size=shape)
-    rows = rows_of(*shape[:2])
+    rows = rows_of(*shape[:2], 2, 3)
     smooth = LocalObjective(objective.center, objective.linear, 0.5)
     step = SGD(50, 0.2, steps=1, clip=CLIP).solve(made, smooth, start, rows).y
     got = SGD(50, 0.2, steps=1, clip=CLIP, l1="prox").solve(made, objective, start, rows).y
@@ -234,7 +228,7 @@ def test_a_network_and_softmax_are_the_same_problem():
     net = NeuralProblem(Product(3), inputs, targets, clients, ridge=RIDGE, dtype="float64")
     shape = (len(SIZES), 2, made.dim)
     objective, start = penalised(rng, shape, 0.5, 0.2), rng.normal(size=shape)
-    solver, rows = SGD(4, 0.1, epochs=2, l1="prox", clip=CLIP), rows_of(*shape[:2])
+    solver, rows = SGD(4, 0.1, epochs=2, l1="prox", clip=CLIP), rows_of(*shape[:2], 2, 3)
     got = net.walk(solver, objective.map(torch.as_tensor), torch.as_tensor(start), rows)
     wanted = solver.solve(made, objective, start, rows)
     np.testing.assert_allclose(got.y.numpy(), wanted.y, atol=1e-12)

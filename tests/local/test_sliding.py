@@ -9,16 +9,15 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
+from active_rows import rows_of
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
 from fedtheory.local import LocalObjective, SubgradientSliding, sliding
 from fedtheory.local import sliding_compiled as sliding_numba
-from fedtheory.local.objective import Rows
 from fedtheory.problems import random_quadratic
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.randomness import Stream
 
 RNG = np.random.default_rng(3)
 
@@ -49,18 +48,12 @@ RANDOM = [(n, {}) for n in PROBLEMS] + [(n, {"noise_std": 0.5}) for n in PROBLEM
 RANDOM += [(n, {"batch_size": 3}) for n in SAMPLED] + [(n, {"batch_size": 2, "noise_std": 0.1}) for n in SAMPLED]
 
 
-def rows_of(problem, scenarios=2, seed=0, round_index=1):
-    shape = (problem.num_clients, scenarios)
-    numbers = np.broadcast_to(np.arange(scenarios), shape)
-    return Rows(np.arange(problem.num_clients), numbers, np.ones(shape, dtype=bool), Stream(seed), round_index)
-
-
 def walk(problem, scenarios=2, beta=0.05, seed=0, round_index=1, **options):
     rng = np.random.default_rng(11)
     shape = (problem.num_clients, scenarios, problem.dim)
     start, linear = rng.standard_normal(shape), 0.3 * rng.standard_normal(shape)
     solver = SubgradientSliding(**{"steps": 400, "radius": 1.5} | options)
-    rows = rows_of(problem, scenarios, seed, round_index)
+    rows = rows_of(problem.num_clients, scenarios, round_index, seed)
     return solver.solve(problem, LocalObjective(start, linear=linear, curvature=beta), start, rows)
 
 
@@ -87,7 +80,7 @@ def test_engines_agree_at_kinks(name):
         setattr(problem, field, values)
     start = np.round(np.random.default_rng(2).standard_normal((problem.num_clients, 3, problem.dim)))
     a, b = (
-        SubgradientSliding(8, engine=e).solve(problem, LocalObjective(start, curvature=1.0), start, rows_of(problem, 3))
+        SubgradientSliding(8, engine=e).solve(problem, LocalObjective(start, curvature=1.0), start, rows_of(problem.num_clients, 3))
         for e in ("numpy", "numba")
     )
     close(a, b)
@@ -156,7 +149,7 @@ def test_inner_bound(name, T):
     shape = (problem.num_clients, 4, problem.dim)
     start = sliding.project_ball(np.random.default_rng(11).standard_normal(shape), radius)
     objective = LocalObjective(start, linear=0.3 * np.random.default_rng(12).standard_normal(shape), curvature=beta)
-    rows, G = rows_of(problem, 4), problem.lipschitz(radius)[:, None]
+    rows, G = rows_of(problem.num_clients, 4), problem.lipschitz(radius)[:, None]
     result, far = (SubgradientSliding(t, radius).solve(problem, objective, start, rows) for t in (T, 20_000))
 
     def phi(u):
@@ -193,7 +186,7 @@ def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
 def test_noise_has_the_variance_asked_for():
     problem, std = L1Distance(np.zeros((2, 4))), 0.7
     solver = SubgradientSliding(3000, noise_std=std)
-    noise = np.concatenate([n for _, n, _ in sliding.draws(solver, problem, 4, rows_of(problem))], axis=2)
+    noise = np.concatenate([n for _, n, _ in sliding.draws(solver, problem, 4, rows_of(problem.num_clients, 2))], axis=2)
     size_sq = (noise**2).sum(-1)
     error = size_sq.std() / math.sqrt(size_sq.size)
     assert abs(size_sq.mean() - std**2) < 5 * error
@@ -205,7 +198,7 @@ def test_noise_has_the_variance_asked_for():
 def test_batches_are_unbiased_and_within_a_client():
     problem = PROBLEMS["lad, unequal clients"]
     solver = SubgradientSliding(5000, batch_size=2)
-    samples = np.concatenate([s for _, _, s in sliding.draws(solver, problem, 5, rows_of(problem))], axis=2)
+    samples = np.concatenate([s for _, _, s in sliding.draws(solver, problem, 5, rows_of(problem.num_clients, 2))], axis=2)
     for k, n in enumerate((1, 9, 4)):
         count = np.bincount(samples[k].ravel(), minlength=n)
         assert len(count) == n
@@ -257,7 +250,7 @@ def test_curvature_is_needed(curvature):
     start = np.zeros((3, 1, 5))
     with pytest.raises(errors.InvalidInput, match="needs one finite number beta > 0"):
         SubgradientSliding().solve(
-            PROBLEMS["lad"], LocalObjective(start, curvature=curvature), start, rows_of(PROBLEMS["lad"], 1)
+            PROBLEMS["lad"], LocalObjective(start, curvature=curvature), start, rows_of(PROBLEMS["lad"].num_clients, 1)
         )
 
 
@@ -265,7 +258,7 @@ def test_refusals():
     problem = PROBLEMS["lad"]
     start = np.zeros((3, 1, 5))
     with pytest.raises(errors.InvalidInput, match="no l1 penalty"):
-        SubgradientSliding().solve(problem, LocalObjective(start, curvature=1.0, l1=1.0), start, rows_of(problem, 1))
+        SubgradientSliding().solve(problem, LocalObjective(start, curvature=1.0, l1=1.0), start, rows_of(problem.num_clients, 1))
     with pytest.raises(errors.InvalidInput, match="float64 arrays in main memory, not on float32 on cpu"):
         SubgradientSliding(engine="numba").use_compiled(problem, start.astype(np.float32))
     with pytest.raises(errors.MissingCapability, match="no samples"):

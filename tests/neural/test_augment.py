@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from active_rows import rows_of
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
@@ -34,11 +35,6 @@ def one_by_one(img, mirrored, dim_1, dim_2):
     return extended[:, dim_1 : dim_1 + height, dim_2 : dim_2 + width]
 
 
-def rows_of(clients, points, round_index=2):
-    shape = (clients, points)
-    return Rows(np.arange(clients), np.broadcast_to(np.arange(points), shape), np.ones(shape, bool), Stream(3), round_index)
-
-
 def test_images_are_moved_as_there():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(164, 2, 5, 7))
@@ -51,7 +47,7 @@ def test_images_are_moved_as_there():
 
 def test_how_often_and_where_to():
     """Half mirrored; half cropped, whatever the other; 81 places alike. By the binomial's standard errors."""
-    drawn = np.concatenate([augment.draws(rows_of(1, 1, t), 0, 0, 4000, e) for t in (1, 2) for e in (0, 1, 2)])
+    drawn = np.concatenate([augment.draws(rows_of(1, 1, t, 3), 0, 0, 4000, e) for t in (1, 2) for e in (0, 1, 2)])
     n = len(drawn)
     assert drawn.min() == 0 and drawn.max() == 8 and set(drawn[:, 0]) == {0, 1}
     mirrored, kept = drawn[:, 0] == 1, (drawn[:, 1:] == 4).all(axis=1)
@@ -63,10 +59,10 @@ def test_how_often_and_where_to():
 
 
 def test_draws_depend_on_round_epoch_scenario_and_client_alone():
-    rows = rows_of(3, 2)
+    rows = rows_of(3, 2, 2, 3)
     base = augment.draws(rows, 1, 1, 50, 0)
     others = [augment.draws(rows, 0, 1, 50, 0), augment.draws(rows, 1, 0, 50, 0), augment.draws(rows, 1, 1, 50, 1)]
-    others += [augment.draws(rows_of(3, 2, 5), 1, 1, 50, 0)]
+    others += [augment.draws(rows_of(3, 2, 5, 3), 1, 1, 50, 0)]
     assert all((o != base).any() for o in others)
     alone = Rows(np.array([1]), np.array([[1]]), np.ones((1, 1), bool), Stream(3), 2)
     np.testing.assert_array_equal(augment.draws(alone, 0, 0, 50, 0), base)
@@ -93,7 +89,7 @@ def problem(module, engine, how="flip-crop", **options):
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_a_walk_takes_them(module, engines, clip):
     """Unequal clients, two epochs, two scenarios: the optimizer's steps on images made one by one."""
-    rows, solver = rows_of(len(SIZES), 2), SGD(4, 0.1, epochs=2, clip=clip)
+    rows, solver = rows_of(len(SIZES), 2, 2, 3), SGD(4, 0.1, epochs=2, clip=clip)
     p = problem(module, engines[0])
     start = torch.randn(len(SIZES), 2, p.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 3
     wanted, plain = torch.empty_like(start), module().double()

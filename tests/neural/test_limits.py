@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scarce_memory import scarce
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
@@ -151,22 +152,6 @@ def test_the_objective_of_a_users_loss_weighs_clients_not_samples(weights):
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------------
-def scarce(monkeypatch, p: NeuralProblem, fits: int, error: type[Exception] = torch.OutOfMemoryError) -> list[int]:
-    """The engine fails, as an allocator does, for more than `fits` models at once; returns the sizes that were tried."""
-    tried: list[int] = []
-    for name in ("step", "gradient"):
-        real = getattr(p.engine, name)
-
-        def limited(params, *rest, real=real):
-            tried.append(len(params))
-            if len(params) > fits:
-                raise error("CUDA out of memory. Tried to allocate 1.00 GiB")
-            return real(params, *rest)
-
-        monkeypatch.setattr(p.engine, name, limited)
-    return tried
-
-
 @pytest.mark.parametrize("engine", ["dense", "vmap"])
 def test_what_does_not_fit_is_tried_in_smaller_chunks(monkeypatch, engine):
     monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)  # compiled steps take one row at a time anyway

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scarce_memory import scarce
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.local import SGD
@@ -30,22 +31,6 @@ def problem(**options) -> NeuralProblem:
 def train(p: NeuralProblem, rounds: int = 1, clients: int = 3):
     solver = SGD(4, 0.1, epochs=1)
     return simulate(p, algorithms.FedAvg(), rounds, p.initial(), Uniform(clients), 1, 5, solver, (), like=p.like_array())
-
-
-def scarce(monkeypatch, p: NeuralProblem, fits: int) -> list[int]:
-    """The engine fails, as an allocator does, for more than `fits` models at once; returns the sizes that were tried."""
-    tried: list[int] = []
-    for name in ("step", "gradient"):
-        real = getattr(p.engine, name)
-
-        def limited(params, *rest, real=real):
-            tried.append(len(params))
-            if len(params) > fits:
-                raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
-            return real(params, *rest)
-
-        monkeypatch.setattr(p.engine, name, limited)
-    return tried
 
 
 def test_what_fitted_is_remembered(monkeypatch):

@@ -1,66 +1,31 @@
-"""Training that is cut and goes on; checkpoints that are damaged, old or another's; what TensorBoard is told."""
+"""Training that is cut and goes on, what it refuses before work, and what TensorBoard is told."""
 
 from __future__ import annotations
 
 import builtins
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from repository import ROOT
 
 from fedtheory import Bernoulli, algorithms, simulate
-from fedtheory.errors import CheckpointError, DataFileError, Diverged, InvalidInput, MissingCapability
+from fedtheory.errors import DataFileError, Diverged, InvalidInput, MissingCapability
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
-from fedtheory.neural import NeuralProblem, checkpoints, data, models, train  # noqa: E402
+from training_runs import METHOD, Cut, cut_after, go, make, same  # noqa: E402
 
-METHOD = algorithms.FedElasticNetDyn(1e-4, 0.05, epsilon=1e-3)
+from fedtheory.neural import checkpoints  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def problem():
     return make()
-
-
-def make(ridge: float = 1e-3, seed: int = 0, test: bool = True) -> NeuralProblem:
-    digits = data.digits()
-    part = data.federated(digits, "dirichlet", 10, alpha=0.3)
-    module = models.get("mlp-100-100").build(digits.input_shape, 10, seed=seed, hidden=(12, 9))
-    held_out = (digits.inputs(digits.test_x), digits.test_y) if test else None
-    return NeuralProblem(module, digits.inputs(digits.train_x), digits.train_y, part.indices, test=held_out, ridge=ridge, name="digits")
-
-
-def go(problem, rounds, method=METHOD, **options):
-    settings = {"sampling": Bernoulli(0.3), "solver": SGD(20, 0.1, epochs=1, decay=0.99), "seed": 2, "progress": False, **options}
-    return train(problem, method, rounds, **settings)
-
-
-def same(a, b):
-    assert a.rounds == b.rounds
-    for name in a.metrics:
-        np.testing.assert_array_equal(a.metrics[name], b.metrics[name], err_msg=name)
-    for x, y in zip(a.final, b.final, strict=True):
-        np.testing.assert_array_equal(x, y)
-
-
-class Cut(Exception):
-    pass
-
-
-def cut_after(rounds):
-    def stop(at):
-        if at.round_index == rounds:
-            raise Cut
-
-    return stop
 
 
 @pytest.mark.parametrize(
@@ -82,20 +47,6 @@ def test_what_is_cut_and_goes_on_ends_with_the_same_numbers(problem, method, tmp
     same(go(problem, 6, method, checkpoint=path, on_round=cut_after(1)), whole)  # it is done: nothing is run
 
 
-def test_a_checkpoint_that_knows_no_clipping_goes_on_without(problem, tmp_path):
-    """One written before there was such a setting."""
-    path = tmp_path / "run.ckpt"
-    with pytest.raises(Cut):
-        go(problem, 4, checkpoint=path, every=2, on_round=cut_after(2))
-    old = checkpoints.load(path)
-    for name in ("clip", "clip_spares"):
-        assert old.configuration["solver"].pop(name) is None
-    checkpoints.save(path, old)
-    same(go(problem, 4, checkpoint=path), go(problem, 4))
-    with pytest.raises(InvalidInput, match=r"solver\.clip is None there and 9 here"):
-        go(problem, 6, checkpoint=path, solver=SGD(20, 0.1, epochs=1, decay=0.99, clip=9))
-
-
 def test_the_numbers_are_those_of_simulate(problem):
     run = go(problem, 3, record=("test_accuracy", "test_loss", "bits"))
     settings = {"seed": 2, "local_solver": SGD(20, 0.1, epochs=1, decay=0.99), "like": problem.like_array()}
@@ -110,20 +61,21 @@ def test_the_numbers_are_those_of_simulate(problem):
 
 SCRIPT = """
 import sys
-sys.path[:0] = {tests!r}
-import test_training as t
+sys.path.insert(0, {tests!r})
+import torch
+import training_runs as t
 from time import sleep
 def slow(at):
     print(at.round_index, flush=True)
     sleep(0.15)
-t.torch.set_num_threads(1)
+torch.set_num_threads(1)
 t.go(t.make(), 8, checkpoint={path!r}, every=1, on_round=slow)
 """
 
 
 def started(path, until):
     """A process that trains, once it has done that many rounds."""
-    script = SCRIPT.format(tests=[str(ROOT / "tests"), str(Path(__file__).parent)], path=str(path))
+    script = SCRIPT.format(tests=str(ROOT / "tests"), path=str(path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     while process.stdout.readline().strip() != str(until):
         assert process.poll() is None
@@ -172,159 +124,6 @@ def test_ctrl_c_lets_the_round_end_and_keeps_it(problem, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
     assert checkpoints.load(path).round_index == 3
     same(go(problem, 5, checkpoint=path), go(problem, 5))
-
-
-# --- files that are not what they should be ---------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def written(problem, tmp_path_factory):
-    path = tmp_path_factory.mktemp("run") / "run.ckpt"
-    go(problem, 2, checkpoint=path)
-    return path.read_bytes()
-
-
-def test_another_runs_checkpoint_is_refused_by_what_differs(problem, written, tmp_path):
-    path = tmp_path / "run.ckpt"
-    path.write_bytes(written)
-    for message, options in (
-        (r"solver.lr is 0.1 there and 0.2 here", {"solver": SGD(20, 0.2, epochs=1, decay=0.99)}),
-        (r"algorithm.l2 is 0.05 there and 0.06 here", {"method": algorithms.FedElasticNetDyn(1e-4, 0.06, epsilon=1e-3)}),
-        (r"algorithm. is FedElasticNetDyn there and FedAvg here", {"method": algorithms.FedAvg()}),
-        (r"seed is 2 there and 3 here", {"seed": 3}),
-        (r"sampling.probability is 0.3 there and 0.4 here", {"sampling": Bernoulli(0.4)}),
-        (r"problem.ridge is 0.001 there and 0.01 here", {"problem": make(ridge=0.01)}),
-        (r"problem.start is", {"problem": make(seed=1)}),
-        (r"evaluate_every is 1 there and 2 here", {"evaluate_every": 2}),
-        (r"round 2, beyond rounds = 1", {"rounds": 1}),
-    ):
-        settings = {"problem": problem, "rounds": 4, "checkpoint": path, **options}
-        with pytest.raises(InvalidInput, match=message):
-            go(**settings)
-    assert path.read_bytes() == written
-    with pytest.raises(Cut):  # told to start again, and cut before the first checkpoint
-        go(problem, 3, seed=3, checkpoint=path, resume=False, every=3, on_round=cut_after(1))
-    assert not path.exists()
-    assert go(problem, 3, seed=3, checkpoint=path, resume=False).rounds == 3
-    assert checkpoints.load(path).configuration["seed"] == 3
-
-
-def test_damage_is_found(written, tmp_path):
-    path = tmp_path / "run.ckpt"
-    for damaged in (b"", b"hello", written[:1000], written[: len(written) // 2], written[:-10]):
-        path.write_bytes(damaged)
-        with pytest.raises(DataFileError, match="not a whole checkpoint") as found:
-            checkpoints.load(path)
-        assert "pickle" not in str(found.value)
-    rng = np.random.default_rng(0)
-    flipped = 0
-    for place in rng.integers(0, len(written), 40):
-        path.write_bytes(written[:place] + bytes([written[place] ^ 0xFF]) + written[place + 1 :])
-        try:
-            found = checkpoints.load(path)
-        except DataFileError:
-            flipped += 1
-        else:  # a byte that says nothing, such as a time of writing
-            for name, value in found.fields.items():
-                np.testing.assert_array_equal(value, load_bytes(written, tmp_path).fields[name])
-    assert flipped > 30
-    with pytest.raises(DataFileError, match="no such checkpoint"):
-        checkpoints.load(tmp_path / "other.ckpt")
-
-
-def test_every_byte_of_a_checkpoint_may_be_damaged(tmp_path):
-    """Also those of the archive's own headers, for which zipfile has errors of its own; what is read is what was written."""
-    path, x, metric = tmp_path / "run.ckpt", np.arange(6.0).reshape(1, 6), np.array([[1.0], [0.5]])
-    written = checkpoints.Checkpoint(1, {"seed": 1}, {"objective": metric}, {"x": x, "t": None}, {"parts": [], "seconds": [0.1]})
-    content, refused = checkpoints.save(path, written).read_bytes(), 0
-    for place in range(len(content)):
-        for flip in (65, 255):
-            path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
-            try:
-                found = checkpoints.load(path)
-            except DataFileError:
-                refused += 1
-            else:
-                assert found.configuration == written.configuration and set(found.fields) == {"x", "t"}
-                np.testing.assert_array_equal(found.fields["x"], x)
-                np.testing.assert_array_equal(found.metrics["objective"], metric)
-    assert refused > len(content)
-
-
-def load_bytes(content, folder):
-    path = folder / "whole.ckpt"
-    path.write_bytes(content)
-    return checkpoints.load(path)
-
-
-def rewritten(written, tmp_path, **changes):
-    path = tmp_path / "run.ckpt"
-    path.write_bytes(written)
-    with np.load(path) as archive:
-        arrays = {k: archive[k] for k in archive.files}
-    meta = json.loads(arrays["meta"].tobytes()) | changes
-    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
-    return path
-
-
-def test_other_versions_and_formats_are_refused(written, tmp_path):
-    with pytest.raises(DataFileError, match="a checkpoint of version 2, this fedtheory reads version 1"):
-        checkpoints.load(rewritten(written, tmp_path, version=2))
-    with pytest.raises(DataFileError, match="not a whole checkpoint"):
-        checkpoints.load(rewritten(written, tmp_path, format="something else"))
-    with pytest.raises(DataFileError, match="rounds and metrics disagree"):
-        checkpoints.load(rewritten(written, tmp_path, round=7))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"about": {}}, "it has no 'parts'"),
-        ({"about": {"parts": [], "seconds": 3}}, "does not say how it was made"),
-        ({"arrays": ["state.x", "metric.other"]}, r"it has lost metric\.other"),
-        ({"configuration": []}, "does not say how it was made"),
-    ],
-)
-def test_a_description_that_lacks_something_is_refused(written, tmp_path, changes, words):
-    path = rewritten(written, tmp_path, **changes)
-    for with_state in (True, False):
-        with pytest.raises(DataFileError, match=rf"run\.ckpt: not a whole checkpoint \(.*{words}.*start again"):
-            checkpoints.load(path, with_state)
-
-
-@pytest.mark.parametrize("rounds", [2, 4])
-def test_a_state_of_another_shape_is_refused_even_where_the_run_is_finished(problem, written, tmp_path, rounds):
-    path = tmp_path / "run.ckpt"
-    path.write_bytes(written)
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    arrays["state.x"] = arrays["state.x"][:, :5]
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
-    with pytest.raises(CheckpointError, match=r"the checkpoint's x is torch\.float32 .*\[1, 5\].*start again"):
-        go(problem, rounds, checkpoint=path)
-
-
-class Bomb:
-    def __reduce__(self):
-        return os.mkdir, (str(Path(__file__).parent / "exploded"),)
-
-
-def test_a_checkpoint_runs_no_code(tmp_path):
-    path = tmp_path / "run.ckpt"
-    with open(path, "wb") as file:
-        np.savez(file, meta=np.array([Bomb()], dtype=object))
-    with pytest.raises(DataFileError, match="not a whole checkpoint"):
-        checkpoints.load(path)
-    assert not (Path(__file__).parent / "exploded").exists()
-
-
-def test_what_cannot_be_kept_is_said(tmp_path):
-    with pytest.raises(MissingCapability, match="the state's x is a object"):
-        checkpoints.save(tmp_path / "a", checkpoints.Checkpoint(0, {}, {}, {"x": object()}))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataFileError, match="cannot be written"):
-        checkpoints.save(tmp_path / "file" / "a", checkpoints.Checkpoint(0, {}, {}, {}))
 
 
 def test_nowhere_to_write_is_told_before_any_round(problem, tmp_path):

@@ -62,8 +62,11 @@ def list_command(
     catalogue.list_things(what, json, out)
 
 
-@app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json"))
-def explain(
+@app.command(
+    "explain",
+    epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json"),
+)
+def explain_command(
     statement: Annotated[str, typer.Argument(help="A statement's id; the paper's name before the / may be left out.")],
     json: Json = False,
     out: Out = None,
@@ -103,6 +106,7 @@ def solve(
 
 
 @app.command(
+    "run",
     epilog=examples(
         "fedtheory run fedelasticnet-dyn diabetes --l1 0.1 --l2-over-beta 30 --rounds 300",
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
@@ -114,7 +118,7 @@ def solve(
     )
 )
 @with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
-def run(
+def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
@@ -175,6 +179,7 @@ def run(
 
 
 @app.command(
+    "verify",
     epilog=examples(
         "fedtheory verify",
         "fedtheory verify --quick --details",
@@ -194,7 +199,7 @@ def run(
     FEDMLS_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl"]),
 )
-def verify(
+def verify_command(
     statement: Annotated[
         str | None, typer.Argument(help="A statement (`fedtheory list`); without one, all on the whole battery.")
     ] = None,
@@ -295,13 +300,14 @@ def replay(
 
 
 @app.command(
+    "rates",
     epilog=examples(
         "fedtheory rates",
         "fedtheory rates --quick --out results",
         "fedtheory rates --epsilons 0.1,0.05,0.02,0.01 --no-figures",
     )
 )
-def rates(
+def rates_command(
     epsilons: Annotated[
         str | None,
         typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default 9 from 0.1 to 0.001)."),
@@ -325,6 +331,7 @@ def rates(
 
 
 @app.command(
+    "bench",
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
@@ -333,7 +340,7 @@ def rates(
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
-def bench(
+def bench_command(
     table: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCH_TABLES)}.")],
     data: Annotated[
         Path | None,

@@ -53,7 +53,8 @@ def _partition_rows(problem: Any) -> list[tuple[str, Any]]:
 
 
 def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as_json: bool, out: Path | None) -> None:
-    from fedtheory.cli.ball import choose_radius, facts_on_ball
+    from fedtheory.cli.ball import facts_on_ball
+    from fedtheory.optimum.on_ball import choose_radius
     from fedtheory.provenance import provenance
 
     with progress("certifying the optimum"):
@@ -88,7 +89,7 @@ def solve(
     name: str | None, options: dict[str, Any], gap: float | None, seed: int, as_json: bool, out: Path | None
 ) -> None:
     """Print, and write on request, the certified optimum; on a ball where there is a radius or no smoothness."""
-    from fedtheory.cli.ball import is_smooth
+    from fedtheory.optimum.on_ball import is_smooth
     from fedtheory.provenance import provenance
 
     problem = problem_of(name, options, seed)
@@ -157,7 +158,7 @@ def _penalty(algorithm: Any) -> float:
 
 def _local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     """Which local solver: as asked for, else what the method trains with."""
-    from fedtheory.cli.ball import is_smooth
+    from fedtheory.optimum.on_ball import is_smooth
 
     own = OWN_STEPS.get(algorithm.name)
     if own and o["name"] is not None:
@@ -178,8 +179,8 @@ def _whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
     from fedtheory import local
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import step_size
+    from fedtheory.optimum.on_ball import is_smooth
 
     flags = {
         "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
@@ -217,9 +218,9 @@ def _who_and_how(
     refuse_long: Callable[[Any], None],
 ) -> tuple[Any, Any]:
     """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import STEPS, local_sgd, participation_of, refuse_participation, step_size
     from fedtheory.local import LocalSGD
+    from fedtheory.optimum.on_ball import is_smooth
 
     kind = _local_kind(o, problem, algorithm)
     if kind != "local-sgd":
@@ -265,9 +266,10 @@ def run(
 ) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
     from fedtheory import algorithms
-    from fedtheory.cli.ball import choose_radius, is_smooth, make_fedmls, start_of, with_theory_step
+    from fedtheory.cli.ball import make_fedmls, start_of, with_theory_step
     from fedtheory.cli.participation import participation_in_words
     from fedtheory.cli.time_limit import RoundClock, refuse_long_rounds
+    from fedtheory.optimum.on_ball import choose_radius, is_smooth
     from fedtheory.provenance import provenance
     from fedtheory.rates.endings import how_it_ended
     from fedtheory.rates.fits import precision_floor

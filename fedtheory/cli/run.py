@@ -266,7 +266,7 @@ def run(
 ) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
     from fedtheory import algorithms
-    from fedtheory.cli.ball import make_fedmls, start_of, with_theory_step
+    from fedtheory.cli.ball import start_of, with_theory_step
     from fedtheory.cli.participation import participation_in_words
     from fedtheory.cli.time_limit import RoundClock, refuse_long_rounds
     from fedtheory.optimum.on_ball import choose_radius, is_smooth
@@ -281,6 +281,8 @@ def run(
     x0, made, radius = start_of(options.get("start"), problem.dim), None, None
     if cls.name == "fedmls":
         refuse_for_fedmls(options, participants, problem)
+        from fedtheory.theorems.fedmls.parameters import make_fedmls
+
         with progress("certifying the optimum"):
             made = make_fedmls(problem, options, x0, rounds or "fewest", solver_options["batch"])
         algorithm, rounds, radius = made.algorithm, int(made.algorithm.rounds), made.radius

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.optimum import lower_bounds as certificates
 from fedtheory.optimum.intervals import Enclosure, dot
 from fedtheory.optimum.loss_enclosures import LogisticRows, SoftmaxRows, SquareRows
-from fedtheory.optimum.lower_bounds import exact_columns, lower_bounds
+from fedtheory.optimum.lower_bounds import lower_bounds
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 
 LIMIT = 1e-12

@@ -74,16 +74,17 @@ class Task(_Work):
 
 @dataclass(frozen=True)
 class SearchTask(_Work):
-    """One job of the search for counterexamples."""
+    """One job of the search for counterexamples; ``violated``: also to forms that are on record as violated."""
 
     job: tuple[str, ...]
     budget: int
     seed: int
+    violated: bool = False
 
     def __call__(self) -> list[SearchResult]:
         """All forms that the job is about."""
         setting, statements = self.whose
-        return setting.run_search(self.job, statements, self.budget, self.seed)
+        return setting.run_search(self.job, statements, self.budget, self.seed, self.violated)
 
 
 @dataclass
@@ -170,11 +171,13 @@ def plan(
     return [Task(p.id, i, **_of(p)) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
 
 
-def search_plan(budget: int, seed: int = 0, only: Sequence[Paper] | None = None) -> list[SearchTask]:
-    """The jobs of a search of every form not on record as violated."""
+def search_plan(
+    budget: int, seed: int = 0, only: Sequence[Paper] | None = None, violated: bool = False
+) -> list[SearchTask]:
+    """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
     whole_number("budget", budget, remedy="it is the number of instances to try for each form")
     chosen = papers() if only is None else only
-    return [SearchTask(p.id, job, budget, seed, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
+    return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
 
 
 def _of(chosen: Paper) -> dict[str, Any]:

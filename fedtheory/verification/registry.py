@@ -182,10 +182,14 @@ def _line_of(error: BaseException, file: str) -> str:
 
 
 def _papers_of(module: Any, source: str) -> list[Paper]:
-    """The papers among a module's names, other packages' left out."""
-    made = [v for v in vars(module).values() if isinstance(v, Paper)]
-    new = [p for p in dict.fromkeys(made) if _PAPERS.get(p.id) is not p]
-    return [replace(p, source=source) for p in new]
+    """The papers among a module's names, or what has ``as_paper()``; those that other packages brought are left out."""
+    made: dict[str, Paper] = {}
+    for value in vars(module).values():
+        if not isinstance(value, Paper | type) and callable(getattr(value, "as_paper", None)):
+            value = value.as_paper()
+        if isinstance(value, Paper) and _PAPERS.get(value.id) is not value:
+            made.setdefault(value.id, value)
+    return [replace(p, source=source) for p in made.values()]
 
 
 def papers() -> list[Paper]:

@@ -46,6 +46,7 @@ class Plan:
     long: bool = True
     rounds: int = 1000
     scenarios: int = 1000
+    computed: Mapping[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Case:
     rounds: int | None = None
     mode: str = "auto"
     scenarios: int = 1000
+    computed: Mapping[str, Mapping[str, str]] = {}
     states: int = 32
     seed: int = 0
     confidence: float = 0.999
@@ -177,6 +179,7 @@ class Setting:
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
     paper = ""
@@ -185,6 +188,7 @@ class Setting:
     share: Mapping[str, float] = {}
     accepts: Mapping[str, str] = {}
     scenarios: int = 1000
+    computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:

@@ -194,6 +194,9 @@ def make_fedmls(
     return MadeFedMLS(algorithm, optimum, radius, radius_from, distance, G_i, relative, epsilon, given)
 
 
+BY_THEORY = {"subgradient": {"--step": "by theory", "--output": "average", "--radius": "least power of 2"}}
+
+
 def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, rounds: int) -> dict[str, Any]:
     """The options of the subgradient method with the step and the output that theory gives, where none are given."""
     from fedtheory.algorithms.subgradient import subgradient_parameters

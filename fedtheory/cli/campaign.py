@@ -207,7 +207,7 @@ def campaign_command(o: CampaignOptions) -> int:
         stop_workers()
         final = run.record()
         write_json(path, final)
-        found = [s for s in result.searches if s["found"] and s.get("on_record") != "violated"]
+        found = [s for s in result.searches if s["found"] and s.get("on_record", "holds") == "holds"]
         witnesses = [Path(file) for file, _ in run.refuted]
         files = [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)]
     except OSError as error:

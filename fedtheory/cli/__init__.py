@@ -72,12 +72,13 @@ def list_command(
 
 
 @app.command(
+    "explain",
     epilog=examples(
         "fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json",
         "fedtheory explain mine.py::lemma-4",
     )
 )  # fmt: skip
-def explain(
+def explain_command(
     statement: Annotated[
         str,
         typer.Argument(help="A statement's id; the paper's name before the / may be left out. Or FILE.py, FILE.py::NAME."),
@@ -93,6 +94,7 @@ def explain(
 
 
 @app.command(
+    "solve",
     epilog=examples(
         "fedtheory solve diabetes",
         "fedtheory solve digits --partition dirichlet --clients 10 --ridge 0.1",
@@ -101,7 +103,7 @@ def explain(
     )
 )
 @with_options(PROBLEM_OPTIONS, RADIUS)
-def solve(
+def solve_command(
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
     ] = None,
@@ -124,6 +126,7 @@ def solve(
 
 
 @app.command(
+    "run",
     epilog=examples(
         "fedtheory run fedelasticnet-dyn diabetes --l1 0.1 --l2-over-beta 30 --rounds 300",
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
@@ -135,7 +138,7 @@ def solve(
     )
 )
 @with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
-def run(
+def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
@@ -200,6 +203,7 @@ def run(
 
 
 @app.command(
+    "verify",
     epilog=examples(
         "fedtheory verify",
         "fedtheory verify --quick --details",
@@ -221,7 +225,7 @@ def run(
     FEDMLS_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl"]),
 )
-def verify(
+def verify_command(
     statement: Annotated[
         str | None,
         typer.Argument(
@@ -304,12 +308,13 @@ def verify(
 
 
 @app.command(
+    "replay",
     epilog=examples(
         "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
     )
 )  # fmt: skip
-def replay(
+def replay_command(
     file: Annotated[
         str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")
     ],
@@ -328,13 +333,14 @@ def replay(
 
 
 @app.command(
+    "rates",
     epilog=examples(
         "fedtheory rates",
         "fedtheory rates --quick --out results",
         "fedtheory rates --epsilons 0.1,0.05,0.02,0.01 --no-figures",
     )
 )
-def rates(
+def rates_command(
     epsilons: Annotated[
         str | None,
         typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default 9 from 0.1 to 0.001)."),
@@ -358,6 +364,7 @@ def rates(
 
 
 @app.command(
+    "bench",
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
@@ -366,7 +373,7 @@ def rates(
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
-def bench(
+def bench_command(
     table: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCH_TABLES)}.")],
     data: Annotated[
         Path | None,

@@ -313,7 +313,8 @@ def _show_effort(run: _Run, record: dict[str, Any]) -> None:
 
 
 def _show_searches(searches: Sequence[dict[str, Any]]) -> None:
-    from fedtheory.report.tables import rule_text, tried
+    from fedtheory.report.tables import tried
+    from fedtheory.verification.registry import rule_words
 
     if not searches:
         return
@@ -323,7 +324,7 @@ def _show_searches(searches: Sequence[dict[str, Any]]) -> None:
     for s in found:
         if s.get("on_record", "holds") != "holds":
             continue  # the table has it
-        rule = rule_text(s["rule"], s["statement"])
+        rule = rule_words(s["rule"], s["statement"])
         error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {s['best_instance']}")
 
 

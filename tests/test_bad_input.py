@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedtheory import algorithms, central, local, messages, problems, rates, simulate, theorems
+from fedtheory import algorithms, central, local, messages, optimum, problems, rates, simulate, theorems
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
-from fedtheory.optimum import certify as optimum
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions

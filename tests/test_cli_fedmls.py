@@ -152,7 +152,7 @@ def test_verify_fedmls_with_a_mutated_record_fails(monkeypatch):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--start", "4", "--radius", "3"), "outside the ball: enlarge --radius"),
+        (("--start", "4", "--radius", "3"), "outside the ball of radius 3: enlarge --radius, or start inside it (--start)"),
         (("--radius", "0.2"), "the ball holds no minimiser"),
         (("--radius", "-1"), "must be a finite number > 0"),
         (("--epsilon", "0"), "--epsilon 0: the accuracy"),

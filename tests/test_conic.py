@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from command_line import call, refused
 
+from fedtheory import optimum
 from fedtheory.cli.problems import PROBLEMS, build
-from fedtheory.optimum import certify as optimum
 from fedtheory.optimum import conic
 from fedtheory.problems import Huber, LeastSquares, Logistic, Softmax
 

@@ -10,7 +10,8 @@ import pytest
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.duality import BallForm, Multipliers, check_radius, into_ball
-from fedtheory.optimum.intervals import Ball
+from fedtheory.optimum.intervals import Enclosure
+from fedtheory.optimum.on_ball import choose_radius, is_smooth
 from fedtheory.problems import (
     LAD,
     ArjevaniShamir,
@@ -19,6 +20,7 @@ from fedtheory.problems import (
     L1Distance,
     MaxAffine,
     NesterovWorst,
+    Quadratic,
     Quantile,
     TwoClientPull,
     random_euclidean_distance,
@@ -150,8 +152,9 @@ def test_nesterov_closed_form(n):
 def test_nesterov_closed_form_is_what_the_general_route_finds():
     problem = NesterovWorst(6)
     as_pieces = BallForm(
-        6, slopes=np.eye(6)[None], intercepts=np.zeros((1, 6)), group_weights=Ball.exact(np.ones(1)), ridge=Ball.exact(problem.mu)
-    )
+        6, slopes=np.eye(6)[None], intercepts=np.zeros((1, 6)),
+        group_weights=Enclosure.exact(np.ones(1)), ridge=Enclosure.exact(problem.mu),
+    )  # fmt: skip
     values = [float(as_pieces.value(into_ball(x, 3.0)).upper) for x, *_ in candidates(as_pieces, 3.0)]
     bounds = [as_pieces.bound(m, 3.0)[0] for _, m, *_ in candidates(as_pieces, 3.0)]
     assert min(values) == pytest.approx(problem.least_value(3.0), rel=1e-10)
@@ -284,3 +287,30 @@ def test_missing_capability_names_it():
 
     with pytest.raises(MissingCapability, match="ball_form"):
         random_quadratic(2, 2).optimum_on_ball(1.0)
+
+
+def test_the_radius_chosen_is_the_least_power_of_2_whose_ball_holds_a_minimiser():
+    problem = L1Distance(np.array([[5.0, 0.0]]))  # ||x*|| = 5
+    assert choose_radius(problem, None)[0] == 8.0
+    assert choose_radius(problem, None, np.array([0.0, 20.0]))[0] == 32.0  # and x_0
+    assert choose_radius(problem, 6, np.array([0.0, 5.0])) == (6.0, "given")
+
+
+@pytest.mark.parametrize(
+    ("radius", "x0", "says"),
+    [
+        (-1.0, None, "radius = -1"),
+        (float("nan"), None, "radius = nan"),
+        (3.0, np.array([0.0, 4.0]), r"= 4 is outside the ball of radius 3: enlarge the radius, or start inside it"),
+    ],
+)
+def test_a_radius_that_cannot_be_is_refused(radius, x0, says):
+    with pytest.raises(InvalidInput, match=says):
+        choose_radius(L1Distance(np.array([[5.0, 0.0]])), radius, x0)
+
+
+def test_what_has_no_smoothness_constant_is_solved_on_a_ball():
+    assert not is_smooth(L1Distance(np.array([[5.0, 0.0]])))
+    assert is_smooth(Quadratic([np.eye(2)], [[5.0, 0.0]]))
+    with pytest.raises(MissingCapability, match="no Lipschitz constant on a ball"):
+        choose_radius(Quadratic([np.eye(2)], [[5.0, 0.0]]), None)

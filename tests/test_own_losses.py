@@ -9,7 +9,8 @@ import pytest
 from fedtheory import Uniform, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import NotCertified
-from fedtheory.problems import LinearModel
+from fedtheory.optimum.loss_enclosures import QuadraticForm
+from fedtheory.problems import LeastSquares, LinearModel, Problem, Quadratic
 
 LONG = np.finfo(np.longdouble).eps < 2.0**-59
 RNG = np.random.default_rng(0)
@@ -141,3 +142,52 @@ def test_cancellation_is_seen():
 def test_without_a_ridge_there_is_no_bound():
     with pytest.raises(NotCertified, match="set ridge > 0"):
         LogCosh(FEATURES, TARGETS).optimum()
+
+
+class Springs(Problem):
+    """f_k(x) = ||x - c_k||^2 / 2: a problem that derives from no built-in one and hands over its own structure."""
+
+    def __init__(self, centers):
+        self.centers = np.asarray(centers, dtype=float)
+        self.num_clients, self.dim = self.centers.shape
+        self.sample_counts, self.weights = np.ones(self.num_clients), np.full(self.num_clients, 1 / self.num_clients)
+
+    def client_value(self, y):
+        return ((y - self.centers[:, None]) ** 2).sum(axis=-1) / 2
+
+    def client_gradient(self, y):
+        return y - self.centers[:, None]
+
+    def cvxpy_objective(self, variable):
+        import cvxpy as cp
+
+        return sum(cp.sum_squares(variable - c) for c in self.centers) / (2 * self.num_clients)
+
+
+class CertifiedSprings(Springs):
+    def structure(self):
+        return QuadraticForm(np.broadcast_to(np.eye(self.dim), (self.num_clients, self.dim, self.dim)), self.centers, self.weights)
+
+
+def test_a_problem_of_ones_own_hands_over_its_structure():
+    centers = [[1.0, 2.0], [3.0, -2.0]]
+    found, same = CertifiedSprings(centers).optimum(), Quadratic([np.eye(2)] * 2, centers).optimum()
+    assert found.lower_bound <= 2.5 <= found.value and found.gap <= 1e-12
+    np.testing.assert_array_equal(found.x, same.x)
+    with pytest.raises(NotCertified, match=r"structure\(\) of its own"):
+        Springs(centers).optimum()
+
+
+def test_a_subclass_with_another_loss_is_not_certified_as_its_parent():
+    """What a class inherits is the certificate of the loss it inherits, and of no other one."""
+
+    class Renamed(LeastSquares):
+        name = "mine"
+
+    class Doubled(LeastSquares):
+        def phi(self, z, b):
+            return (z - b) ** 2
+
+    assert type(Renamed(FEATURES, TARGETS).structure()) is type(LeastSquares(FEATURES, TARGETS).structure())
+    with pytest.raises(NotCertified, match="sets `rounding`"):
+        Doubled(FEATURES, TARGETS).structure()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.fedmls import FedMLS
@@ -18,26 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCURACY",
     "MadeFedMLS",
-    "choose_radius",
     "facts_on_ball",
-    "is_smooth",
     "make_fedmls",
     "start_of",
     "with_theory_step",
 ]
 
 ACCURACY = 0.2  # default --epsilon, in units of G ||x_0 - x*||
-LARGEST_RADIUS = 2.0**20
 SHORTEST_ROUND = 1e-4  # seconds, whatever the problem
-
-
-def is_smooth(problem: Problem) -> bool:
-    """Whether the problem has smoothness constants; without them it is solved on a ball."""
-    try:
-        problem.smoothness()
-    except MissingCapability:
-        return False
-    return True
 
 
 def start_of(text: str | None, dim: int) -> np.ndarray:
@@ -57,32 +45,6 @@ def start_of(text: str | None, dim: int) -> np.ndarray:
     if not np.isfinite(point).all() or len(point) not in (1, dim):
         raise InvalidInput(f"--start {text}: it must be one finite number, or d = {dim} of them")
     return np.full(dim, point[0]) if len(point) == 1 else point
-
-
-def choose_radius(problem: Problem, radius: float | None, x0: np.ndarray | None = None) -> tuple[float, str]:
-    """The radius, and where it is from: as given, or the least power of 2 whose ball provably holds a minimiser, and x_0.
-
-    Raises
-    ------
-    InvalidInput
-        radius <= 0; x_0 outside the given ball; no minimiser in any ball tried.
-    """
-    size = 0.0 if x0 is None else float(np.linalg.norm(x0))
-    if radius is not None:
-        if not (math.isfinite(radius) and radius > 0):
-            raise InvalidInput(f"--radius {radius:g}: the ball's radius must be a finite number > 0")
-        if size > radius * (1 + 1e-12):
-            raise InvalidInput(
-                f"--radius {radius:g}: ||x_0|| = {size:.6g} is outside the ball: enlarge --radius, or start inside it (--start)"
-            )
-        return float(radius), "given"
-    problem.lipschitz(1.0)  # tells a missing capability before anything is solved
-    r = 1.0
-    while r < size or problem.optimum_on_ball(r).details["constraint"] != "inactive":
-        r *= 2
-        if r > LARGEST_RADIUS:
-            raise InvalidInput(f"no ball up to radius {LARGEST_RADIUS:g} could be shown to hold a minimiser: give one with --radius")
-    return r, "chosen: the least power of 2 whose ball holds a minimiser" + (" and x_0" if size else "")
 
 
 @dataclass(frozen=True)
@@ -151,6 +113,7 @@ def make_fedmls(
         A problem without a Lipschitz constant on a ball, or without a certified optimum there.
     """
     from fedtheory.algorithms.fedmls import fedmls_parameters
+    from fedtheory.optimum.on_ball import choose_radius
 
     def get(name: str, default: Any = None) -> Any:
         return default if options.get(name) is None else options[name]

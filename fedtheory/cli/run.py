@@ -128,7 +128,7 @@ def _own_steps(algorithm: Any) -> str:
 
 def _local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     """Which local solver: as asked for, else what the method trains with."""
-    from fedtheory.cli.ball import is_smooth
+    from fedtheory.optimum.on_ball import is_smooth
 
     own = _own_steps(algorithm)
     if own and o["name"] is not None:
@@ -148,8 +148,8 @@ def _whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
     from fedtheory import local
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import step_size
+    from fedtheory.optimum.on_ball import is_smooth
 
     flags = {
         "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
@@ -179,9 +179,9 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
 
 def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refuse_long: Callable[[Any], None]) -> tuple[Any, Any]:
     """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import STEPS, local_sgd, participation_of, refuse_participation, step_size
     from fedtheory.local import LocalSGD
+    from fedtheory.optimum.on_ball import is_smooth
 
     given, options = o.solver, o.options
     kind = _local_kind(given, problem, algorithm)
@@ -283,7 +283,8 @@ def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
 
 def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray, like: Any) -> _Made:
     """The method with the hyperparameters given; on a nonsmooth problem with a ball, and the step that theory says."""
-    from fedtheory.cli.ball import BY_THEORY, choose_radius, is_smooth, with_theory_step
+    from fedtheory.cli.ball import BY_THEORY, with_theory_step
+    from fedtheory.optimum.on_ball import choose_radius, is_smooth
 
     if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
         noisy = ", ".join(hyperparameters()["noise_std"].methods)

@@ -34,7 +34,8 @@ def _partition_rows(problem: Any) -> list[tuple[str, Any]]:
 
 
 def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as_json: bool, out: Path | None) -> None:
-    from fedtheory.cli.ball import choose_radius, facts_on_ball
+    from fedtheory.cli.ball import facts_on_ball
+    from fedtheory.optimum.on_ball import choose_radius
     from fedtheory.provenance import provenance
 
     with progress("certifying the optimum"):
@@ -72,7 +73,7 @@ def _tell(problem: Any, size: str, result: dict[str, Any], rows: list[tuple[str,
 
 def solve(name: str | None, options: dict[str, Any], gap: float | None, seed: int, as_json: bool, out: Path | None) -> None:
     """Print, and write on request, the certified optimum; on a ball where there is a radius or no smoothness."""
-    from fedtheory.cli.ball import is_smooth
+    from fedtheory.optimum.on_ball import is_smooth
     from fedtheory.provenance import provenance
 
     problem = problem_of(name, options, seed)

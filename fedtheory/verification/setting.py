@@ -47,7 +47,6 @@ class Plan:
     long: bool = True
     rounds: int = 1000
     scenarios: int = 1000
-    computed: Mapping[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class Case:
     rounds: int | None = None
     mode: str = "auto"
     scenarios: int = 1000
-    computed: Mapping[str, Mapping[str, str]] = {}
     states: int = 32
     seed: int = 0
     confidence: float = 0.999

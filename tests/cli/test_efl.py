@@ -6,12 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from command_line import call, refused
-from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.cli.checking_efl import runs_on_a_problem
 
 from fedtheory import local, simulate, theorems
 from fedtheory.algorithms import EFL
 from fedtheory.cli import participation as irregular
-from fedtheory.cli.checking_efl import runs_on_a_problem
 from fedtheory.cli.explain import find_statement, shipped_witnesses
 from fedtheory.cli.problems import build
 from fedtheory.clients import fisher
@@ -19,6 +18,7 @@ from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 
 
 def run_json(tmp_path, *args):

@@ -14,7 +14,6 @@ from active_rows import rows_of
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
 from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws
-from fedtheory.local.objective import Rows
 from fedtheory.problems import random_quadratic
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull

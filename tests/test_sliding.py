@@ -12,7 +12,7 @@ import pytest
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
-from fedtheory.local import LocalObjective, SubgradientSliding, sliding
+from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_draws
 from fedtheory.local import sliding_compiled as sliding_numba
 from fedtheory.local.objective import Rows
 from fedtheory.problems import random_quadratic
@@ -183,7 +183,7 @@ def test_projection_is_exact_inside():
 def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
     problem = PROBLEMS["lad, unequal clients"]
     whole = [walk(problem, engine=e, **options) for e in ("numpy", "numba")]
-    monkeypatch.setattr(sliding, "CHUNK", 97)
+    monkeypatch.setattr(sliding_draws, "CHUNK", 97)
     for engine, before in zip(("numpy", "numba"), whole, strict=True):
         after = walk(problem, engine=engine, **options)
         np.testing.assert_array_equal(after.y, before.y)

@@ -12,10 +12,15 @@ from fedtheory.arrays import Array, astype_like, namespace, on_host
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import sliding_compiled
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
-from fedtheory.local.sliding_draws import averaging_weight, draws
+from fedtheory.local.sliding_draws import draws
 from fedtheory.problems.base import Problem
 
-__all__ = ["SubgradientSliding", "compiled", "project_ball"]
+__all__ = ["SubgradientSliding", "averaging_weight", "draws", "project_ball"]
+
+
+def averaging_weight(t: int) -> float:
+    """theta_t = 2(t + 1)/(t(t + 3)) of line 21; theta_1 = 1."""
+    return 2.0 * (t + 1) / (t * (t + 3.0))
 
 
 def project_ball(u: Array, radius: float) -> Array:

@@ -1,4 +1,4 @@
-"""The random numbers of subgradient sliding, and its weights of the average: the same for every engine."""
+"""The random numbers of subgradient sliding, which its two engines share."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import numpy as np
 from fedtheory.local.objective import Rows
 from fedtheory.problems.base import Problem
 
-__all__ = ["Sliding", "averaging_weight", "draws"]
+__all__ = ["Sliding", "draws"]
 
 CHUNK = 1 << 20  # random numbers held at a time
 
 
-def averaging_weight(t: int) -> float:
-    """theta_t = 2(t + 1)/(t(t + 3)) of line 21; theta_1 = 1."""
-    return 2.0 * (t + 1) / (t * (t + 3.0))
-
-
 class Sliding(Protocol):
-    """What decides the random numbers of a solver's steps."""
+    """What the engines need to know of `fedtheory.local.SubgradientSliding`."""
 
     steps: int
+    radius: float
     noise_std: float
     batch_size: int | None
+    threads: int | None
 
 
 def draws(

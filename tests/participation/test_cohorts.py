@@ -10,7 +10,7 @@ import pytest
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.participation.cohorts import Bernoulli, FedDynBernoulli, Uniform
+from fedtheory.participation import Bernoulli, Cohort, FedDynBernoulli, Uniform
 from fedtheory.randomness import Stream
 
 UPLOADS = {100: 1_019, 200: 2_053, 500: 5_070}
@@ -95,3 +95,29 @@ def test_bernoulli_is_refused_at_construction(probability) -> None:
 def test_what_is_in_range_is_taken() -> None:
     assert Uniform(np.int64(3)).count(5) == 10
     assert drawn(Bernoulli((1.0, 0.5)), 3, 2)[..., 0].all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "either members .* or a mask"),
+        ({"members": [[5]]}, r"name client 5 of 3: clients are numbered 0\.\.2"),
+        ({"members": [[-1, 2]]}, "name client -1 of 3"),
+        ({"members": [[0, 1], [1, 1]]}, r"scenario 1 are \[1, 1\]: each client once"),
+        ({"members": [[2, 0]]}, "in increasing order"),
+        ({"members": [0, 1]}, r"members are \[0, 1\]: give client numbers \(S, P\)"),
+        ({"members": [[0.0, 1.0]]}, "give client numbers"),
+        ({"members": np.zeros((2, 0), int)}, "P >= 1"),
+        ({"mask": np.ones((2, 4), bool)}, r"shape \(2, 4\) .* here N = 3"),
+        ({"mask": np.ones((2, 3))}, "dtype float64: give bools"),
+        ({"mask": [[True, False, True], [False] * 3]}, "without any client"),
+    ],
+)
+def test_cohorts_that_are_none_are_refused(given, words):
+    with pytest.raises(InvalidInput, match=words):
+        Cohort(3, **given)
+
+
+def test_a_cohort_may_be_given_as_lists():
+    both = Cohort(3, members=[[0, 2]]), Cohort(3, mask=[[True, False, True]])
+    assert np.array_equal(both[0].dense().mask, both[1].mask) and np.array_equal(both[1].gathered().members, both[0].members)

@@ -373,7 +373,7 @@ def test_the_floors_are_those_of_files_that_exist():
     named = re.findall(r"`([\w/.*]+)`", table)
     bases = (ROOT, ROOT / "fedtheory", ROOT / "validation")
     found = {n for n in named for base in bases if [*base.glob(n.rstrip("/")), *base.glob(f"{n}.py")]}
-    assert set(named) - found == set() and {"neural/preset", "neural/settings", "neural/compiled", "bench_table.py"} <= found
+    assert named and set(named) - found == set()
 
 
 def test_the_readmes_commands_exist():

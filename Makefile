@@ -51,7 +51,7 @@ figures: $(VENV)/.installed
 	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
 
 performance: $(VENV)/.installed
-	$(BIN)/python validation/performance.py $(ARGS)
+	$(BIN)/python validation/timings/performance.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) results .pytest_cache .ruff_cache .import_linter_cache .hypothesis

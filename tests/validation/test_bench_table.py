@@ -12,12 +12,12 @@ from repository import ROOT
 
 from fedtheory.neural.benchmarks import printed_tables as papers
 
-KEPT = ROOT / "validation" / "bench_fedelasticnet.json"
+KEPT = ROOT / "validation" / "published" / "bench_fedelasticnet.json"
 
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "validation"))
+    monkeypatch.syspath_prepend(str(ROOT / "validation" / "published"))
     import bench_table
 
     yield bench_table

@@ -1,9 +1,10 @@
 """The measured rows of docs/networks.md, from what `fedtheory bench` wrote.
 
-    python validation/bench_table.py collect FOLDER ...   # its tables into validation/bench_fedelasticnet.json, over what is there
-    python validation/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps, of the folders' runs/, likewise
-    python validation/bench_table.py show                 # the Markdown of the document
+    python validation/published/bench_table.py collect FOLDER ...   # its tables into bench_fedelasticnet.json
+    python validation/published/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps
+    python validation/published/bench_table.py show                 # the Markdown of the document
 
+The rows found are written over those that the file beside this one has; `steps` reads the folders' runs/.
 A run that is not finished is left out. What is kept of a run: its settings, what it was made with, and its metrics to five digits.
 A row says whether its run is from before the penalty's correction, and the document marks it.
 """

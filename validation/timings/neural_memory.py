@@ -1,6 +1,6 @@
 """Peak memory of a round: how far a process grows that does nothing else.
 
-    python validation/neural_memory.py ours mlp-200-100 10 FedDyn 600
+    python validation/timings/neural_memory.py ours mlp-200-100 10 FedDyn 600
 
 One process for each way. It makes the samples and the problem, warms up with a small one of the same network (which loads libraries and
 compiles), sets the kernel's high-water mark back to what it holds (Linux: /proc/self/clear_refs), makes rounds, and reads the mark.

@@ -33,7 +33,7 @@ CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED, CLIP = 100, 10, 1e-4, 0.05, 0.1, 1e
 
 
 class Figure(NamedTuple):
-    """One row of the table; the fields of validation/performance.py's rows."""
+    """One row of the table; the fields of validation/timings/performance.py's rows."""
 
     name: str
     value: float

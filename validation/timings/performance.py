@@ -1,6 +1,6 @@
 """How fast the core is: ratios measured side by side in one run, on this machine, printed as one table.
 
-    python validation/performance.py [--rounds 100] [--repeats 3] [--out results/performance.json]
+    python validation/timings/performance.py [--rounds 100] [--repeats 3] [--out results/performance.json]
 
 The plain loop runs on a part of the scenarios; its time is scaled by their number, which is exact for a loop whose scenarios do not
 touch each other. One-core figures pin BLAS to one thread; two-core figures use two processes of one thread each, already started.

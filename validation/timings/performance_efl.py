@@ -1,9 +1,10 @@
 """How fast a round of EFL with compression is: the batch beside a plain loop over scenarios and clients, and top-k beside a full sort.
 
-    python validation/performance_efl.py
+    python validation/timings/performance_efl.py
 
-``efl_rows()`` gives the same figures to validation/performance.py. The loop runs on a part of the scenarios and its time is scaled by
-their number; both are compared, models and bits on the wire, before they are timed. Repetitions alternate, and the best of each counts.
+``efl_rows()`` gives the same figures to performance.py. The loop runs on a part of the scenarios and its time is scaled by
+their number; both are compared, models and bits on the wire, before they are timed. Repetitions alternate, and the best of
+each counts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CLIENTS, DIM, SAMPLES, SCENARIOS, STEPS, SPARSITY, LR, SEED = 100, 1000, 50, 200
 
 
 class Figure(NamedTuple):
-    """One row of the table; the fields of validation/performance.py's rows."""
+    """One row of the table; the fields of validation/timings/performance.py's rows."""
 
     name: str
     value: float

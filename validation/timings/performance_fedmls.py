@@ -1,8 +1,8 @@
 """How fast the local steps of FedMLS are: the compiled loop beside the vectorised NumPy step, and Theorem 2 at epsilon = 0.01.
 
-    python validation/performance_fedmls.py
+    python validation/timings/performance_fedmls.py
 
-``fedmls_rows()`` gives the same figures to validation/performance.py. Both engines do the same steps and are compared before they are
+``fedmls_rows()`` gives the same figures to performance.py. Both engines do the same steps and are compared before they are
 timed; repetitions alternate, and the best of each counts.
 """
 
@@ -28,7 +28,7 @@ CLIENTS, SAMPLES, DIM = 10, 50, 20
 
 
 class Figure(NamedTuple):
-    """One row of the table; the fields of validation/performance.py's rows."""
+    """One row of the table; the fields of validation/timings/performance.py's rows."""
 
     name: str
     value: float

@@ -1,9 +1,9 @@
 """How fast networks are trained: the clients of a round side by side, beside the usual loop over them, on this machine.
 
-    python validation/performance_neural.py [--device cuda]
+    python validation/timings/performance_neural.py [--device cuda]
 
-Both are in validation/neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
-count. ``neural_rows()`` gives the figures to validation/performance.py.
+Both are in neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
+count. ``neural_rows()`` gives the figures to performance.py.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ from typing import Any, Literal
 from fedtheory.plotting.style import house_style, save
 from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
-from fedtheory.report import figures_traffic, figures_verdicts
+from fedtheory.report import figures_verdicts
 from fedtheory.theorems.efl.figures import runs as figures_efl_runs
 from fedtheory.theorems.efl.figures import statements as figures_efl
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 
 __all__ = ["FULL", "QUICK", "Effort", "draw_all"]
 

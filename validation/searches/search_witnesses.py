@@ -1,9 +1,9 @@
 """Search for counterexamples: witnesses for what fails, and an empty search for what is on record as holding.
 
-    python validation/search_witnesses.py                               # the statements of all papers
-    python validation/search_witnesses.py --paper fedelasticnet         # of one; under 15 minutes on one core
-    python validation/search_witnesses.py --what holds                  # only the forms on record as holding or open
-    python validation/search_witnesses.py --what violated --write-witnesses
+    python validation/searches/search_witnesses.py                               # the statements of all papers
+    python validation/searches/search_witnesses.py --paper fedelasticnet         # of one; under 15 minutes on one core
+    python validation/searches/search_witnesses.py --what holds                  # only the forms on record as holding or open
+    python validation/searches/search_witnesses.py --what violated --write-witnesses
 
 Writes search_report.json next to this file: for every form and rule the budget in instances, the largest (lhs - rhs)/scale and the
 largest lhs/rhs met, with the instance. Ctrl-C keeps what is done. Exits with 1 when a form on record as holding has a counterexample,

@@ -14,6 +14,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.theorems.fedelasticnet.search import search
@@ -22,7 +23,7 @@ from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
 from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
-from fedtheory.verification.witness import Witness, exact_check, replay
+from fedtheory.verification.replay import exact_check, replay
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")
@@ -238,9 +239,9 @@ def test_merged_clients_are_for_runs_and_for_forms_without_their_own_anchor():
         with pytest.raises(InvalidInput, match="write the 3 clients out"):
             call()
     numbers = [["1"]], [["0"]], "1", "30", 1, ["1"]
-    own = Witness(THEOREM.id, "anchor theta_k", "true-gradient", *numbers, copies=[3], T=2)
+    own = DiagonalWitness(THEOREM.id, "anchor theta_k", "true-gradient", *numbers, copies=[3], T=2)
     with pytest.raises(InvalidInput, match="anchored at theta_k"):
-        exact_check(own)
+        exact_check(own.witness())
 
 
 def test_one_of_a_thousand_identical_clients_leaves_gamma_where_it_was():
@@ -334,7 +335,7 @@ def test_a_pair_of_opposed_slopes_becomes_short():
     side = F("0.9821")
     h, c = [["1.0213"], ["0.7004"]], [[str(-side)], [str(side * F("1.0213") / F("0.7004"))]]
     numbers = "1.00301873", "21345678", 2, ["0.00000191"]
-    rough = Witness(THEOREM.id, "no floor", "sign", h, c, *numbers, T=80)
+    rough = DiagonalWitness(THEOREM.id, "no floor", "sign", h, c, *numbers, T=80)
     short = shrink(rough)
-    assert short is not None and replay(short).verdict == "violated" and margin(short) >= margin(rough) / 2
+    assert short is not None and replay(short.witness()).verdict == "violated" and margin(short) >= margin(rough) / 2
     assert sum(len(x) for x in (*short.h[0], *short.h[1], *short.c[0], *short.c[1], short.lambda1)) <= 20

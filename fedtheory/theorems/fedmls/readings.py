@@ -20,7 +20,7 @@ from fedtheory.problems.base import Problem
 
 __all__ = ["ONE_DIMENSION", "READINGS", "Reading", "reading_of"]
 
-INSIDE = 1e-8  # how far inside the sphere the subgradients of the open ball are looked at, relative to R; `lipschitz` counts 1e-9 as on it
+INSIDE = 1e-8  # how far inside the sphere, relative to R, the open ball ends; `lipschitz` counts kinks within 1e-9 as on the sphere
 ONE_DIMENSION = {
     "prox without the square": "its local problem, argmin f_i(u) + (beta/2) ||u - w||, is solved exactly in one dimension only: it is "
     "judged by its witness",

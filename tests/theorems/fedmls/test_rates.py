@@ -175,7 +175,7 @@ def test_verdicts_name_the_slope():
 def test_crossovers_say_who_is_ahead_where():
     e = np.array([0.1, 0.05, 0.02, 0.01])
     rows = [series("FedMLS", 6 / e), series("other", 0.2 / e**2), series("fast", 3 / e), series("proof", 9 / e, role="theory")]
-    first, second = crossovers(rows)  # theory is not a competitor
+    first, second = crossovers(rows, "FedMLS")  # theory is not a competitor
     assert first["at"] == [pytest.approx(1 / 30)]
     assert (first["ahead_at_largest"], first["ahead_at_smallest"]) == ("other", "FedMLS")
     assert second["at"] == [] and second["ahead_at_smallest"] == "fast"

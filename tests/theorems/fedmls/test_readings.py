@@ -13,12 +13,19 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import nonsmooth
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.theorems.fedmls.exact import MLSWitness, constants, evaluate, exact_run, minimum, train, train_exactly
-from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last
-from fedtheory.theorems.fedmls.setting import MLSInstance, applies, judge_mls, mls_battery, view_of_run
-from fedtheory.verification.witness import builtin_witnesses, replay
+from fedtheory.theorems.fedmls.exact import constants, evaluate, exact_run, make_witness, minimum, train, train_exactly
+from fedtheory.theorems.fedmls.instances import MLSInstance, mls_battery
+from fedtheory.theorems.fedmls.notation import applies
+from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last, view_of_run
+from fedtheory.verification.check import judge_view
+from fedtheory.verification.replay import builtin_witnesses, replay
 
 WITNESSES = {w.name: w for w in builtin_witnesses("fedmls")}
+
+
+def changed(witness, **data):
+    """The witness with other data, and no sides claimed."""
+    return replace(witness, data={**witness.data, **data}, lhs="", rhs="")
 
 
 # --- constants, by hand -------------------------------------------------------------------------------------------------
@@ -93,11 +100,11 @@ def test_theorem_2_fails_with_theorem_1s_g_and_holds_with_the_root_mean_square(n
     form = {f.name: f.established for f in theorems.get("fedmls/theorem-2").forms}
     assert form[witness.form] == {"deterministic": "violated"} and form["repaired"]["deterministic"] == "holds"
     with pytest.raises(InvalidInput, match="are not Theorem 2's"):
-        replay(replace(witness, rounds=witness.rounds + 1))
+        replay(changed(witness, rounds=witness.data["rounds"] + 1))
     with pytest.raises(InvalidInput, match="not about"):
         replay(replace(witness, statement="fedmls/theorem-1"))
     # the same losses, with the root mean square for G and its own lambda, T_k and K for the same epsilon
-    clients = [[(float(Q(p)), float(Q(q))) for p, q in zip(a, b)] for a, b in zip(witness.slopes, witness.offsets)]
+    clients = [[(float(Q(p)), float(Q(q))) for p, q in zip(a, b)] for a, b in zip(witness.data["slopes"], witness.data["offsets"])]
     slopes, offsets = (np.array([[line[i] for line in c] + [c[-1][i]] * (2 - len(c)) for c in clients]) for i in (0, 1))
     problem = nonsmooth.MaxAffine(slopes[:, :, None], offsets)
     g = problem.lipschitz_rms(4.0)
@@ -105,7 +112,7 @@ def test_theorem_2_fails_with_theorem_1s_g_and_holds_with_the_root_mean_square(n
     rounds = int(np.ceil(6 * 2**0.5 * g / epsilon))
     view = view_of_run(problem, FedMLS(epsilon / g**2, 1.0, rounds, 4.0, g, skip_last=False), np.zeros(1), radius=4.0)
     statement = theorems.get("fedmls/theorem-2")
-    assert judge_mls(statement, statement.form("repaired"), view, "deterministic").verdict == "holds"
+    assert judge_view(statement, statement.form("repaired"), view).verdict == "holds"
 
 
 def test_theorem_2_with_the_joint_g_by_hand():
@@ -144,7 +151,7 @@ def test_copies_are_clients_written_out():
 @pytest.mark.parametrize("copies", [[2, 1], [0], [True], ["2"]])
 def test_wrong_copies_are_refused(copies):
     with pytest.raises(InvalidInput, match="copies = "):
-        replay(MLSWitness("joint G", [["1"]], [["0"]], "1", "1", "1", "1", 1, copies=copies))
+        replay(changed(make_witness("joint G", [["1"]], [["0"]], dict.fromkeys(("lam", "D", "radius", "x0"), "1"), 1), copies=copies))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 24])
@@ -167,7 +174,7 @@ def test_a_subgradient_at_the_boundary_counts():
     lines = [[(Q(100), Q(-101)), (Q(-1), Q(0))]]
     assert [constants(lines, Q(1), v) for v in ("repaired", "Lipschitz G")] == [100**2, 1]
     witness = WITNESSES["fedmls-theorem-1-lipschitz-g"]
-    assert replay(witness).verdict == "violated" and witness.slopes == [["100", "-1"]]
+    assert replay(witness).verdict == "violated" and witness.data["slopes"] == [["100", "-1"]]
     text = theorems.get("fedmls/theorem-1").assumptions[0]
     assert "returned on the closed ball" in text and "boundary included" in text and "Lipschitz" not in text
     check = theorems.get("fedmls/theorem-1").verify(problem, FedMLS(0.5, 1.0, 2, 1.0, 1.0), forms=["repaired"])[0]
@@ -224,13 +231,13 @@ def test_the_closed_form_of_one_slope_is_above_the_exact_run():
 def test_nine_point_nine_is_not_enough():
     witness = WITNESSES["fedmls-theorem-1-9.9-for-10"]
     lhs, rhs = Q(witness.lhs), Q(witness.rhs)
-    lam, d, k = Q(witness.lam), Q(witness.D), witness.rounds
+    lam, d, k = Q(witness.data["lam"]), Q(witness.data["D"]), witness.data["rounds"]
     assert rhs == (Q(99, 10) + 8 * d) / (lam * k * (k + 1)) + lam / 2 < lhs
     assert Q(992, 1000) < lhs / ((10 + 8 * d) / (lam * k * (k + 1)) + lam / 2) < 1
     for change, says in (({"D": "1/200"}, "every T_k = 1"), ({"lam": "1/1000"}, "stay inside"), ({"slopes": [["-2"]]}, "f = -u")):
         with pytest.raises(InvalidInput, match=says):
-            replay(replace(witness, **change))
-    short = replace(witness, rounds=8000, lam=str(Q(20, 8000 * 8001 + 7)), D="1/10", lhs="", rhs="")
+            replay(changed(witness, **change))
+    short = changed(witness, rounds=8000, lam=str(Q(20, 8000 * 8001 + 7)), D="1/10")
     with pytest.raises(InvalidInput, match="not a witness"):  # 8 delta must be below 1/10
         replay(short)
 

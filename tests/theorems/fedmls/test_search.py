@@ -10,9 +10,11 @@ import pytest
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls.exact import MLSWitness, evaluate, minimum, replay
+from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
 from fedtheory.theorems.fedmls.search import Lines, draw, search, search_all
-from fedtheory.verification.statement import Sides, all_statements
+from fedtheory.verification.registry import all_statements
+from fedtheory.verification.replay import replay
+from fedtheory.verification.statement import Sides
 
 FORMS = [
     (s.id, f)
@@ -79,7 +81,8 @@ def test_the_nearest_minimiser():
 def test_a_file_that_claims_less_than_the_theorem_is_no_witness():
     lines = Lines(((Fraction(1),),), ((Fraction(0),),), Fraction(1), Fraction(1), Fraction(1), 1, "free", "averaged")
     lhs, rhs = evaluate(lines.clients, lines.lam, lines.D, Fraction(1), lines.x0, 1, "repaired")
-    claimed = MLSWitness("repaired", [["1"]], [["0"]], "1", "1", "1", "1", 1, str(lhs), str(rhs / 4))
+    ones = dict.fromkeys(("lam", "D", "radius", "x0"), "1")
+    claimed = make_witness("repaired", [["1"]], [["0"]], ones, 1, lhs=str(lhs), rhs=str(rhs / 4))
     with pytest.raises(InvalidInput, match="not a witness"):
         replay(claimed)
 

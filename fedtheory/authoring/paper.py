@@ -22,6 +22,7 @@ from fedtheory.verification.statement import Form, Mutant, Sides, Statement
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
 
+SCOPES = ("round", "run", "fixed-point")
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
@@ -36,7 +37,7 @@ class AuthoredStatement:
     local : GradientSteps or Minimise
     sampling : Sampling, or the class `Uniform`: cohorts of every size
     problems : ProblemClass
-    over : 'round' or 'run'
+    over : 'round', 'run' or 'fixed-point'
     rounds : (least, most)
         Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
@@ -158,7 +159,7 @@ class Paper:
         problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
         sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for cohorts of every size
-        over : 'round' or 'run'
+        over : 'round', 'run', or 'fixed-point': a round that begins where it ends
         rounds : T, or (least, most)
             Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds may come before it (default 0 to 2).
         assumptions : in words
@@ -200,9 +201,9 @@ class Paper:
 
 def _horizons(rounds: Any, over: str, at: str) -> tuple[int, int]:
     if rounds is None:
-        return (0, 2) if over == "round" else (1, 4)
+        return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
     pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
-    least = 0 if over == "round" else 1
+    least = 1 if over == "run" else 0
     if len(pair) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair) or not least <= pair[0] <= pair[1]:
         raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
     return pair  # type: ignore[return-value]
@@ -220,8 +221,8 @@ def _check(made: AuthoredStatement, at: str) -> None:
         raise InvalidInput(f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P")
     if not isinstance(made.problems, ProblemClass):
         raise InvalidInput(f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))")
-    if made.over not in ("round", "run"):
-        raise InvalidInput(f"{at}: over = {made.over!r}: use 'round' or 'run'")
+    if made.over not in SCOPES:
+        raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
         raise InvalidInput(f"{at}: steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from fedtheory.errors import InvalidInput, MissingCapability, suggest
 
 __all__ = ["ROUND", "RUN", "Quantities", "RoundQuantities", "RunQuantities"]
 
+NUDGE = 2.0**-36
+ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
+NUDGED = ("values", "gradients", "states", "facts")
 Named = dict[str, Callable[[Any], Any]]
 COMMON: Named = {}
 ROUND: Named = {}
@@ -41,6 +44,31 @@ def sq(v: Any) -> Any:
     return (v * v).sum(axis=-1)
 
 
+class Nudged:
+    """A world whose losses, or gradients, are moved a little."""
+
+    def __init__(self, world: Any, what: str, move: Callable[[Any], Any]) -> None:
+        self._world, self._what, self._move = world, what, move
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def values(self, x: Any) -> Any:
+        """f_k(x), moved where asked for."""
+        out = self._world.values(x)
+        return self._move(out) if self._what == "values" else out
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k(x), moved where asked for."""
+        out = self._world.gradients(x)
+        return self._move(out) if self._what == "gradients" else out
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k), moved where asked for."""
+        out = self._world.gradients_each(y)
+        return self._move(out) if self._what == "gradients" else out
+
+
 class Quantities:
     """What a statement is given: quantities as attributes, and a few functions.
 
@@ -55,12 +83,14 @@ class Quantities:
     """
 
     rule = "any"
-    table: Named = {}
+    table: ClassVar[Named] = {}
+    fixed = False  # whether the round starts at a fixed point of the method
 
     def __init__(
         self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,
-        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0),
+        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
     ) -> None:  # fmt: skip
+        self.fixed = fixed
         self.world, self.facts, self.path, self.probability, self.method = world, facts, path, probability, algorithm
         self.exact, self.sampled = world.exact, sampled
         self.overrides, self.corner = overrides or {}, corner
@@ -70,10 +100,32 @@ class Quantities:
 
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what is known of it."""
-        out = type(self)(self.world, self.facts, self.path, self.probability, self.method, self.sampled, overrides, corner)
+        same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
+        out = type(self)(self.world, self.facts, self.path, *same)
         if corner == self.corner:
             out._kept = self._kept
         return out
+
+    def nudged(self, what: str) -> Any:
+        """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding errors reach.
+
+        what : one of `NUDGED`
+        """
+        rng = np.random.default_rng(7)
+
+        def move(v: Any) -> Any:
+            floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
+            return v * (1 + NUDGE * (1 - 2 * rng.integers(0, 2, np.shape(v)))) if floats else v
+
+        world, facts, path = self.world, self.facts, self.path
+        if what == "facts":
+            facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in facts.items()})
+        elif what == "states":
+            states = [type(s)(*(None if v is None else move(v) for v in s)) for s in path.states]
+            path = path._replace(states=states)
+        else:
+            world = Nudged(world, what, move)
+        return type(self)(world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_kept" not in self.__dict__:
@@ -135,7 +187,8 @@ class Quantities:
         out, side = sq(x - self.x_star), self.corner[1]
         if not side or self.exact:
             return out
-        return np.maximum(np.sqrt(out) + side * self._best.radius, 0.0) ** 2
+        radius = self._best.radius + ROUNDING * float(np.abs(x).max(initial=0.0) + np.abs(self._best.x).max(initial=0.0))
+        return np.maximum(np.sqrt(out) + side * radius, 0.0) ** 2
 
     @property
     def _best(self) -> Any:

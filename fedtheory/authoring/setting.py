@@ -17,7 +17,7 @@ from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Min
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.quantities import Quantities, RoundQuantities, RunQuantities
+from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities, RoundQuantities, RunQuantities
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
@@ -30,6 +30,7 @@ __all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
 
 MAX_PATHS = 4096
 EXACT_PATHS = 81  # of a run in fractions
+MAX_ROUNDS = 20_000  # towards a fixed point
 CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 
@@ -87,6 +88,10 @@ class MethodSetting:
         drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
         return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
 
+    def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
+        """A new value of something that varies."""
+        return self._parameters()[name].draw(rng)
+
     def why_not(self, instance: Instance) -> str | None:
         """Why an instance is none of this setting's, or None."""
         reason = self.problems.why_not(instance)
@@ -97,7 +102,19 @@ class MethodSetting:
             reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
         if reason is None and set(instance.drawn) != set(self._parameters()):
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
+        if reason is None:
+            reason = self._not_drawn(instance)
         return reason
+
+    def _not_drawn(self, instance: Instance) -> str | None:
+        """Why a drawn number is none of its family's, or None."""
+        for name, family in self._parameters().items():
+            value = instance.drawn[name]
+            if isinstance(family, Upto) and not 0 < value <= family.beyond:
+                return f"{name}: the share {value} is not in (0, {family.beyond}]"
+            if isinstance(family, Among) and value not in [Fraction(v) for v in family.choices]:
+                return f"{name} = {value}: none of {', '.join(map(str, family.choices))}"
+        return None
 
     def law(self, instance: Instance) -> Sampling:
         """The sampling of an instance."""
@@ -135,6 +152,9 @@ class MethodSetting:
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction]
     ) -> Quantities:
         """One round after some others: starts (S, d), all cohorts of the law each."""
+        fixed = self.kind == "fixed-point"
+        if fixed:
+            starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
         law = sampling.enumerate(world.num_clients)
         count, scenarios = law.scenarios, len(starts) * law.scenarios
         cohorts = []
@@ -146,17 +166,57 @@ class MethodSetting:
                 cohorts.append(Cohort(world.num_clients, mask=np.ones((scenarios, world.num_clients), dtype=bool)))
         cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
         chance = probabilities(sampling, law, world.exact)
-        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn)
+        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed)
+
+    def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
+        """The model that a round of all clients leaves where it is (1, d).
+
+        Where a round moves every coordinate by an affine map of its own, as on diagonal quadratics, it is computed from two points and
+        tried on a third; else rounds are made until nothing moves, which is for floats only.
+        """
+        if not isinstance(sampling, Full):
+            raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
+        everyone = Full().enumerate(world.num_clients)
+
+        def after(x: Any) -> Any:
+            _, work, algorithm = self._resolved(world, sampling, drawn, 1)
+            made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
+            if len(made) > 1:
+                raise InvalidInput(f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone")
+            return made.x
+
+        x = starts[:1]
+        if world.exact or isinstance(world, SeparableWorld):
+            low, high = after(x), after(x + 1)
+            slope = high - low
+            if (slope == 1).any():
+                raise Undefined(f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point")
+            point = (low - slope * x) / (1 - slope)
+            if world.exact and (after(point) == point).all() or not world.exact and np.allclose(after(point), point, rtol=1e-9, atol=1e-9):
+                return point
+            if world.exact:
+                raise NotInFractions("the fixed point is found in fractions where a round is affine: on quadratics")
+        moved = np.inf
+        for _ in range(MAX_ROUNDS):
+            new = after(x)
+            last, moved = moved, float(np.abs(new - x).max())
+            size = float(np.abs(new).max()) + np.finfo(float).tiny
+            shrinks = moved / last if 0 < last < np.inf else 1.0
+            left = moved * shrinks / (1 - shrinks) if shrinks < 1 else np.inf  # of a geometric series
+            if moved == 0 or left <= ROUNDING * size:
+                return new
+            x = new
+        raise Undefined(f"{self.of_statement.place}: no fixed point was reached in {MAX_ROUNDS} rounds")
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
-        sampled: bool = False, seed: int = 0,
+        sampled: bool = False, seed: int = 0, fixed: bool = False,
     ) -> Quantities:  # fmt: skip
         facts, work, algorithm = self._resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
             path = run(world, algorithm, work, x, cohorts, seed)
         kind = RunQuantities if self.kind == "run" else RoundQuantities
-        return kind(world, facts, path, chance, algorithm, sampled)
+        return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
     def _resolved(self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int) -> tuple[Facts, dict[str, Any], Any]:
         """The constants, the local work's numbers, and the algorithm."""
@@ -195,7 +255,7 @@ class MethodSetting:
         drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
         least, most = self.of_statement.rounds
         count = sampling.count(n)
-        if self.kind == "round":
+        if self.kind != "run":
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = _starts(world, rng, 8, x0)
@@ -257,19 +317,28 @@ def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.nda
 
 # --- judging ------------------------------------------------------------------------------------------------------------------
 def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
-    """A form's sides in floats, with what is not known of the optimum as their noise."""
+    """A form's sides in floats, with what rounding may do and what is not known of the optimum as their noise."""
+
     def sides_on(v: Quantities) -> Sides:
         claimed: Claimed = statement.on(v)[name]
         return reduced(v, claimed, None if pick is None else pick(claimed))
 
     sides = sides_on(view)
-    if view.exact or not view.uses_optimum:
+    if view.exact:
         return sides
-    noise = np.asarray(sides.noise, dtype=float) + 0 * (sides.rhs - sides.lhs)
-    for corner in CORNERS:
+    slack = sides.rhs - sides.lhs
+    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
+    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
+        moved = sides_on(view.nudged(what))
+        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
+    for corner in CORNERS if view.uses_optimum else ():
         moved = sides_on(view.other(view.overrides, corner))
-        noise = np.maximum(noise, np.abs((moved.rhs - moved.lhs) - (sides.rhs - sides.lhs)))
-    return replace(sides, noise=noise)
+        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+    doubtful = slack + 1e-9 * scale + rounding < 0
+    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
+        raise NotCertified("what is not known of the optimum is as large as the slack")
+    return replace(sides, scale=scale, noise=rounding + optimum)
 
 
 def judged(statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None) -> Check:
@@ -279,6 +348,8 @@ def judged(statement: Any, view: Quantities, name: str, instance: str = "", conf
         sides = with_noise(statement, view, name, pick)
     except Undefined as error:
         return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
+    except NotCertified as error:
+        return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
     if view.exact:
         return judge(sides, mode="rational", **fields)
     claimed = statement.on(view)[name]
@@ -289,16 +360,7 @@ def judged(statement: Any, view: Quantities, name: str, instance: str = "", conf
             flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
             return judge_statistical(sides, confidence, mode="statistical", **fields)
-    found = judge(sides, mode="exact", **fields)
-    if found.verdict == "holds" and np.size(sides.noise) and _only_by_noise(sides):
-        return replace(found, verdict="inconclusive", reason="what is not known of the optimum is as large as the slack")
-    return found
-
-
-def _only_by_noise(sides: Sides) -> bool:
-    """Whether a form passes on the uncertainty of the optimum alone, and that is far above rounding."""
-    noise = np.broadcast_to(np.asarray(sides.noise, dtype=float), np.shape(sides.lhs))
-    return bool(((sides.rhs - sides.lhs + 1e-9 * sides.scale < 0) & (noise > 1e-6 * sides.scale)).any())
+    return judge(sides, mode="exact", **fields)
 
 
 def check(

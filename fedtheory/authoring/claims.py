@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, UnknownName
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName
 from fedtheory.verification.statement import Sides
 
 __all__ = ["Claimed", "Undefined", "Wrong", "evaluate", "form", "printed", "reduced", "repaired", "wrong"]
@@ -113,8 +114,8 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
     except NotInFractions as error:
         raise NotInFractions(f"{place(function, error, statement)}: {error}") from error
     except FedTheoryError as error:
-        kind = next((k for k in (UnknownName, MissingCapability, InvalidInput) if isinstance(error, k)), InvalidInput)
-        kind = type(error) if type(error) is Undefined or kind is InvalidInput and type(error).__init__ is Exception.__init__ else kind
+        kinds = (Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
+        kind = next((k for k in kinds if isinstance(error, k)), InvalidInput)
         raise kind(f"{place(function, error, statement)}: {error}") from error
     except ValueError as error:
         what = "sides or terms of unequal shapes" if "broadcast" in str(error) or "shape" in str(error) else "a value is wrong"

@@ -1,14 +1,17 @@
-"""What a bound needs: how far each of its constants may be tightened, which assumption may be dropped, and which mutants are rejected."""
+"""What a bound needs: how far its constants may be tightened, which assumptions may be dropped; and which mutants are rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.counterexamples import Counterexample, prove
-from fedtheory.authoring.search import Search, scores
+from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting, judged
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import FedTheoryError
@@ -16,7 +19,7 @@ from fedtheory.errors import FedTheoryError
 __all__ = ["AssumptionNeed", "ConstantNeed", "MutantFate", "assumption_need", "constant_need", "first_proof", "mutant_fates"]
 
 TENTH = Fraction(1, 10)
-NOISE = 1e-6  # relative: smaller leeways are rounding
+MOST = 64.0  # times itself: a constant is not made larger than that
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,12 @@ class MutantFate:
     mutant: str
     rejected: bool
     example: Counterexample | None = None
+    room: bool = False  # nothing to reject: the bound holds with it, as far as was found
 
     def __str__(self) -> str:
         by = f" by {self.example.instance}" if self.example is not None else ""
-        return f"[{self.form}] {self.mutant}: {'rejected' + by if self.rejected else 'NOT rejected: the study is too short, or the bound has room'}"
+        no = "not rejected: the bound has room for it" if self.room else "NOT rejected: study it longer, or think again"
+        return f"[{self.form}] {self.mutant}: {f'rejected{by}' if self.rejected else no}"
 
 
 def _n(value: Fraction) -> str:
@@ -107,54 +112,75 @@ def first_proof(
 
 
 def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
-    """How far a constant may be tightened: the leeway of the worst instance, then a search at what it leaves."""
-    setting, statement = search.setting, search.setting.of_statement
-    aim = (form, constant)
+    """How far a constant may be tightened: bisection on the worst instances, then searches at what it leaves."""
+    setting, aim = search.setting, (form, constant)
     if aim not in search.best:
         return None
-    stated, direction = Fraction(statement.constants[constant]), search.directions[constant]
+    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[constant]
+
+    def at(share: Fraction | float) -> Fraction:
+        return stated + direction * Fraction(share) * (abs(stated) or 1)
+
     starts = [e.instance for e in search.best[aim]]
-    refined = Search(setting, seed, directions=dict(search.directions)).run(budget, [aim], starts)
-    pool, leeway = refined.best[aim], max(-refined.best[aim][0].score, 0.0)
-
-    def at(share: Fraction) -> Fraction:
-        return stated + direction * share * (abs(stated) or 1)
-
-    for again in range(3):  # what the leeway leaves must hold on new instances, too
+    refined = Search(setting, seed).run(budget, [aim], starts)
+    pool = [e.instance for e in refined.best[aim]]
+    leeway, worst = _least(setting, form, constant, pool, at, direction)
+    for again in range(4):  # what the leeway leaves must hold on new instances, too
         inside = _below(leeway)
         if inside == 0:
             break
-        tightened = {constant: at(inside)}
-        tried = Search(setting, seed + 1 + again, overrides=tightened)
-        tried.run(budget // 2, [aim], [e.instance for e in pool], lambda s: bool(s.violating(form)))
+        tried = Search(setting, seed + 1 + again, overrides={constant: at(inside)})
+        tried.run(budget // 2, [aim], pool, lambda s: bool(s.violating(form)))
         found = tried.violating(form)
         if not found:
             break
-        better = scores(statement, setting.view(found[0], exact=False)).leeway.get(aim, (leeway, direction))[0]
-        leeway = min(better, leeway * 0.98) if better < leeway else leeway * 0.98
-        pool = tried.best[aim]
+        less, instance = _least(setting, form, constant, found, at, direction)
+        leeway, worst, pool = (less, instance, [*found, *pool]) if less < leeway else (leeway * 0.9, worst, pool)
     inside = _below(leeway)
+    if worst is None:
+        return ConstantNeed(form, constant, stated, None, at(inside))
     for outside in _above(leeway):
-        for elite in pool[:4]:
-            try:
-                proof = prove(setting, form, elite.instance, {constant: at(outside)})
-            except NotInFractions:
-                return ConstantNeed(form, constant, stated, at(outside), at(inside))
-            if proof is not None:
-                return ConstantNeed(form, constant, stated, at(outside), at(inside), proof)
+        try:
+            proof = prove(setting, form, worst, {constant: at(outside)})
+        except NotInFractions:
+            return ConstantNeed(form, constant, stated, at(outside), at(inside))
+        if proof is not None:
+            return ConstantNeed(form, constant, stated, at(outside), at(inside), proof)
     return ConstantNeed(form, constant, stated, None, at(inside))
+
+
+def _least(
+    setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
+) -> tuple[float, Any]:
+    """The least share by which a constant must be tightened to be violated on one of some instances, and that instance (or None)."""
+    most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
+    least, worst = most, None
+    for instance in pool:
+        view = setting.view(instance, exact=False)
+
+        def violated(share: float, view: Any = view) -> bool:
+            other = view.other({constant: at(share)})
+            sides = reduced(other, setting.of_statement.on(other)[form])
+            return bool((np.asarray(sides.rhs - sides.lhs) < -1e-12 * np.asarray(sides.scale)).any())
+
+        if not violated(least):
+            continue
+        low, high = 0.0, least
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (low, middle) if violated(middle) else (middle, high)
+        least, worst = high, instance
+    return least, worst
 
 
 def _below(leeway: float) -> Fraction:
     """A short fraction below a leeway by a hundredth; 0 where there is none."""
-    if leeway < 0.005:
-        return Fraction(0)
-    return min(Fraction(leeway * 0.99).limit_denominator(q) for q in (1000, 10_000)) if leeway < 50 else Fraction(50)
+    return Fraction(0) if leeway < 0.005 else Fraction(int(leeway * 990), 1000)
 
 
 def _above(leeway: float) -> list[Fraction]:
     """Short fractions above a leeway, the nearest first."""
-    return [Fraction(round((leeway + more) * 1000) + 1, 1000) for more in (0.0, 0.005, 0.02, 0.1)]
+    return [Fraction(int((leeway + more) * 1000) + 1, 1000) for more in (0.0, 0.005, 0.02, 0.1)]
 
 
 def assumption_need(
@@ -180,8 +206,8 @@ def assumption_need(
     return out
 
 
-def mutant_fates(search: Search, form: str, seed: int, on_instance: Callable[[], None] = lambda: None) -> list[MutantFate]:
-    """The author's mutants, and every constant of the form a tenth tighter."""
+def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[MutantFate]:
+    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say which constants have room for that."""
     setting, statement, out = search.setting, search.setting.of_statement, []
     pool = list({id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values())
     for (name, constant), elites in search.best.items():
@@ -190,7 +216,9 @@ def mutant_fates(search: Search, form: str, seed: int, on_instance: Callable[[],
         stated = statement.constants[constant]
         moved = {constant: stated + search.directions[constant] * TENTH * (abs(stated) or 1)}
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
-        out.append(_fate(setting, form, words, [e.instance for e in elites] + pool, moved, None))
+        fate = _fate(setting, form, words, [e.instance for e in elites] + pool, moved, None)
+        holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
+        out.append(replace(fate, room=any(search.directions[constant] * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
         rng_pool = pool + [e.instance for es in search.best.values() for e in es]
         out.append(_fate(setting, form, mutant.name, rng_pool, None, lambda c, i=i: c.mutants[i].sides))

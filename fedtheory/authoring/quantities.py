@@ -121,11 +121,29 @@ class Quantities:
         if what == "facts":
             facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in facts.items()})
         elif what == "states":
-            states = [type(s)(*(None if v is None else move(v) for v in s)) for s in path.states]
-            path = path._replace(states=states)
+            path = path._replace(states=[self._moved_state(s, rng) for s in path.states])
         else:
             world = Nudged(world, what, move)
         return type(self)(world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
+
+    def _moved_state(self, state: Any, rng: np.random.Generator) -> Any:
+        """A state with every number moved by the share `NUDGE` of the largest there was: errors of early rounds stay in later ones."""
+        largest = [max((float(np.abs(s[i]).max(initial=0.0)) for s in self.path.states), default=0.0) for i in range(len(state))
+                   if state[i] is not None]  # fmt: skip
+        largest[0] = self._size
+        sizes, moved = iter(largest), []
+        for v in state:
+            if v is None:
+                moved.append(None)
+                continue
+            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * (1 - 2 * rng.integers(0, 2, np.shape(v))))
+        return type(state)(*moved)
+
+    @property
+    def _size(self) -> float:
+        """The largest entry of a model that took part in the run."""
+        states = [float(np.abs(s.x).max(initial=0.0)) for s in self.path.states]
+        return max(*states, float(np.abs(np.asarray(self.world.start, dtype=float)).max(initial=0.0)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_kept" not in self.__dict__:
@@ -187,7 +205,7 @@ class Quantities:
         out, side = sq(x - self.x_star), self.corner[1]
         if not side or self.exact:
             return out
-        radius = self._best.radius + ROUNDING * float(np.abs(x).max(initial=0.0) + np.abs(self._best.x).max(initial=0.0))
+        radius = self._best.radius + ROUNDING * (self._size + float(np.abs(self._best.x).max(initial=0.0)))
         return np.maximum(np.sqrt(out) + side * radius, 0.0) ** 2
 
     @property

@@ -18,7 +18,7 @@ from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
-from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.setting import MethodSetting, at_minimiser, judged
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
@@ -56,9 +56,8 @@ class Scores:
     ratio: dict[str, float] = field(default_factory=dict)
 
 
-def scores(statement: Any, view: Any, overrides: dict[str, Any] | None = None) -> Scores:
-    """The scores of a view in floats, with the bound's constants as stated or as given."""
-    view = view if not overrides else view.other(overrides)
+def scores(statement: Any, view: Any) -> Scores:
+    """The scores of a view in floats."""
     out, forms = Scores(), statement.on(view)
     sides = {name: reduced(view, claimed) for name, claimed in forms.items()}
     moves = _moves(view)
@@ -103,7 +102,7 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
 
 def _moves(view: Any) -> bool:
     """Whether the model moves at all: on a fixed point everything is attained, and it says nothing."""
-    if view.fixed:
+    if view.fixed:  # nothing moves there, and that is what the statement is about
         return True
     x, y = view.path.states[0].x, view.path.states[-1].x
     return bool(np.any(np.abs(np.asarray(y - x, dtype=float)) > 1e-9))
@@ -170,13 +169,16 @@ class Search:
             return None
         self.tried += 1
         try:
-            found = scores(self.setting.of_statement, self.setting.view(instance, exact=False), self.overrides)
+            view = self.setting.view(instance, exact=False)
+            view = view.other(self.overrides) if self.overrides else view
+            found = scores(self.setting.of_statement, view)
         except (Unbounded, Undefined, MissingCapability) as error:
             self.skipped += 1
             self.refused = str(error)
             return None
         for name, score in found.excess.items():
-            self._keep((name, None), score, instance)
+            if score <= VISIBLE or not self._enters((name, None), score) or self._violated(view, name):
+                self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():
             self._keep((name, constant), -leeway, instance)
             self.directions.setdefault(constant, direction)
@@ -185,9 +187,17 @@ class Search:
                 self.tightest[name] = Elite(ratio, instance)
         return found
 
+    def _violated(self, view: Any, form: str) -> bool:
+        """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""
+        return judged(self.setting.of_statement, view, form).verdict == "violated"
+
+    def _enters(self, aim: Aim, score: float) -> bool:
+        elites = self.best.get(aim, [])
+        return bool(np.isfinite(score)) and (len(elites) < KEPT or score > elites[-1].score)
+
     def _keep(self, aim: Aim, score: float, instance: Instance) -> None:
-        elites = self.best.setdefault(aim, [])
-        if np.isfinite(score) and (len(elites) < KEPT or score > elites[-1].score):
+        if self._enters(aim, score):
+            elites = self.best.setdefault(aim, [])
             elites.append(Elite(score, instance))
             elites.sort(key=lambda e: -e.score)
             del elites[KEPT:]
@@ -226,6 +236,8 @@ def _change(instance: Instance, rng: np.random.Generator, setting: MethodSetting
     if what < 0.28 and n > 1 and setting.problems.weights == "any":
         raw = [Fraction(int(rng.integers(1, 30))) for _ in range(n)]
         return instance.changed(weights=_vector([v / sum(raw) for v in raw]))
+    if what < 0.30:
+        return at_minimiser(instance)
     if what < 0.45:
         start = instance.start.copy()
         i = int(rng.integers(d))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -30,7 +30,7 @@ __all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
 
 MAX_PATHS = 4096
 EXACT_PATHS = 81  # of a run in fractions
-MAX_ROUNDS = 20_000  # towards a fixed point
+MAX_ROUNDS = 5_000  # towards a fixed point
 CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 
@@ -72,6 +72,8 @@ class MethodSetting:
             base = self.problems.draw(rng)
             if self.problems.why_not(base) is None:
                 break
+        if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
+            base = at_minimiser(base)
         n = base.num_clients
         size = None
         if self.sampling is Uniform:
@@ -169,11 +171,7 @@ class MethodSetting:
         return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed)
 
     def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
-        """The model that a round of all clients leaves where it is (1, d).
-
-        Where a round moves every coordinate by an affine map of its own, as on diagonal quadratics, it is computed from two points and
-        tried on a third; else rounds are made until nothing moves, which is for floats only.
-        """
+        """The model that a round of all clients leaves where it is (1, d)."""
         if not isinstance(sampling, Full):
             raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
         everyone = Full().enumerate(world.num_clients)
@@ -186,16 +184,24 @@ class MethodSetting:
             return made.x
 
         x = starts[:1]
-        if world.exact or isinstance(world, SeparableWorld):
-            low, high = after(x), after(x + 1)
-            slope = high - low
-            if (slope == 1).any():
+        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._iterated(x, after)
+
+    def _newton(self, world: Any, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is piecewise affine."""
+        step = Fraction(1, 4096) if world.exact else 1 / 4096
+        for _ in range(40):
+            low = after(x)
+            slope = (after(x + step) - low) / step
+            if (abs(slope - 1) < 1e-9).any():
                 raise Undefined(f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point")
-            point = (low - slope * x) / (1 - slope)
-            if world.exact and (after(point) == point).all() or not world.exact and np.allclose(after(point), point, rtol=1e-9, atol=1e-9):
-                return point
-            if world.exact:
-                raise NotInFractions("the fixed point is found in fractions where a round is affine: on quadratics")
+            move = (low - x) / (1 - slope)
+            if (abs(move) <= (0 if world.exact else ROUNDING * (1 + abs(x)))).all():
+                return x
+            x = x + move
+        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
+
+    def _iterated(self, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Rounds until nothing moves."""
         moved = np.inf
         for _ in range(MAX_ROUNDS):
             new = after(x)
@@ -258,10 +264,10 @@ class MethodSetting:
         if self.kind != "run":
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
-            starts = _starts(world, rng, 8, x0)
+            starts = world.start = _starts(world, rng, 8, x0)
             return self._round(world, starts, sampling, int(rng.integers(least, most + 1)) if rounds is None else rounds, (), drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
-        start = _starts(world, rng, 1, x0)
+        start = world.start = _starts(world, rng, 1, x0)
         if count**rounds <= 512:
             cohorts, chance = leaves(sampling, n, rounds, False)
             return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
@@ -298,7 +304,7 @@ class MethodSetting:
         for words, problems in self.problems.variants():
             yield words, replace(self, problems=problems)
         most = self.problems.clients[1]
-        if isinstance(self.sampling, Full) and most > 1:
+        if isinstance(self.sampling, Full) and most > 1 and self.kind != "fixed-point":
             yield "full participation", replace(self, sampling=Uniform)
         if isinstance(self.local, GradientSteps):
             lr, steps = self.local.lr, self.local.steps
@@ -306,6 +312,14 @@ class MethodSetting:
                 yield "the limit of the step size", replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3))))
             if steps == 1:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+
+
+def at_minimiser(instance: Instance) -> Instance:
+    """The instance started at the minimiser of F, where there is one."""
+    try:
+        return instance.changed(start=instance.exact_losses.minimiser(instance.start))
+    except Unbounded:
+        return instance
 
 
 def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:
@@ -328,11 +342,16 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
         return sides
     slack = sides.rhs - sides.lhs
     rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
+    kept = view.__dict__.setdefault("companions", {})
     for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
-        moved = sides_on(view.nudged(what))
+        if what not in kept:
+            kept[what] = view.nudged(what)
+        moved = sides_on(kept[what])
         rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
     for corner in CORNERS if view.uses_optimum else ():
-        moved = sides_on(view.other(view.overrides, corner))
+        if corner not in kept:
+            kept[corner] = view.other(view.overrides, corner)
+        moved = sides_on(kept[corner])
         optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
     scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
     doubtful = slack + 1e-9 * scale + rounding < 0

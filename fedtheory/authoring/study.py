@@ -1,5 +1,4 @@
-"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness, necessity, rows, and a figure.
-"""
+"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness, necessity, rows, and a figure."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import (
     AssumptionNeed,
@@ -38,6 +38,28 @@ __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
 RATIONAL = 12  # instances judged in fractions
 FLOATS = 24  # and in floats
 PROBLEMS = 8  # problems of the package
+CONSTANTS = {
+    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
+    "mu": "min_k mu_k, mu_k the strong convexity of f_k",
+    "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
+    "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
+    "G_sq": "max_k sup ||g_k||^2 over all subgradients of f_k, where they are bounded",
+    "N": "number of clients",
+    "P": "clients in a cohort (N where all take part)",
+    "d": "dimension",
+    "E": "local steps",
+    "eta": "the local step size",
+}
+FUNCTIONS = {
+    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
+    "mean(v)": "the expectation over the cohorts",
+    "sq(v)": "||v||^2 along the last axis",
+    "dot(v, w)": "<v, w> along the last axis",
+    "sqrt(v)": "the square root (in fractions only where it is one)",
+    "value(x)": "F at any points",
+    "gap_at(x)": "F - F* at any points",
+    "method": "the method with its hyperparameters, q.method.alpha",
+}
 OnProgress = Callable[[int, int, str], None]
 
 
@@ -102,6 +124,7 @@ class StatementStudy:
     mutants: list[MutantFate] = field(default_factory=list)
     searched: int = 0
     in_floats_only: str = ""
+    instances: dict[str, Instance] = field(default_factory=dict)  # the tightest of each form
 
     @property
     def rows(self) -> list[Row]:
@@ -247,6 +270,23 @@ def study(
     return Study([_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements], seed, budget)
 
 
+def verify(statement: AuthoredStatement, problem: Any, **how: Any) -> list[Check]:
+    """One check a form on a problem of `fedtheory.problems`; ``how`` is what `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
+
+    A problem outside the declared class is 'not applicable', with the name of the property that is missing.
+    """
+    return MethodSetting.of(statement).verify(problem, **how)
+
+
+def quantities(over: str = "round") -> dict[str, str]:
+    """The named quantities of a statement about a round (or a fixed point), or about a run, and what they are."""
+    from fedtheory.authoring.quantities import ROUND, RUN
+
+    table = RUN if over == "run" else ROUND
+    first = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in table.items()}
+    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
+
+
 def _one(statement: AuthoredStatement, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
     out, setting = StatementStudy(statement), MethodSetting.of(statement)
     forms = list(statement.forms)
@@ -276,7 +316,7 @@ def _one(statement: AuthoredStatement, budget: int, seed: int, necessity: bool, 
             on_progress(0, third, f"{statement.id}: constant {constant}")
             need = constant_need(search, name, constant, third, seed)
             out.constants += [] if need is None else [need]
-        out.mutants += mutant_fates(search, form, seed)
+        out.mutants += mutant_fates(search, form, out.constants)
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
@@ -290,13 +330,18 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
     drawn = [setting.random_instance(kind, rng) for _ in range(FLOATS)]
     for i, instance in enumerate(drawn + best):
         try:
-            out.checks += check(statement, setting.view(instance, exact=False), None, str(instance))
-            if (i < RATIONAL or i >= FLOATS) and not out.in_floats_only:
-                out.checks += check(statement, setting.view(instance, exact=True), None, str(instance))
-        except (Unbounded, Undefined, NotInFractions):
+            found = check(statement, setting.view(instance, exact=False), None, str(instance))
+        except (Unbounded, Undefined):
             continue
-        except InvalidInput:  # too many sequences of cohorts for fractions
-            continue
+        refuted = any(c.verdict == "violated" for c in found)
+        if (i < RATIONAL or i >= FLOATS or refuted) and not out.in_floats_only:
+            try:
+                exact = check(statement, setting.view(instance, exact=True), None, str(instance))
+            except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
+                exact = []
+            decided = {c.form: c.verdict for c in exact}
+            found = [c for c in found if decided.get(c.form, c.verdict) == c.verdict] + exact  # fractions have the last word
+        out.checks += found
     for name, problem in setting.problems.problems(rng, PROBLEMS):
         try:
             view = setting.problem_views(problem, rng, seed=seed)
@@ -309,6 +354,7 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
 
 def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
     for form, elite in search.tightest.items():
+        out.instances[form] = elite.instance
         attained = False
         try:
             lhs, rhs = exact_sides(out.statement, setting.view(elite.instance, exact=True), form)

@@ -307,7 +307,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
 def refuse_foreign(method: str, given: Iterable[str]) -> None:
     """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
     takes = [h.name for h in hyperparameters().values() if method in h.methods]
-    more = ["l2_over_beta"] if "l2" in takes else ["epsilon", "noise"] if method == "fedmls" else []  # other words for some of them
+    more = ["l2_over_beta"] if "l2" in takes else ["epsilon", "noise"] if "noise_std" in takes else []  # other words for some
     for name in given:
         if name not in (*takes, *more):
             raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(dict.fromkeys((*takes, *more)))}")

@@ -9,16 +9,14 @@ import importlib.util
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, to_numpy
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.sliding_draws import Sliding, draws
 from fedtheory.problems.base import Problem
-
-if TYPE_CHECKING:
-    from fedtheory.local.sliding import SubgradientSliding
 
 __all__ = ["CompiledForm", "available", "compiled_form", "solve"]
 
@@ -101,11 +99,17 @@ def _forms() -> dict[type, Any]:
     }
 
 
+class CompiledSliding(Sliding, Protocol):
+    """What the compiled loops ask of the solver."""
+
+    radius: float
+    threads: int | None
+
+
 def solve(
-    solver: SubgradientSliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows
+    solver: CompiledSliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows
 ) -> LocalResult:
     """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
-    from fedtheory.local.sliding import draws
     from fedtheory.local.sliding_kernels import WALKS
 
     form, shape = compiled_form(problem), start.shape

@@ -1,13 +1,13 @@
-"""Statements, what judges them, and where they are looked up."""
+"""The core: statements, what judges them, the papers that bring them, and the witnesses that are left. It names none of them."""
 
-from fedtheory.verification.verify import (
-    CONFIDENCE,
-    Checks,
-    assumption_failure,
-    check_view,
-    judge_statistical,
-    reachable_states,
-    verify,
-)
+from fedtheory.verification.check import CONFIDENCE, Check, Checks, judge, judge_statistical, judge_view
+from fedtheory.verification.registry import Paper, all_statements, get, papers, register
+from fedtheory.verification.setting import Case, ClosedView, DataInstance, Plan, Setting
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, form, le
+from fedtheory.verification.verify import verify
 
-__all__ = ["CONFIDENCE", "Checks", "assumption_failure", "check_view", "judge_statistical", "reachable_states", "verify"]
+__all__ = [
+    "CONFIDENCE", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Mutant", "Paper", "Plan", "Setting",
+    "Sides", "Statement", "all_statements", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "le",
+    "papers", "register", "verify",
+]  # fmt: skip

@@ -1,65 +1,90 @@
-"""The theorem campaign: all statements on the whole battery, in parallel, with one row a form and rule.
+"""The theorem campaign: all statements on the instances of all papers, in parallel, with one row a form and rule.
 
 `run` yields checks as they come, so that a progress bar moves and an interrupted campaign keeps what it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
-from fedtheory.errors import NotCertified
 from fedtheory.inputs import real_number, whole_number
-from fedtheory.pools import as_finished
-from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import (
-    FederatedLosses,
-    monte_carlo,
-    random_states,
-    round_view,
-    tree,
-    tree_depth,
-)
-from fedtheory.theorems.fedelasticnet.instances import (
-    Instance,
-    long_runs,
-    random_battery,
-    real_battery,
-    stalled_battery,
-)
-from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
-from fedtheory.verification.statement import Check, Statement, all_statements
-from fedtheory.verification.verify import (
-    assumption_failure,
-    check_view,
-    reachable_states,
-    resolved_states,
-    stack_states,
-)
+from fedtheory.parallel import as_finished
+from fedtheory.verification.check import Check, judge_view
+from fedtheory.verification.registry import Paper, all_statements, load_file, paper, papers
+from fedtheory.verification.search import SearchResult
+from fedtheory.verification.setting import Plan, Setting
+from fedtheory.verification.statement import Statement
 
-__all__ = ["Campaign", "Row", "Task", "check_instance", "check_long_run", "plan", "run", "summarise"]
-
-RULES = ("sign", "true-gradient")
+__all__ = ["Campaign", "Row", "SearchTask", "Task", "plan", "run", "search_plan", "summarise"]
 
 
 @dataclass(frozen=True)
-class Task:
-    """One unit of work: an instance, and how its expectations are taken."""
+class _Work:
+    """What is sent to another process.
 
-    kind: str  # 'exact', 'monte-carlo', 'fedmls' or 'efl'
-    instance: Any  # an `Instance`, a `fedmls_battery.MLSInstance` or an `efl_battery.EFLInstance`
-    rule: str = ""
-    max_leaves: int = 150
-    rounds: int = 1000
-    scenarios: int = 1000
-    states: int = 16
-    fixed_point: bool = False  # also look at a fixed point of Algorithm 1
-    depth: int = 0  # rounds of the tree, where not as deep as max_leaves allows
+    Attributes
+    ----------
+    paper : the id of the paper whose setting does it
+    only : ids of the statements it is about; empty for all of the paper's
+    source : the file that the paper is from, which the other process reads; '' for installed papers
+    """
+
+    paper: str
+    only: tuple[str, ...] = field(default=(), kw_only=True)
+    source: str = field(default="", kw_only=True)
+
+    @property
+    def whose(self) -> tuple[Setting, list[Statement]]:
+        """The setting, and the statements."""
+        found = paper(self.paper)
+        return found.setting, [s for s in found.statements if not self.only or s.id in self.only]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it holds may be of classes that only the paper's file knows: they are pickled apart, to be read after it."""
+        content: Any = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.source:
+            from joblib.externals import cloudpickle
+
+            content = cloudpickle.dumps(content)
+        return _unpickled, (type(self), self.paper, self.source, content)
+
+
+def _unpickled(cls: type, id: str, source: str, content: Any) -> Any:
+    if source and id not in [p.id for p in papers()]:
+        load_file(source)
+    return cls(**(pickle.loads(content) if isinstance(content, bytes) else content))
+
+
+@dataclass(frozen=True)
+class Task(_Work):
+    """One unit of work: an instance, and the paper whose setting judges it."""
+
+    instance: Any
+
+    def __call__(self) -> list[Check]:
+        """All statements of the paper that are about this instance."""
+        setting, statements = self.whose
+        return setting.check(self.instance, statements)
+
+
+@dataclass(frozen=True)
+class SearchTask(_Work):
+    """One job of the search for counterexamples; ``violated``: also to forms that are on record as violated."""
+
+    job: tuple[str, ...]
+    budget: int
+    seed: int
+    violated: bool = False
+
+    def __call__(self) -> list[SearchResult]:
+        """All forms that the job is about."""
+        setting, statements = self.whose
+        return setting.run_search(self.job, statements, self.budget, self.seed, self.violated)
 
 
 @dataclass
@@ -133,127 +158,37 @@ class Campaign:
 
 
 def plan(
-    seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000
-) -> list[Task]:
-    """The tasks of a campaign, longest first."""
+    seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000,
+    only: Sequence[Paper] | None = None,
+) -> list[Task]:  # fmt: skip
+    """The tasks of a campaign, those of a paper in the order that its setting gives them; of all papers, or of some.
+
+    One of ``only`` may have some of its paper's statements only: `dataclasses.replace(paper, statements=...)`.
+    """
     whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
     real_number("scale", scale, above=0)
-    tasks = []
-    if real:  # ten classes of digits keep cvxpy busy for half a minute
-        tasks += [Task("exact", i, states=4, max_leaves=100) for i in sorted(real_battery(seed), key=lambda i: -i.dim)]
-    if long:
-        tasks += [Task("monte-carlo", i, rule, rounds=rounds, scenarios=scenarios) for i in long_runs(seed) for rule in RULES]
-    tasks += [Task("exact", i, states=4, depth=200) for i in stalled_battery(seed)]
-    battery = random_battery(seed, scale)
-    deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
-    tasks += [
-        Task("exact", i, max_leaves=50_000 if n in deep else 150, fixed_point=n % 20 == 5) for n, i in enumerate(battery)
-    ]
-    from fedtheory.theorems.fedmls.setting import mls_battery
-    from fedtheory.verification.setting import battery as efl_battery
-
-    tasks += [Task("fedmls", i) for i in mls_battery(seed, scale)]
-    tasks += [Task("efl", i) for i in efl_battery(seed, scale)]
-    return tasks
+    size = Plan(seed, scale, real, long, rounds, scenarios)
+    return [Task(p.id, i, **_of(p)) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
 
 
-def _forms(statements: Iterable[Statement], scope: str) -> list[tuple[Statement, Any]]:
-    return [(s, f) for s in statements if s.scope == scope for f in s.forms]
+def search_plan(
+    budget: int, seed: int = 0, only: Sequence[Paper] | None = None, violated: bool = False
+) -> list[SearchTask]:
+    """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
+    whole_number("budget", budget, remedy="it is the number of instances to try for each form")
+    chosen = papers() if only is None else only
+    return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
 
 
-def check_instance(task: Task, statements: Sequence[Statement] | None = None) -> list[Check]:
-    """All round-level and run-level statements on one instance, under both rules, by enumeration."""
-    statements = all_statements() if statements is None else statements
-    instance, out = task.instance, []
-    problem = instance.problem()
-    forms = _forms(statements, "round") + _forms(statements, "run")
-    try:
-        losses = FederatedLosses(problem)
-    except NotCertified as error:
-        return [
-            Check(s.id, f.name, r, "inconclusive", "exact", reason=str(error), instance=instance.name)
-            for s, f in forms
-            for r in f.established
-        ]
-    lambda1, lambda2 = instance.lambdas(problem)
-    x0, sampling = instance.start(problem), instance.sampling
-    rng = Stream(instance.seed).generator("states")
-    states = random_states(problem, task.states, rng, lambda2)
-    depth = min(tree_depth(sampling.count(problem.num_clients), task.max_leaves), 8 if task.max_leaves <= 150 else 30)
-    depth = task.depth or depth
-    for rule in RULES:
-        algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
-        views: dict[str, Any] = {}
-        for statement, form in forms:
-            if rule not in form.established:
-                continue
-            reason = assumption_failure(form, problem, algorithm, sampling)
-            if reason is not None:
-                out.append(
-                    Check(statement.id, form.name, rule, "not applicable", "exact", reason=reason, instance=instance.name)
-                )
-                continue
-            if statement.scope not in views:
-                if statement.scope == "round":
-                    real = reachable_states(problem, algorithm, sampling, x0, rounds=6, scenarios=1, seed=instance.seed)
-                    batch = stack_states(states, resolved_states(problem, algorithm, real))
-                    views["round"] = round_view(problem, algorithm, sampling, batch, losses=losses)
-                else:
-                    views["run"] = tree(
-                        problem, algorithm, sampling, depth, x0, losses=losses, max_leaves=task.max_leaves
-                    )
-            out.append(check_view(statement, form, views[statement.scope], rule, instance.name))
-    if task.fixed_point:
-        out += _check_fixed_point(instance, problem, lambda1, statements)
-    return out
+def _of(chosen: Paper) -> dict[str, Any]:
+    """Which of a paper's statements, and where the paper is from."""
+    some = chosen.statements != paper(chosen.id).statements
+    return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.source}
 
 
-def _check_fixed_point(
-    instance: Instance, problem: Any, lambda1: float, statements: Sequence[Statement]
-) -> list[Check]:
-    """Algorithm 1 with lambda_2 of the order of beta, so that its fixed points differ visibly from the optimum."""
-    algorithm = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
-    forms = _forms(statements, "fixed-point")
-    try:
-        view = fixed_point(problem, algorithm, instance.start(problem))
-    except NotCertified as error:
-        return [
-            Check(s.id, f.name, "any", "inconclusive", "exact", reason=str(error), instance=instance.name)
-            for s, f in forms
-        ]
-    return [check_view(s, f, view, "any", instance.name) for s, f in forms]
-
-
-def check_long_run(task: Task, statements: Sequence[Statement] | None = None) -> list[Check]:
-    """Run-level statements on one long Monte Carlo run under one rule."""
-    statements = all_statements() if statements is None else statements
-    instance = task.instance
-    problem = instance.problem()
-    lambda1, lambda2 = instance.lambdas(problem)
-    algorithm = FedElasticNetDyn(lambda1, lambda2, task.rule)
-    view = monte_carlo(
-        problem, algorithm, instance.sampling, task.rounds, instance.start(problem), task.scenarios, instance.seed
-    )
-    name = f"{instance.name} T={task.rounds} scenarios={task.scenarios}"
-    return [
-        check_view(s, f, view, task.rule, name)
-        for s, f in _forms(statements, "run")
-        if task.rule in f.established
-        and not f.exact_only
-        and assumption_failure(f, problem, algorithm, instance.sampling) is None
-    ]
-
-
-def _work(task: Task) -> list[Check]:
-    if task.kind == "fedmls":
-        from fedtheory.theorems.fedmls import setting as fedmls_battery
-
-        return fedmls_battery.check_instance(task.instance)
-    if task.kind == "efl":
-        from fedtheory.verification import setting as efl_battery
-
-        return efl_battery.check_instance(task.instance)
-    return check_long_run(task) if task.kind == "monte-carlo" else check_instance(task)
+def work(task: Callable[[], Any]) -> Any:
+    """A task done: what is sent to a process."""
+    return task()
 
 
 def run(
@@ -261,27 +196,30 @@ def run(
     workers: int = 2,
     on_task: Callable[[int, list[Check]], None] | None = None,
 ) -> tuple[list[Check], bool]:
-    """Run the tasks on `workers` processes.
+    """Run the tasks on `workers` processes, and prove the identities of the papers they are about.
 
     Returns
     -------
     checks, complete
         With KeyboardInterrupt the checks so far and False.
     """
-    checks: list[Check] = []
-    algebra = [check_view(s, f, None, "any") for s, f in _forms(all_statements(), "algebra")]
-    checks += algebra
+    about = {(t.paper, t.only): t.whose[1] for t in tasks}
+    checks = [judge_view(s, f, None) for some in about.values() for s in some for f in s.forms if f.symbolic is not None]
+    found: dict[int, list[Check]] = {}  # in the order of the tasks, so that ties are broken alike in every run
+    complete = True
     try:
-        for done, (_, result) in enumerate(as_finished(_work, tasks, workers), 1):
-            checks += result
+        for done, (i, result) in enumerate(as_finished(work, tasks, workers), 1):
+            found[i] = result
             if on_task is not None:
                 on_task(done, result)
     except KeyboardInterrupt:
-        return checks, False
-    return checks, True
+        complete = False
+    return checks + [check for i in sorted(found) for check in found[i]], complete
 
 
-def summarise(checks: Sequence[Check], witnesses: Sequence[tuple[str, Check]] = ()) -> list[Row]:
+def summarise(
+    checks: Sequence[Check], witnesses: Sequence[tuple[str, Check]] = (), statements: Sequence[Any] | None = None
+) -> list[Row]:
     """One row a statement, form and rule, in the statements' order; witnesses are (file, replayed check)."""
     groups: dict[tuple[str, str, str], list[Check]] = {}
     for check in checks:
@@ -293,7 +231,7 @@ def summarise(checks: Sequence[Check], witnesses: Sequence[tuple[str, Check]] = 
         if check.verdict == "violated":
             files[key] = file
     rows = []
-    for statement in all_statements():
+    for statement in all_statements() if statements is None else statements:
         for form in statement.forms:
             for rule, established in form.established.items():
                 key = (statement.id, form.name, rule)

@@ -1,4 +1,4 @@
-"""The search for counterexamples to EFL's statements, over all shapes of the parameters.
+"""The search for counterexamples, over all shapes of the parameters of a kind of instance.
 
 Every kind of instance has a generator that draws from a stream of uniforms. Random streams come first and serve all forms of the kind
 at once; then, form by form, the stream that came nearest to a violation is changed in a few places at a time, and kept where that
@@ -8,23 +8,62 @@ brings it nearer. A violation found on an instance in fractions is a witness as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.theorems.fedelasticnet.search import SearchResult
-from fedtheory.verification import setting as efl_battery
-from fedtheory.verification.rational import BUILDERS, EFLWitness, exact_sides, worst
-from fedtheory.verification.setting import kind_of
-from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
+from fedtheory.errors import FedTheoryError
+from fedtheory.verification.check import RELATIVE_TOLERANCE
+from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.witness import Witness
 
-__all__ = ["SHARE", "Tape", "Target", "changed", "kinds", "search", "search_kind"]
+__all__ = ["VISIBLE", "SearchResult", "Tape", "Target", "changed", "explore", "scores"]
 
-LEAST = 120  # instances of those kinds, when they serve all forms and rules at once
-SHARE = {"run": 0.05, "step": 0.1}  # of the budget: instances of these kinds take longer than all others
+VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
+
+Draw = Callable[["Tape", Sequence["Target"]], tuple[Any, Any] | None]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    best : float
+        Largest (lhs - rhs)/scale. Below `RELATIVE_TOLERANCE` it is rounding.
+    tightness : float
+        Largest lhs/rhs over instances whose right side is positive (NaN for equalities).
+    best_instance, tightest_instance : dict
+        With the shape and the numbers.
+    evaluations : int
+        Instances tried (a run counts once, whatever its horizon).
+    witness : `Witness` or None
+        Proved in exact arithmetic.
+    exact_best : float or None
+        `best` recomputed exactly at its own point, when it is above rounding: a value <= 0 says it was rounding after all.
+    """
+
+    statement: str
+    form: str
+    rule: str
+    seed: int
+    budget: int
+    evaluations: int
+    best: float
+    tightness: float
+    best_instance: dict[str, Any] = field(default_factory=dict)
+    tightest_instance: dict[str, Any] = field(default_factory=dict)
+    witness: Witness | None = None
+    exact_best: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was found beyond rounding."""
+        rounding = self.best <= RELATIVE_TOLERANCE or (self.exact_best is not None and self.exact_best <= 0)
+        return self.witness is None and rounding
 
 
 class Tape:
@@ -102,7 +141,7 @@ class Target:
         """Whether the instance came nearer than any before."""
         with np.errstate(all="ignore"):
             sides = self.sides(view)
-            margin, ratio = _scores(sides)
+            margin, ratio = scores(sides)
         self.evaluations += 1
         nearer = ratio > self.ratio or (margin > self.margin and not np.isfinite(self.ratio))
         if margin > self.margin:
@@ -112,7 +151,7 @@ class Target:
         return nearer
 
 
-def _scores(sides: Sides) -> tuple[float, float]:
+def scores(sides: Sides) -> tuple[float, float]:
     """Largest (lhs - rhs - noise)/scale, and largest lhs/rhs where rhs is not small (-inf where there is none)."""
     lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
     gap = (lhs - rhs).astype(float)  # fractions are subtracted before they are rounded
@@ -123,42 +162,6 @@ def _scores(sides: Sides) -> tuple[float, float]:
     some = (rhs > 1e-6 * scale) & np.isfinite(lhs)
     ratio = float((lhs[some] / rhs[some]).max()) if sides.relation == "<=" and some.any() else -np.inf
     return float(margins.max()), ratio
-
-
-def _statements() -> list[Statement]:
-    return [s for s in all_statements() if s.scope == "efl"]
-
-
-def kinds() -> list[str]:
-    """The kinds of instances some form is judged on."""
-    known = {kind_of(f) for s in _statements() for f in s.forms if f.sides is not None}
-    from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
-    from fedtheory.theorems.efl.instances import runs as efl_run_battery
-    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
-
-    return [k for k in (*efl_run_battery.KINDS, *efl_other_battery.KINDS, *elastic_battery.KINDS) if k in known]
-
-
-def _targets(kind: str, violated: bool) -> list[Target]:
-    return [
-        Target(s, f, rule, f.sides)
-        for s in _statements()
-        for f in s.forms
-        if f.sides is not None and kind_of(f) == kind
-        for rule, verdict in f.established.items()
-        if violated or verdict != "violated"
-    ]
-
-
-def _draw(kind: str, tape: Tape, targets: Sequence[Target]) -> bool:
-    """One instance, seen by all targets; whether one of them came nearer."""
-    try:
-        instance = efl_battery.random_instance(kind, tape)  # type: ignore[arg-type]
-        view = instance.view()
-    except FedTheoryError:  # data that the statement is not about
-        return False
-    used = tape.used.copy()
-    return any([t.see(instance, view, used) for t in targets])
 
 
 def changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -172,97 +175,58 @@ def changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
-def _run(kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
-    """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""
-    least = LEAST if kind in SHARE and len(targets) > 1 else 24
-    budget = max(least, round(budget * SHARE.get(kind, 1.0)))
-    rng = np.random.default_rng([seed, len(kind), *kind.encode()])
-    for i in range(2 * budget // 3):
-        _draw(kind, Tape(rng.random(64), seed * 100_003 + i), targets)
-    for target in targets:
-        for _ in range(max(4, budget // (3 * len(targets)))):
-            start = target.ratio_tape if target.ratio_tape is not None else target.margin_tape
-            if start is None:
-                break
-            _draw(kind, Tape(changed(start, rng), seed), [target])
-    return [_result(t, budget, seed) for t in targets]
-
-
-def _result(t: Target, budget: int, seed: int) -> SearchResult:
-    witness, best = None, max(t.margin, -1.0)  # -1: nothing it applies to was met
-    if t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides:
-        witness = _witness(t)
-    return SearchResult(
-        t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations, best, t.ratio if np.isfinite(t.ratio) else float("nan"),
-        _described(t.margin_at), _described(t.ratio_at), witness,  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def _described(instance: Any) -> dict[str, Any]:
-    return {} if instance is None else instance.to_json()
-
-
-def _witness(t: Target) -> EFLWitness | None:
-    """The violation as a witness, where its numbers are fractions."""
-    data = getattr(t.margin_at, "data", None)
-    if data is None or t.margin_at.kind not in BUILDERS:
-        return None
-    witness = EFLWitness(t.statement.id, t.form.name, t.rule, t.margin_at.kind, data)
+def _see(draw: Draw, tape: Tape, targets: Sequence[Target]) -> None:
+    """One instance, seen by all targets."""
     try:
-        lhs, rhs = worst(exact_sides(witness)[1])
-    except FedTheoryError:
-        return None
-    if not lhs > rhs:
-        return None
-    return EFLWitness(t.statement.id, t.form.name, t.rule, t.margin_at.kind, data, str(lhs), str(rhs), {"search": "random and local"})
+        drawn = draw(tape, targets)
+    except FedTheoryError:  # data that the statement is not about
+        return
+    if drawn is not None:
+        used = tape.used.copy()
+        for target in targets:
+            target.see(*drawn, used)
 
 
-def search_kind(kind: str, budget: int = 1000, seed: int = 0, violated: bool = False) -> list[SearchResult]:
-    """All forms judged on one kind of instance that are not on record as violated (``violated``: those too).
-
-    Raises
-    ------
-    InvalidInput
-        No such kind, or a budget below 1.
-    """
-    if kind not in kinds():
-        raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(kinds())}")
-    _check(budget)
-    return _run(kind, _targets(kind, violated), budget, seed)
-
-
-def search(
-    statement: str | Statement,
-    form: str | Form = "repaired",
-    rule: str = "any",
-    budget: int = 1000,
-    seed: int = 0,
-    sides: Callable[[Any], Sides] | None = None,
-) -> SearchResult:
-    """Look for an instance on which one form fails.
+def explore(
+    draw: Draw,
+    targets: list[Target],
+    at_random: int,
+    nearby: int,
+    rng: np.random.Generator,
+    seed: int,
+    *,
+    budget: int,
+    width: int = 64,
+    proved: Callable[[Target], Witness | None] = lambda target: None,
+) -> list[SearchResult]:
+    """Instances at random for all targets, then small changes of the nearest one for each.
 
     Parameters
     ----------
-    budget : instances to try, of the kinds 'run' and 'step' the part in `SHARE`
-    seed : the same seed gives the same result
-    sides : run this instead of the form's own sides (for mutants)
-
-    Raises
-    ------
-    UnknownName, InvalidInput
-        No such statement or form; a form without sides, or not claimed for the rule.
+    draw : callable(tape, targets) -> (instance, view), or None
+        Raises `FedTheoryError` for data that the statements are not about.
+    at_random, nearby : how many instances for all, and how many for each target
+    budget : what was asked for, for the record
+    width : uniforms that a tape starts with
+    proved : callable(target) -> Witness or None
+        The violation as a witness; asked only where the form's own sides are violated.
     """
-    statement = get(statement) if isinstance(statement, str) else statement
-    form = statement.form(form) if isinstance(form, str) else form
-    if form.sides is None:
-        raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
-    if rule not in form.established:
-        raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
-    _check(budget)
-    kind = kind_of(form)
-    return _run(kind, [Target(statement, form, rule, sides or form.sides)], budget, seed)[0]  # type: ignore[arg-type]
+    for i in range(at_random):
+        _see(draw, Tape(rng.random(width), seed * 100_003 + i), targets)
+    for target in targets:
+        for _ in range(nearby):
+            start = target.ratio_tape if target.ratio_tape is not None else target.margin_tape
+            if start is None:
+                break
+            _see(draw, Tape(changed(start, rng), seed), [target])
+    return [_result(t, budget, seed, proved) for t in targets]
 
 
-def _check(budget: int) -> None:
-    if budget < 1:
-        raise InvalidInput(f"budget = {budget}: try at least 1 instance")
+def _result(t: Target, budget: int, seed: int, proved: Callable[[Target], Witness | None]) -> SearchResult:
+    found = t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides
+    described = [{} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at)]
+    return SearchResult(
+        t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations,
+        max(t.margin, -1.0),  # -1: nothing it applies to was met
+        t.ratio if np.isfinite(t.ratio) else float("nan"), *described, proved(t) if found else None,
+    )  # fmt: skip

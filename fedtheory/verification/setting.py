@@ -1,27 +1,92 @@
-"""What the statements about EFL and Elastic Aggregation are judged on: instances of several kinds, their views, and the judging itself.
+"""How the statements of one paper are judged: the protocol that a paper implements, with what most of them share.
 
-An instance is a frozen dataclass with ``name``, ``family``, ``kind``, ``seed``, ``view()`` and ``to_json()``. Its view says whether it
-is exact (enumerated, a moment recursion, a closed form) or holds scenarios along the last axis, and to which forms it applies. The
-first word a form requires is the kind of view it is judged on.
+A paper's setting knows *kinds* of instances. An instance has a *view*: everything that one round or one run of it makes
+measurable, in floats, in fractions, or over scenarios. The forms of a statement name the kind they are judged on, and what
+of an instance they need. From these the campaign, the search for counterexamples, the witnesses and a check on a user's
+problem follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedtheory.errors import NotCertified
-from fedtheory.verification import statement as core
-from fedtheory.verification.statement import Check, Form, Sides, Statement, all_statements
-from fedtheory.verification.verify import CONFIDENCE, judge_statistical
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.inputs import whole_number
+from fedtheory.verification.check import Check, judge_view, outside, worst_sides
+from fedtheory.verification.rational import Builders
+from fedtheory.verification.request import Prepared, Request, Tuned
+from fedtheory.verification.search import SearchResult, Target, explore
+from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.witness import Witness
 
-__all__ = ["EFLInstance", "EFLView", "battery", "check_instance", "judge_efl", "kind_of", "random_instance"]
+LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
+
+__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
 
 
-class EFLView(Protocol):
-    """What one instance makes measurable."""
+@dataclass(frozen=True)
+class Plan:
+    """How large a campaign is.
+
+    Attributes
+    ----------
+    seed : of everything random
+    scale : 1 is the full battery
+    real : whether real data are among the instances
+    long : whether there are long Monte Carlo runs, and of how many rounds and scenarios
+    """
+
+    seed: int = 0
+    scale: float = 1.0
+    real: bool = True
+    long: bool = True
+    rounds: int = 1000
+    scenarios: int = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and a method of a user's, and how they are to be judged; see `fedtheory.verification.verify.verify`.
+
+    Attributes
+    ----------
+    given : dict name -> value
+        What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+    """
+
+    problem: Any
+    algorithm: Any
+    sampling: Any = None
+    local_solver: Any = None
+    x0: Any = None
+    rounds: int | None = None
+    mode: str = "auto"
+    scenarios: int = 1000
+    states: int = 32
+    seed: int = 0
+    confidence: float = 0.999
+    max_leaves: int = 50_000
+    on_progress: Callable[[int, int, int], None] | None = None
+    on_stage: Callable[[list[Check]], None] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+class View(Protocol):
+    """What one instance makes measurable.
+
+    Attributes
+    ----------
+    exact : whether nothing in it is estimated; else scenarios lie along the last axis of every side
+    rule : the key of `Form.established` it belongs to
+
+    A view may also have ``printed_constants()``, constants that are shown with the verdict, and ``locate(where)``, which
+    adds to `Check.where` what the entries compared are.
+    """
 
     exact: bool
     rule: str
@@ -30,87 +95,325 @@ class EFLView(Protocol):
         """Why the form is not claimed for this view, or None."""
 
 
-class EFLInstance(Protocol):
-    """One instance of EFL's statements."""
+class Instance(Protocol):
+    """One instance of a campaign."""
 
     name: str
     family: str
     kind: str
-    seed: int
 
-    def view(self) -> EFLView:
+    def view(self) -> View:
         """Run it."""
 
     def to_json(self) -> dict[str, Any]:
         """All its parameters."""
 
 
-def kind_of(form: Form) -> str | None:
-    """The kind of view a form is judged on; None where nothing can be run."""
-    return form.requires[0] if form.requires else None
+class ClosedView:
+    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in closed form.
+
+    Attributes
+    ----------
+    facts : frozenset of str
+        What holds of this instance; a form names what it needs in `Form.needs`.
+    """
+
+    exact = True
+    rule = "any"
+    facts: frozenset[str] = frozenset()
+
+    def applies(self, form: Form) -> str | None:
+        """The first thing the form needs that this instance has not, or None."""
+        for need in form.needs:
+            if need not in self.facts:
+                return f"not an instance with {need}"
+        return None
+
+    def printed_constants(self) -> dict[str, Any]:
+        """Constants that are shown with the verdict."""
+        return {}
 
 
-def battery(seed: int = 0, scale: float = 1.0) -> list[EFLInstance]:
-    """The instances of all kinds."""
-    from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
-    from fedtheory.theorems.efl.instances import runs as efl_run_battery
-    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
+@dataclass(frozen=True)
+class DataInstance:
+    """An instance given by the data of its kind's builder, so that it is a witness as it stands.
 
-    return [i for module in (efl_run_battery, efl_other_battery, elastic_battery) for i in module.battery(seed, scale)]
+    Attributes
+    ----------
+    builders : of the paper's setting
+    kind, data : the kind, and what its builder takes: whole numbers, and fractions as strings
+    label : what tells it from others of its kind
+    """
 
+    builders: Builders = field(repr=False, hash=False, compare=False)
+    kind: str
+    label: str
+    data: dict[str, Any] = field(hash=False)
+    seed: int = 0
 
-def random_instance(kind: str, rng: np.random.Generator) -> EFLInstance:
-    """One instance of a kind, over all shapes of its parameters (for the search for counterexamples)."""
-    from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
-    from fedtheory.theorems.efl.instances import runs as efl_run_battery
-    from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
+    @property
+    def family(self) -> str:
+        return self.kind
 
-    modules = (efl_run_battery, elastic_battery)
-    module = next((m for m in modules if kind in m.KINDS), efl_other_battery)
-    return module.random_instance(kind, rng)
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: {self.label} seed={self.seed}"
 
+    def view(self) -> Any:
+        """The exact view."""
+        return self.builders[self.kind](self.data)
 
-def judge_efl(
-    statement: Statement,
-    form: Form,
-    view: EFLView,
-    instance: str = "",
-    confidence: float = CONFIDENCE,
-    sides: Callable[[Any], Sides] | None = None,
-) -> Check:
-    """One form, or a mutant of it, on a view; whether it applies is the caller's business."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        result = (sides or form.sides)(view)  # type: ignore[misc]
-    fields = {"statement": statement.id, "form": form.name, "rule": view.rule, "instance": instance}
-    constants = getattr(view, "printed_constants", None)
-    if constants is not None:
-        fields["where"] = dict(constants())
-    if np.asarray(result.lhs).dtype == object:
-        return core.judge(result, mode="rational", **fields)
-    if view.exact:
-        return core.judge(result, mode="exact", **fields)
-    return judge_statistical(result, confidence, mode="statistical", **fields)
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data}
 
 
-def check_instance(instance: EFLInstance, statements: Sequence[Statement] | None = None) -> list[Check]:
-    """Every form that is judged on this kind of instance."""
-    statements = [s for s in (all_statements() if statements is None else statements) if s.scope == "efl"]
-    forms = [(s, f) for s in statements for f in s.forms if f.sides is not None and kind_of(f) == instance.kind]
-    try:
-        view = instance.view()
-    except NotCertified as error:
-        return [
-            Check(s.id, f.name, rule, "inconclusive", "exact", reason=str(error), instance=instance.name)
-            for s, f in forms
-            for rule in f.established
+class Setting:
+    """How the statements of one paper are judged. Subclasses say what their instances are; the rest follows.
+
+    Attributes
+    ----------
+    paper : the paper's id, set when it is registered
+    kinds : the kinds of instances, in the order in which they are searched
+    builders : what makes a view of a kind from the data of a witness file
+    share : dict kind -> share of the search's budget, for kinds whose instances take long
+    accepts : dict name -> what it is, of what a user may set (`Case.given`)
+    scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
+    """
+
+    paper = ""
+    kinds: tuple[str, ...] = ()
+    builders: Builders = Builders()
+    share: Mapping[str, float] = {}
+    accepts: Mapping[str, str] = {}
+    scenarios: int = 1000
+    computed: Mapping[str, Mapping[str, str]] = {}
+
+    # --- the campaign ---------------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """The instances of a campaign; each has ``name`` and ``family`` and can be sent to another process."""
+        return ()
+
+    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
+        """Every form that is judged on this kind of instance."""
+        forms = [(s, f) for s in statements for f in s.forms if f.sides is not None and f.kind == instance.kind]
+        try:
+            view = instance.view()
+        except NotCertified as error:
+            return [outside(s, f, r, str(error), instance.name, "inconclusive") for s, f in forms for r in f.established]
+        out = []
+        for s, f in forms:
+            if view.rule not in f.established:
+                continue
+            reason = view.applies(f)
+            out.append(judge_view(s, f, view, instance.name) if reason is None else outside(s, f, view.rule, reason, instance.name))
+        return out
+
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        return "it is about instances of its own, not about a problem's run"
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """One check a form on a user's problem."""
+        reason = f"{self.refusal(statement)}: `fedtheory verify` judges it on the battery, and where it fails a witness says so"
+        rule = getattr(case.algorithm, "rule", "any")
+        return [outside(statement, f, rule if rule in f.established else next(iter(f.established)), reason) for f in forms]
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The case that a user asked for in words, with what stands above its table.
+
+        Raises
+        ------
+        InvalidInput
+            An option that means nothing to the statement, or asks for what it is not about.
+        """
+        raise InvalidInput(f"{statement.id}: {self.refusal(statement)}")
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """What the statement is about: one round from a given state, a run, an identity."""
+        return statement.scope
+
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work on a problem; None where there is none to give."""
+        return None if self.refusal(statement) else ""
+
+    # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
+    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
+        """A method with the hyperparameters that a theorem of this paper gives it, for a user who runs it.
+
+        Parameters
+        ----------
+        rounds, batch_size : as the user asked for them; None where the theorem says
+
+        Returns
+        -------
+        Tuned or None
+            None where the paper says nothing of this method.
+        """
+        return None
+
+    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
+        """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
+
+        Raises
+        ------
+        InvalidInput
+            A problem or a method for which the theorem has no steps.
+        """
+        return None
+
+    # --- instances in fractions -----------------------------------------------------------------------------------------
+    def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
+        """The view of a witness's data, in fractions.
+
+        Raises
+        ------
+        InvalidInput
+            No such kind; malformed data; a form that is not about this kind, or whose assumptions fail.
+        """
+        if form.sides is None:
+            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness")
+        if witness.kind not in self.builders:
+            raise InvalidInput(f"kind = {witness.kind!r}: use one of {', '.join(self.builders)}")
+        if witness.kind != form.kind:
+            raise InvalidInput(f"{statement.id} [{form.name}] is judged on instances of kind {form.kind!r}, not {witness.kind!r}")
+        try:
+            view = self.builders[witness.kind](witness.data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"data of kind {witness.kind!r}: missing or malformed ({error})") from error
+        if view.rule != witness.rule or witness.rule not in form.established:
+            claimed = ", ".join(form.established)
+            raise InvalidInput(f"rule = {witness.rule!r}: the data are of rule {view.rule!r}, claimed are {claimed}")
+        reason = view.applies(form)
+        if reason is not None:
+            raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {reason}")
+        return view
+
+    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
+        """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+
+        Raises
+        ------
+        UnknownName, InvalidInput
+            As `Statement.form` and `exact_view` raise them; sides that are no fractions.
+        """
+        form = statement.form(witness.form)
+        view = self.exact_view(statement, form, witness)
+        sides = form.sides(view)  # type: ignore[misc]
+        lhs, rhs, scale = worst_sides(sides)
+        check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
+        check.where["exact"] = [str(lhs), str(rhs)]
+        return check, lhs, rhs, scale
+
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        """A witness from a file of version 1, where this paper had a form of its own then; None where it is not this paper's."""
+        return None
+
+    def summary(self, witness: Witness) -> str:
+        """One line on the witness: its statement, form and size."""
+        return f"{witness.statement} [{witness.form}]: " + ", ".join(f"{k} = {_short(v)}" for k, v in witness.data.items())
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """(name, value) of everything in a witness, as it is shown when it is replayed."""
+        return [("instance", witness.kind), *((name, _shown(value)) for name, value in witness.data.items())]
+
+    # --- the search for counterexamples ---------------------------------------------------------------------------------
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """One instance of a kind, over all shapes of its parameters; ``rng`` is a `numpy.random.Generator` or a `Tape`."""
+        raise InvalidInput(f"kind = {kind!r}: there are no random instances of it")
+
+    def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
+        """The jobs that a search of all forms not on record as violated falls into; `run_search` runs one."""
+        known = {f.kind for s in statements for f in s.forms if f.sides is not None}
+        return [(kind,) for kind in self.kinds if kind in known]
+
+    def run_search(
+        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+    ) -> list[SearchResult]:
+        """All forms of one kind, with a quarter of the budget: they share their instances."""
+        targets = [
+            Target(s, f, rule, f.sides)
+            for s in statements
+            for f in s.forms
+            if f.sides is not None and f.kind == job[0]
+            for rule, verdict in f.established.items()
+            if violated or verdict != "violated"
         ]
-    out = []
-    for s, f in forms:
-        if view.rule not in f.established:
-            continue
-        reason = view.applies(f)
-        if reason is None:
-            out.append(judge_efl(s, f, view, instance.name))
-        else:
-            out.append(Check(s.id, f.name, view.rule, "not applicable", "exact", reason=reason, instance=instance.name))
-    return out
+        return self.explore(job[0], targets, max(1, budget // 4), seed)
+
+    def search(
+        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
+    ) -> SearchResult:
+        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants.
+
+        Raises
+        ------
+        InvalidInput
+            A form without sides, or not claimed for the rule; a budget below 1.
+        """
+        if form.sides is None:
+            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
+        if rule not in form.established:
+            claimed = ", ".join(form.established)
+            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}")
+        whole_number("budget", budget, remedy="it is the number of instances to try")
+        target = Target(statement, form, rule, sides or form.sides)  # type: ignore[arg-type]
+        return self.explore(form.kind, [target], budget, seed)[0]
+
+    def study(
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None
+    ) -> Any:
+        """How tight a statement is, and what of it is needed: how small its constants may become, which assumption can go.
+
+        Parameters
+        ----------
+        budget : instances for each question
+        on_progress : callable(what), as each question is answered
+
+        Returns
+        -------
+        object or None
+            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. None where the
+            setting has no such study.
+        """
+        return None
+
+    def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
+        """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""
+
+        def draw(tape: Any, _: Sequence[Target]) -> tuple[Any, Any]:
+            instance = self.random_instance(kind, tape)
+            return instance, instance.view()
+
+        least = LEAST if kind in self.share and len(targets) > 1 else 24
+        budget = max(least, round(budget * self.share.get(kind, 1.0)))
+        rng = np.random.default_rng([seed, len(kind), *kind.encode()])
+        nearby = max(4, budget // (3 * len(targets)))
+        return explore(draw, targets, 2 * budget // 3, nearby, rng, seed, budget=budget, proved=self.proved)
+
+    def proved(self, target: Target) -> Witness | None:
+        """The violation nearest to the target's instance as a witness, where its numbers are fractions."""
+        at = target.margin_at
+        data = getattr(at, "data", None)
+        if data is None or at.kind not in self.builders:
+            return None
+        statement = target.statement
+        witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})
+        try:
+            _, lhs, rhs, _ = self.exact_check(statement, witness)
+        except FedTheoryError:
+            return None
+        return witness.claiming(lhs, rhs) if lhs > rhs else None
+
+
+def _short(value: Any) -> str:
+    text = "[" + ", ".join(_short(v) for v in value) + "]" if isinstance(value, list) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{k} = {_shown(v)}" for k, v in value.items())
+    nested = isinstance(value, list) and any(isinstance(v, list) for v in value)
+    return ("; " if nested else ", ").join(_shown(v) for v in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,266 @@
+"""What running one form on one view returns: a `Check`, and the three ways to judge two sides.
+
+Exact sides are compared beyond rounding, sides in fractions exactly, and scenarios by Student's t. A form that is an
+identity between symbols is proved by SymPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_unit
+from fedtheory.verification.statement import Form, Sides, Statement
+
+__all__ = [
+    "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Checks", "Verdict", "in_words", "judge", "judge_statistical", "judge_view",
+    "outside", "with_instance", "worst_sides",
+]  # fmt: skip
+
+Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
+RELATIVE_TOLERANCE = 1e-9  # of the sum of the absolute terms: float64 rounding and local KKT residuals stay far below
+CONFIDENCE = 0.999  # one-sided, before the correction for the horizons looked at
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one form on one instance.
+
+    Attributes
+    ----------
+    slack : float
+        Least (rhs - lhs) / scale (for equalities: minus the largest relative difference).
+    tightness : float
+        Largest lhs / rhs where the bound is positive (1 = attained); NaN for equalities.
+    mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', or 'symbolic'
+    standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
+    where : dict
+        Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
+        what else is known of the instance. `place` says it in words.
+    """
+
+    statement: str
+    form: str
+    rule: str
+    verdict: Verdict
+    mode: str
+    slack: float = float("nan")
+    tightness: float = float("nan")
+    lhs: float = float("nan")
+    rhs: float = float("nan")
+    standard_error: float = 0.0
+    confidence: float | None = None
+    where: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    instance: str = ""
+    count: int = 0
+    scenarios: int | None = None
+
+    def __str__(self) -> str:
+        head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"
+        if self.verdict == "not applicable" or self.verdict == "inconclusive":
+            return f"{head} ({self.reason})"
+        detail = f"tightness {self.tightness:.3g}, " if np.isfinite(self.tightness) else ""
+        place = f", worst at {self.place}" if self.place else ""
+        slack = f"slack {self.slack:.3g}, " if np.isfinite(self.slack) else ""
+        return f"{head} ({detail}{slack}{self.mode}{place})"
+
+    @property
+    def place(self) -> str:
+        """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""
+        return in_words(self.where, self.count)
+
+
+def in_words(where: dict[str, Any], count: int = 0) -> str:
+    """`Check.where` as people read it; ``count``: how many entries were compared."""
+    horizons = [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
+    index, axes = where.get("index", []), where.get("axes", [])
+    if horizons or not index or count == 1:
+        return ", ".join(horizons)
+    if len(axes) == len(index):
+        known = {"cohort": f"cohort {{{', '.join(map(str, where['cohort']))}}}"} if "cohort" in where else {}
+        return ", ".join(known.get(axis, f"{axis} {i}") for axis, i in zip(axes, index, strict=True)) + " (counted from 0)"
+    at = str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
+    return f"entry {at} (counted from 0)" + (f" of the {count} compared" if count else "")
+
+
+class Checks(list[Check]):
+    """Checks that print as a table."""
+
+    def __str__(self) -> str:
+        return "\n".join(str(c) for c in self)
+
+    @property
+    def verdict(self) -> str:
+        """Verdict of the repaired form where there is one, else of the first form."""
+        repaired = [c for c in self if c.form == "repaired"] or list(self)
+        for verdict in ("violated", "inconclusive", "not applicable"):
+            if any(c.verdict == verdict for c in repaired):
+                return verdict
+        return "holds"
+
+
+def judge(sides: Sides, **fields: Any) -> Check:
+    """Verdict of an exact comparison: violated only beyond rounding and the noise of what was measured."""
+    lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
+    rational = lhs.dtype == object
+    slack = rhs - lhs
+    if rational:
+        worst = min(range(len(slack)), key=lambda i: slack[i])
+        ok = bool(slack[worst] >= 0)
+        relative = np.array([float(s) / float(c) if c else 0.0 for s, c in zip(slack, scale, strict=True)])
+    else:
+        noise = np.broadcast_to(np.asarray(sides.noise), np.shape(sides.lhs)).ravel()
+        if not (np.isfinite(lhs).all() and np.isfinite(rhs).all()):
+            bad = int(np.argmin(np.isfinite(lhs) & np.isfinite(rhs)))
+            return Check(verdict="inconclusive", reason=f"a side is not finite (entry {bad})", **fields)
+        tiny = np.finfo(float).tiny
+        relative = slack / np.maximum(scale + noise, tiny)
+        margin = slack + RELATIVE_TOLERANCE * scale + noise
+        worst = int(np.argmin(margin / np.maximum(scale + noise, tiny)))
+        ok = bool((margin >= 0).all())
+    positive = np.asarray([float(r) for r in rhs]) if rational else rhs
+    left = np.asarray([float(v) for v in lhs]) if rational else lhs
+    index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
+    axes = {"axes": list(sides.axes)} if len(sides.axes) == len(index) > 0 else {}
+    tightness = float("nan")
+    if sides.relation == "<=":
+        floor = 1e-12 * float(max(float(s) for s in scale)) if rational else 1e-6 * scale
+        some = positive > floor
+        if np.any(some):
+            tightness = float(np.max(left[some] / positive[some]))
+    return Check(
+        verdict="holds" if ok else "violated",
+        slack=float(relative[worst]),
+        tightness=tightness,
+        lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]),
+        where={**fields.pop("where", {}), "index": index, **axes},
+        count=len(lhs),
+        **fields,
+    )
+
+
+def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields: Any) -> Check:
+    """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
+
+    The error probability 1 - confidence is divided by the number of horizons and of `stages`, the times
+    that the same scenarios are judged while they grow (Bonferroni). 'holds' when every lower confidence
+    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where
+    a side is not finite. The limits are Student's, for this form by itself: they do not cover a rare event
+    that no scenario met.
+
+    Raises
+    ------
+    InvalidInput
+        A confidence outside (0, 1).
+    """
+    confidence = check_unit("confidence", confidence)
+    looks, scenarios = sides.lhs.shape
+    finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
+    if not finite.all():
+        row, run = (int(i) for i in np.argwhere(~finite)[0])
+        reason = f"a side is not finite (horizon {row}, scenario {run}, counted from 0): the run diverged"
+        where = {**fields.pop("where", {}), "index": [row]}
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
+    slack = sides.rhs - sides.lhs
+    mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
+    z = stats.t.ppf(1 - (1 - confidence) / (looks * stages), df=scenarios - 1)
+    scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
+    tolerance = 1e-9 * scale + np.max(sides.noise)
+    lower, upper = mean - z * se, mean + z * se
+    worst = int(np.argmin(lower / scale))
+    if (upper < -tolerance).any():
+        verdict, worst = "violated", int(np.argmin(upper / scale))
+    else:
+        verdict = "holds" if (lower >= -tolerance).all() else "inconclusive"
+    lhs, rhs = sides.lhs.mean(axis=1), sides.rhs.mean(axis=1)
+    positive = rhs > 1e-6 * scale
+    return Check(
+        verdict=verdict,  # type: ignore[arg-type]
+        slack=float(mean[worst] / scale[worst]),
+        tightness=float(np.max(lhs[positive] / rhs[positive])) if positive.any() else float("nan"),
+        lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]),
+        standard_error=float(se[worst]),
+        confidence=confidence,
+        where={**fields.pop("where", {}), "index": [worst]},
+        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios, and take "
+        "another seed, as the same one would begin with these again",
+        count=looks,
+        scenarios=scenarios,
+        **fields,
+    )
+
+
+def judge_view(
+    statement: Statement,
+    form: Form,
+    view: Any,
+    instance: str = "",
+    *,
+    rule: str | None = None,
+    confidence: float = CONFIDENCE,
+    sides: Callable[[Any], Sides] | None = None,
+    stages: int = 1,
+) -> Check:
+    """Run one form (or, with ``sides``, a mutant of it) on a view; whether it applies is the caller's business.
+
+    Parameters
+    ----------
+    view : what `fedtheory.verification.setting.View` describes; None for an identity between symbols
+    rule : key of `Form.established`; default the view's
+    stages : how often a view with scenarios is judged while they grow
+    """
+    rule = (view.rule if view is not None else "any") if rule is None else rule
+    fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
+    if form.symbolic is not None:
+        return Check(verdict="holds" if form.symbolic() else "violated", mode="symbolic", count=1, **fields)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = (sides or form.sides)(view)  # type: ignore[misc]
+    constants = getattr(view, "printed_constants", None)
+    if constants is not None:
+        fields["where"] = dict(constants())
+    if np.asarray(result.lhs).dtype == object:
+        check = judge(result, mode="rational", **fields)
+    elif view.exact:
+        check = judge(result, mode="exact", **fields)
+    else:
+        check = judge_statistical(result, confidence, stages, mode="statistical", **fields)
+    locate = getattr(view, "locate", None)
+    if locate is not None and "index" in check.where:
+        locate(check.where)
+    return check
+
+
+def outside(
+    statement: Statement, form: Form, rule: str, reason: str, instance: str = "", verdict: Verdict = "not applicable"
+) -> Check:
+    """The check of a form that was not run, and why."""
+    return Check(statement.id, form.name, rule, verdict, "exact", reason=reason, instance=instance)
+
+
+def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
+    """(lhs, rhs, scale) where rhs - lhs is least, exactly.
+
+    Raises
+    ------
+    InvalidInput
+        Sides that are no fractions: they prove nothing.
+    """
+    if np.asarray(sides.lhs).dtype != object:
+        raise InvalidInput("the sides are not computed in fractions on these data: they prove nothing")
+    entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
+    lhs, rhs, scale = min(entries, key=lambda e: e[1] - e[0])
+    return Fraction(lhs), Fraction(rhs), Fraction(scale)
+
+
+def with_instance(check: Check, instance: str) -> Check:
+    """The check, labelled."""
+    return replace(check, instance=instance)

@@ -1,0 +1,163 @@
+"""Witness files: reading them with suspicion, writing them whole, and rerunning what they claim in fractions."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.provenance import write_json
+from fedtheory.verification.check import Check
+from fedtheory.verification.rational import fraction
+from fedtheory.verification.registry import get, paper, papers, setting_of
+from fedtheory.verification.witness import FORMAT, VERSION_1, Witness
+
+__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
+
+MAX_BYTES = 1_000_000
+_NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
+_OPTIONAL = ("verdict", "label", "found_by", "provenance")
+
+
+def save(witness: Witness, path: Path | str) -> Path:
+    """Write a witness as JSON, whole or not at all."""
+    return write_json(path, witness.to_json())
+
+
+def load(path: Path | str) -> Witness:
+    """Read a witness file. It is checked for form only; `replay` decides whether it is true.
+
+    Raises
+    ------
+    DataFileError
+        Missing, not JSON, truncated, of another format, with missing or unknown fields.
+    """
+    if not isinstance(path, str | Path):
+        raise InvalidInput(f"path = {path!r}: give the name of a witness file")
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataFileError(f"{path}: {path.stat().st_size} bytes; a witness file has at most {MAX_BYTES}")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DataFileError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, label: str) -> Witness:
+    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers' settings know.
+
+    Raises
+    ------
+    DataFileError
+        Named by ``label``.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
+    version = data.pop("format", None) if isinstance(data, dict) else None
+    if version not in (FORMAT, VERSION_1):
+        raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
+    if version == VERSION_1:
+        for known in papers():
+            found = known.setting.read_version_1(data, label)
+            if found is not None:
+                return found
+        raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
+    check_fields(data, _NEEDED, _OPTIONAL, label)
+    for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label"):
+        if not isinstance(data.get(key, ""), str):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
+    for key in ("data", "found_by", "provenance"):
+        if not isinstance(data.get(key, {}), dict):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as an object")
+    if data.get("verdict", "violated") not in ("violated", "holds"):
+        raise DataFileError(f"{label}: verdict is {data['verdict']!r}; use 'violated' or 'holds'")
+    return Witness(**data)
+
+
+def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[str, ...], label: str) -> None:
+    """Raise `DataFileError` that names missing and unknown fields."""
+    missing, unknown = [k for k in needed if k not in data], sorted(set(data) - {*needed, *optional})
+    what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+    if what:
+        raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
+
+
+def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
+    """A witness from a file of version 1 in which the kind and the data stood together, under a key of their own.
+
+    Raises
+    ------
+    DataFileError
+        Missing or unknown fields, or values that are not what they should be.
+    """
+    check_fields(fields, ("statement", "form", "rule", key, "lhs", "rhs"), ("found_by", "provenance"), label)
+    about = fields[key]
+    if not isinstance(about, dict) or set(about) != {"kind", "data"} or not isinstance(about["data"], dict):
+        raise DataFileError(f'{label}: "{key}" must hold "kind" and "data" and nothing else')
+    for name in ("statement", "form", "rule", "lhs", "rhs"):
+        if not isinstance(fields[name], str):
+            raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a string, for example \"1/2\"")
+    return Witness(
+        fields["statement"], fields["form"], fields["rule"], about["kind"], about["data"], fields["lhs"], fields["rhs"],
+        found_by=fields.get("found_by", {}), provenance=fields.get("provenance", {}),
+    )  # fmt: skip
+
+
+def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
+    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale."""
+    statement = get(witness.statement)
+    return setting_of(statement).exact_check(statement, witness)
+
+
+def replay(witness: Witness | Path | str) -> Check:
+    """Recompute everything in rational arithmetic: the instance, the assumptions, both sides.
+
+    Returns
+    -------
+    Check
+        With the claimed verdict and mode 'rational'.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not give the claimed verdict, or the sides are not the claimed ones.
+    DataFileError, UnknownName
+        As `load` and `registry.get` raise them.
+    """
+    if not isinstance(witness, Witness):
+        witness = load(witness)
+    check, lhs, rhs, _ = exact_check(witness)
+    if check.verdict != witness.verdict:
+        sign = ">" if lhs > rhs else "<="
+        what = "not a witness" if witness.verdict == "violated" else "not as claimed"
+        verb = "holds" if check.verdict == "holds" else "is violated"
+        raise InvalidInput(f"{what}: {witness.statement} [{witness.form}] {verb} here, {float(lhs):.6g} {sign} {float(rhs):.6g}")
+    if (witness.lhs, witness.rhs) != ("", ""):
+        claimed = fraction(witness.lhs, "lhs"), fraction(witness.rhs, "rhs")
+        if claimed != (lhs, rhs):
+            raise InvalidInput(
+                f"the witness claims lhs = {float(claimed[0]):.12g}, rhs = {float(claimed[1]):.12g}, but its data give "
+                f"{float(lhs):.12g} and {float(rhs):.12g}: it was changed after it was found"
+            )
+    return check
+
+
+def builtin_witnesses(id: str | None = None) -> list[Witness]:
+    """The witnesses that come with a paper, by name; of all papers where none is named."""
+    if id is None:
+        return [w for p in papers() for w in builtin_witnesses(p.id)]
+    package = paper(id).witnesses
+    if not package:
+        return []
+    folder = resources.files(package) / "witnesses"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
+    return [parse(f.read_text(encoding="utf-8"), f.name) for f in files]

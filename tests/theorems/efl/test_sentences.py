@@ -1,0 +1,265 @@
+"""Sentences about EFL that are easily said too strongly, each held to the exact instance that bounds it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+from fedtheory import messages, theorems
+from fedtheory.algorithms.efl import EFL
+from fedtheory.local.local_sgd import LocalSGD
+from fedtheory.messages.compressors import ST
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.problems.quadratic import Quadratic
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
+from fedtheory.theorems.efl.statements.elastic_term import elastic_view
+from fedtheory.theorems.efl.statements.limit_points import limit_view
+from fedtheory.verification.replay import builtin_witnesses
+
+SCHEMES = ["A", "B", "C", "C-corrected"]
+
+
+def _exact(values):
+    out = np.empty(len(values), dtype=object)
+    out[:] = [F(v) for v in values]
+    return out
+
+
+# --- Corollary 1 ---------------------------------------------------------------------------------------------
+def test_the_rule_at_a_deadline_by_hand():
+    """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the loss is then 0.530 for 0.504."""
+    view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
+    assert view.y * view.J == 8 and view.G_sq == 1 and RULE in view.facts
+    assert view.parts(view.G_sq) == (F(4096, 4225), F(512, 4225))  # 2 G^2 in B
+    assert (max(view.parts(view.G_sq)), view.f_1, view.f_1_sharp) == (F(4096, 4225), F(4608, 4225), F(4096, 4225))
+    sides = theorems.get("efl/corollary-1").form("printed").sides(view)
+    gone = F(16, 65)  # eta
+    kept = F(32, 259)  # eta/2 when the other one is idle, eta = 16/((1 + 256/3) 3/4); else 0
+    assert (sides.lhs, sides.rhs) == ((gone**2 + 1) / 2, (kept**2 / 2 + 1) / 2)
+
+
+def test_whose_training_loss_8_is_about():
+    """Each system on its own clients agrees with (8) here, until 10 is added to f_1; that moves no constant of (8)."""
+    view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
+    without, kept = view.alone(1) / 2, view.loss(view.kept(F(0)))
+    assert (without, kept) == (F(2401, 8450), F(67593, 134162)) and without < kept
+    assert without + 10 > kept + F(10, 2)  # the shifted loss of client 1 alone, and of both
+    assert without / 2 < kept < without / 2 + F(1, 2)  # weights not normalised: -1 added to f_a does it
+
+
+@pytest.mark.parametrize(("statement", "form"), [("corollary-1", "printed"), ("corollary-1-own-optimum", "own optima")])
+def test_8_holds_on_the_shipped_witnesses_as_printed_and_as_repaired(statement, form):
+    """The printed maximum or the sum, B with or without G, G of the run or sure, J as printed (64) or as repaired (16)."""
+    (witness,) = [w for w in builtin_witnesses("efl") if (w.statement, w.form) == (f"efl/{statement}", form)]
+    view = BUILDERS["keep"](witness.data)
+    sigma = {F(0): F(0), F(1): F(1)}[view.sigma_sq]  # noise +-sigma
+    sure = (max(abs(view.x0 - 1), sigma) + sigma) ** 2
+    assert view.G_sq <= sure
+    readings = [read(view.parts(G_sq)) for read in (max, sum) for G_sq in (0, view.G_sq, sure)]
+    J_printed = 32 * view.S / (F(1, 2) * view.S)
+    assert (view.J, J_printed) == (16, 64)
+    assert all(view.y * J > f_1 for J in (view.J, J_printed) for f_1 in readings)
+    sides = theorems.get(f"efl/{statement}").form(form).sides(view)
+    assert sides.lhs > sides.rhs
+
+
+def test_8_is_not_taken_for_met_where_only_the_sharpened_f_1_is_below():
+    """y J = 4/5, T = 1 from the optimum: f_1 = 256 sigma^2/4225 as sharpened, 256 * 3 sigma^2/4225 with 2 G^2 = 2 sigma^2."""
+    view = BUILDERS["keep"]({"y": "1/20", "sigma_sq": "10", "x0": "1", "rounds": 1})
+    assert (view.y * view.J, view.G_sq) == (F(4, 5), 10)
+    assert (view.f_1_sharp, view.f_1) == (F(2560, 4225), F(7680, 4225))
+    assert view.f_1_sharp < view.y * view.J < max(view.parts(view.G_sq)) and RULE not in view.facts
+
+
+def test_the_two_clients_moments_are_an_enumeration():
+    """Every participation and every sign of the noise over two rounds, one by one."""
+    view = BUILDERS["keep"]({"y": "1/3", "sigma_sq": "4", "x0": "3/2", "rounds": 2})
+    kept = alone = F(0)
+    for idle, signs in itertools.product(itertools.product([0, 1], repeat=2), itertools.product([-2, 2], repeat=4)):
+        w, chance = view.x0, F(1, 16)
+        for t in range(2):
+            eta = 16 / ((t + 1 + 64 / view.S) * view.S)
+            chance *= view.y if idle[t] else 1 - view.y
+            w -= eta * ((w - 1 + signs[2 * t]) / 2 + (0 if idle[t] else (w + 1 + signs[2 * t + 1]) / 2))
+        kept += chance * (w - F(1, 5)) ** 2
+    for signs in itertools.product([-2, 2], repeat=2):
+        w = view.x0
+        for t in range(2):
+            w -= F(16, t + 65) * (w - 1 + signs[t])
+        alone += (w - F(1, 5)) ** 2 / 4
+    assert (view.kept(F(1, 5)), view.alone(F(1, 5))) == (kept, alone)
+
+
+def _inactive(E, T, tau_0):
+    data = {"idle": ["0", "1/2"], "E": E, "T": T, "gamma": str(4 * E), "J": "3", "C": "5", "y": "1/2", "tau_0": tau_0}
+    return BUILDERS["inactive"](data)
+
+
+def test_the_order_of_9_has_a_constant_only_where_the_client_goes_early():
+    printed = theorems.get("efl/corollary-1-threshold").form("printed")
+    sides = printed.sides(_inactive(1, 400, 200))
+    assert sides.lhs / sides.rhs == F(400, 408) ** 2
+    late = _inactive(1, 2000, 1999)
+    assert late.applies(printed) is not None
+    assert late.threshold / late.order() == F(2000**2, 25) > 10**5  # no constant for all tau_0
+    early = _inactive(12, 2000, 0)
+    assert early.threshold / early.order(2) == F(2000 * 12, 2000 * 12 + 48) ** 2  # (9) has a factor E too much
+
+
+def test_more_epochs_are_less_sensitive_through_8_as_well():
+    """The same two clients at w*: from E = 1 to 2 the threshold of (8) rises at T = 30, and falls at T = 3000."""
+    early, late = (BUILDERS["epochs"]({"noise": "3", "G_sq": "1", "kappa": "1", "E": 1, "T": T}) for T in (30, 3000))
+    assert (early.by_rule(1), early.by_rule(2)) == (30 * F(5) / 94**2, 30 * 2 * F(23, 4) / 124**2)
+    assert early.by_rule(2) > early.by_rule(1) and late.by_rule(2) < late.by_rule(1)
+    far = BUILDERS["epochs"]({"noise": "1/100", "G_sq": "8", "kappa": "2", "E": 6, "T": 10_000})
+    for E in (1, 6, 7):
+        assert float(10_000 * far.by_rule(E) / far.late(E)) == pytest.approx(1, rel=0.03)
+    assert far.late(7) > far.late(6) and far.late(1) < 17  # rises to (2 + mu/(4L)) G^2 = 17
+
+
+# --- the elastic term ----------------------------------------------------------------------------------------
+def _elastic(u):
+    d = len(u[0])
+    shape = {"weights": ["1/3"] * 3, "h": [["1"] * d] * 3, "c": [["-1"] * d, ["0"] * d, ["1"] * d]}
+    return elastic_view({**shape, "u": u, "lam": "1/9", "eta": "1/2", "rounds": 0})
+
+
+def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to_p():
+    """sum u_k grad f_k(w*) = 1 - 1 = 0 with u = (1, 5, 1); coordinate by coordinate: the second one may be off."""
+    view = _elastic([["1"], ["5"], ["1"]])
+    assert view.fixed(view.eta) == view.star == 0 and "u_k/p^k the same for all clients" not in view.facts
+    view = _elastic([["1", "1"], ["5", "5"], ["1", "2"]])
+    first, second = view.fixed(view.eta) - view.star
+    assert first == 0
+    weights = [F(1, 3) * (1 - F(8, 18)) + F(u, 18) for u in (1, 5, 2)]
+    assert second == (weights[2] - weights[0]) / sum(weights) == F(1, 18)
+    when = theorems.get("efl/elastic-fixed-point").form("when unbiased").sides(view)
+    assert (when.lhs == 0).all() and (when.rhs == 0).all()
+
+
+def test_how_far_the_elastic_term_moves_the_fixed_point():
+    """(w - 1)^2 and (w + 1)^2/2, u = (2, 1), lambda eta = 1/10: weights 0.55 and 0.45, 13/31 for 1/3; the run ends there."""
+    (witness,) = [w for w in builtin_witnesses("efl") if w.statement == "efl/elastic-fixed-point"]
+    view = elastic_view(witness.data)
+    assert (view.fixed(view.eta), view.star) == (F(13, 31), F(1, 3))
+    sides = theorems.get("efl/elastic-fixed-point").form("unbiased").sides(view)
+    assert sides.lhs == F(13, 31) - F(1, 3) == F(witness.lhs)
+    w, V = view.c[0], view.U * view.c[0]
+    for _ in range(60):
+        w, V = (np.array([F(round(x * 10**15), 10**15) for x in row], dtype=object) for row in view.round(w, V, view.eta))
+    assert abs(w - F(13, 31)) < F(1, 1000)
+
+
+# --- where the schemes end -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("law", [["0", "0", "1"], ["0", "1/2", "1/2"]])
+def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
+    """Curvatures 1 and 1/2, minimisers +-1, eta = 1, all clients complete: 1/7 for w* = 1/3."""
+    shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1/2"]], "c": [["1"], ["-1"]], "law": [law] * 2}
+    data = {**shape, "scheme": scheme, "eta": "1", "x0": ["0"], "step": "2", "offset": "8", "rounds": 1}
+    view = limit_view(data)
+    assert view.star == F(1, 3) != view.fixed
+    assert view.limit == view.star  # with decaying steps there is no bias
+    if law[2] == "1":
+        assert view.fixed == F(1, 7)
+    alike = limit_view({**data, "h": [["1"], ["1"]]})
+    assert alike.fixed == alike.star == 0
+
+
+def test_different_laws_may_leave_a_constant_step_unbiased():
+    """Scheme A, curvatures 1, E = 2, eta = 1/2: one or two steps, against none or two, each w.p. 1/2; 9/32 for both."""
+    shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "eta": "1/2", "x0": ["0"]}
+    law = [["0", "1/2", "1/2"], ["1/2", "0", "1/2"]]
+    run = {"step": "2", "offset": "8", "rounds": 1}
+    found = {s: limit_view({**shape, **run, "scheme": s, "law": law}).fixed for s in SCHEMES}
+    each = (F(1, 4) * F(1, 2) + F(1, 4) * 1) * (1 - F(1, 4))  # both complete: p = 1/2; one of them: p = 1
+    assert each == F(9, 32) and found["A"] == 0
+    assert all(found[s] != 0 for s in ("B", "C", "C-corrected"))
+
+
+def test_scheme_a_needs_more_than_equal_chances_of_being_complete():
+    """Clients 1 and 2 complete together, client 3 exactly when they are not: P(s = E) = 1/2 each, and weights 3/4 and 3/2."""
+    w = _exact(["1/3"] * 3)
+    steps = np.array([[1, 1, 0], [0, 0, 1]])
+    p = coefficients("A", steps, 1, w, _exact(["1/2"] * 3))
+    assert ((p * steps).sum(axis=0) / 2 / w == _exact(["3/4", "3/4", "3/2"])).all()
+
+
+# --- the literal formulas ------------------------------------------------------------------------------------
+CENTRES, START = [["2", "-2"], ["0", "2"]], ["10089/12869", "-20/371"]
+RESIDUALS = ["652/12869", "0"], ["16301/51476", "0"], ["-9437/51476", "0"]  # server, clients
+
+
+def test_the_literal_formulas_keep_two_clients_on_an_orbit_off_the_optimum():
+    """eta = 1/4, ST with one entry of two: an orbit of period 6, exactly; its mean is (0.797, -0.099), w* = (1, 0)."""
+    st, w, c = ST(F(1, 2)), _exact(START), [_exact(row) for row in CENTRES]
+    server, *clients = (_exact(r) for r in RESIDUALS)
+    total = 0 * w
+    for _ in range(6):
+        total, messages_ = total + w, [r - (w - centre) / 4 for r, centre in zip(clients, c, strict=True)]
+        clients = [m - st.compress(m) for m in messages_]
+        moved = server + sum(messages_) / 2
+        server, w = moved - st.compress(moved), w + moved
+    assert all((a == _exact(b)).all() for a, b in zip([w, server, *clients], [START, *RESIDUALS], strict=True))
+    assert (total / 6 == _exact(["41039/51476", "-295/2968"])).all()
+
+
+@dataclass(frozen=True)
+class _Decaying:
+    def __call__(self, round_index):
+        return 0.25 / (1 + round_index / 20)
+
+
+def test_decaying_steps_do_not_cure_the_literal_formulas():
+    """The library's run from 0: as far off after 2400 rounds as after 800; the consistent form arrives."""
+    problem, st = Quadratic(np.ones((2, 2, 1)) * np.eye(2), np.array(CENTRES, dtype=float)), ST(0.5)
+    off = {}
+    for variant in ("literal", "consistent"):
+        method = EFL(variant=variant, compressor=st, down_compressor=st)
+        run = simulate(problem, method, 2400, np.zeros(2), local_solver=LocalSGD(1, _Decaying()), record=("distance",))
+        off[variant] = run.metrics["distance"][[800, 2400], 0]
+    assert (off["literal"] > 0.2).all() and off["literal"][1] == pytest.approx(off["literal"][0], rel=0.02)
+    assert off["consistent"][1] < 0.01
+
+
+# --- QSGD ----------------------------------------------------------------------------------------------------
+def _share(levels, x):
+    """E||C(x) - x||^2 over ||x||^2."""
+    x = _exact(x)
+    return messages.QSGD(levels).expected_error_sq(x) / (x * x).sum()
+
+
+@pytest.mark.parametrize(("levels", "n"), [(1, 4), (1, 16), (2, 16), (3, 36), (2, 64)])
+def test_qsgd_is_sharp_up_to_half_the_root(levels, n):
+    root = F(round(n**0.5))
+    assert 2 * levels <= root and _share(levels, [1] * n) == root / levels - 1
+
+
+@pytest.mark.parametrize(("levels", "x"), [(3, [5, 3, 1, 1]), (5, [9, 3, 3, 1]), (3, [3, 3, 3, 3])])
+def test_qsgd_is_sharp_beyond_where_half_odd_levels_fit(levels, x):
+    """4 s^2 = 36 = 25 + 9 + 1 + 1: every |x_i|/c is a half-odd number, so that every rounding is a toss of a coin."""
+    n, squares = len(x), sum(v * v for v in x)
+    assert squares == 4 * levels**2
+    share = F(n, 4 * levels**2)
+    assert _share(levels, x) == share
+    view = BUILDERS["compression"]({"compressor": {"name": "qsgd", "levels": levels}, "x": [str(v) for v in x]})
+    (tenth_less,) = theorems.get("efl/variance-factors").form("QSGD, sharpened").mutants
+    assert tenth_less.sides(view).lhs > tenth_less.sides(view).rhs
+    assert float(messages.QSGD(levels).variance_exact(n)) == pytest.approx(float(share), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [16, 100, 10**4])
+def test_how_much_looser_the_literature_is(n):
+    root = int(n**0.5)
+    for levels in sorted({1, root // 4, root // 2, 3 * root // 4, root, 2 * root, 5 * root}):
+        ours, theirs = messages.QSGD(levels).variance(n), min(n / levels**2, root / levels)
+        if 2 * levels <= root:
+            assert theirs - ours == pytest.approx(1, rel=1e-6)
+        else:
+            assert theirs / ours == pytest.approx(min(4 * levels / root, 4), rel=1e-6)

@@ -121,7 +121,7 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
         what = "sides or terms of unequal shapes" if "broadcast" in str(error) or "shape" in str(error) else "a value is wrong"
         raise InvalidInput(f"{place(function, error, statement)}: {what} ({error})") from error
     except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
-        if view.exact and isinstance(error, TypeError | AttributeError):
+        if view.rational and isinstance(error, TypeError | AttributeError):
             raise NotInFractions(f"{place(function, error, statement)}: this cannot be done in fractions ({error})") from error
         raise InvalidInput(f"{place(function, error, statement)}: {type(error).__name__}: {error}") from error
     if not out:
@@ -146,7 +146,10 @@ def _add(out: dict[str, Claimed], claimed: Any, view: Any) -> None:
 def _numbers(sides: Sides, view: Any, name: str) -> Sides:
     """The sides as fractions or as floats, whatever was mixed into them."""
     parts = [np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale)]
-    if view.exact:
+    wrong_shape = view.misshapen(parts[0].shape) if sides.relation == "<=" else None
+    if wrong_shape is not None:
+        raise InvalidInput(f"form {name!r}: {wrong_shape}")
+    if view.rational:
         for v in (*parts[0].ravel().tolist(), *parts[1].ravel().tolist()):
             if not isinstance(v, Fraction | int):
                 raise NotInFractions(

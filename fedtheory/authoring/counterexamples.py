@@ -20,7 +20,7 @@ from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting, exact_sides
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.verification.statement import Check, judge
+from fedtheory.verification.check import Check, judge
 
 __all__ = ["Counterexample", "prove", "replay", "shrink"]
 
@@ -35,7 +35,7 @@ class Counterexample:
     Attributes
     ----------
     statement, form, rule : ids; the rule is 'any'
-    kind : 'round', 'run' or 'fixed-point'
+    kind : the statement's name: what its data are made into
     data : what `Instance.from_data` takes: fractions as strings
     lhs, rhs : the sides where the violation is worst
     without : the assumption that was dropped for it, or ''
@@ -110,7 +110,7 @@ def prove(
     lhs, rhs = excess(setting, form, small, overrides, pick)
     moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
     return Counterexample(
-        setting.of_statement.id, form, setting.kind, small.to_data(), str(lhs), str(rhs), without=without, constants=moved
+        setting.of_statement.id, form, setting.of_statement.name, small.to_data(), str(lhs), str(rhs), without=without, constants=moved
     )
 
 

@@ -13,11 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedtheory.authoring.claims import Claimed, evaluate, place, reduced
+from fedtheory.authoring.claims import Claimed, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.setting import MethodSetting, with_noise
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.verification import registry as core
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
@@ -62,11 +64,14 @@ class AuthoredStatement:
             view.__dict__["yielded"] = evaluate(self.function, view, self.id)
         return view.__dict__["yielded"]
 
+    @property
+    def name(self) -> str:
+        """The id without the paper."""
+        return self.id.partition("/")[2]
+
     @cached_property
     def probe(self) -> Any:
         """A small view, on which the forms are read off."""
-        from fedtheory.authoring.setting import MethodSetting
-
         return MethodSetting.of(self).probe()
 
     @cached_property
@@ -91,19 +96,19 @@ class AuthoredStatement:
         """As the core knows statements: forms are functions of a view."""
 
         def sides(name: str) -> Callable[[Any], Sides]:
-            return lambda view: reduced(view, self.on(view)[name])
+            return lambda view: with_noise(self, view, name)
 
         def mutant(name: str, i: int) -> Callable[[Any], Sides]:
-            return lambda view: reduced(view, self.on(view)[name], self.on(view)[name].mutants[i].sides)
+            return lambda view: with_noise(self, view, name, lambda claimed: claimed.mutants[i].sides)
 
         forms = tuple(
             Form(
-                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, requires=(self.over,),  # type: ignore[dict-item]
+                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, kind=self.name,  # type: ignore[dict-item]
                 mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
             )
             for c in self.forms.values()
         )  # fmt: skip
-        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols)  # type: ignore[arg-type]
+        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols)
 
     @property
     def place(self) -> str:
@@ -194,6 +199,20 @@ class Paper:
         if short not in self.statements:
             raise suggest(short, self.statements, f"statement of {self.name}")
         return self.statements[short]
+
+    def as_paper(self) -> core.Paper:
+        """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
+
+        Raises
+        ------
+        UnknownName, InvalidInput, MissingCapability
+            A statement that cannot be judged, with file and line.
+        """
+        from fedtheory.authoring.room import AuthoredSetting
+
+        made = tuple(s.statement for s in self.statements.values())
+        about = ". ".join(v for v in (self.title, self.source) if v) or self.name
+        return core.Paper(self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it")
 
     def __repr__(self) -> str:
         return f"<paper {self.name}: {len(self.statements)} statements>"

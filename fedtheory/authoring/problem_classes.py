@@ -125,7 +125,7 @@ class ProblemClass:
             yield "identical clients", replace(self, identical=False)
 
     # --- problems of the package --------------------------------------------------------------------------------------------
-    def problems(self, rng: np.random.Generator, count: int) -> Iterator[tuple[str, Any]]:
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """(name, `fedtheory.problems.Problem`) with certified optima."""
         return iter(())
 
@@ -171,9 +171,9 @@ class SmoothConvex(ProblemClass):
         yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
         yield from super().variants()
 
-    def problems(self, rng: np.random.Generator, count: int) -> Iterator[tuple[str, Any]]:
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics, least squares, Huber, logistic."""
-        yield from _float_problems(self, rng, count, ("quadratic", "least squares", "huber", "logistic"))
+        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic"))
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class Quadratics(ProblemClass):
         yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
         yield from super().variants()
 
-    def problems(self, rng: np.random.Generator, count: int) -> Iterator[tuple[str, Any]]:
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics and least squares."""
-        yield from _float_problems(self, rng, count, ("quadratic", "least squares"))
+        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares"))
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -252,9 +252,9 @@ class StronglyConvex(ProblemClass):
         yield "strong convexity (mu = 0 instead)", SmoothConvex(self.clients, self.dimension, self.weights, self.identical)
         yield from super().variants()
 
-    def problems(self, rng: np.random.Generator, count: int) -> Iterator[tuple[str, Any]]:
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from _float_problems(self, rng, count, ("quadratic", "least squares", "logistic"), ridge=0.05)
+        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05)
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""
@@ -288,11 +288,11 @@ class Lipschitz(ProblemClass):
 
 
 def _float_problems(
-    cls: ProblemClass, rng: np.random.Generator, count: int, kinds: tuple[str, ...], ridge: float = 0.0
+    cls: ProblemClass, rng: np.random.Generator, numbers: range, kinds: tuple[str, ...], ridge: float = 0.0
 ) -> Iterator[tuple[str, Any]]:
     from fedtheory import problems
 
-    for i in range(count):
+    for i in numbers:
         kind, shape, seed = kinds[i % len(kinds)], _shape(rng, cls), int(rng.integers(2**31))
         n, d = shape["num_clients"], shape["dim"]
         spread = float(rng.choice([0.3, 1.0, 3.0])) if n > 1 and not cls.identical else 0.0

@@ -74,8 +74,10 @@ class Quantities:
 
     Attributes
     ----------
-    exact : bool
+    rational : bool
         Whether all numbers are fractions.
+    exact : bool
+        Whether nothing is estimated: all cohorts are enumerated.
     sampled : bool
         Whether the scenarios are draws (Monte Carlo) and no enumeration.
     constants : dict
@@ -92,7 +94,7 @@ class Quantities:
     ) -> None:  # fmt: skip
         self.fixed = fixed
         self.world, self.facts, self.path, self.probability, self.method = world, facts, path, probability, algorithm
-        self.exact, self.sampled = world.exact, sampled
+        self.rational, self.sampled, self.exact = world.exact, sampled, not sampled
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
         self.uses_optimum = False
@@ -105,6 +107,14 @@ class Quantities:
         if corner == self.corner:
             out._kept = self._kept
         return out
+
+    def applies(self, form: Any) -> str | None:
+        """Nothing but the class of problems is needed, and instances are of it."""
+        return None
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        return None
 
     def nudged(self, what: str) -> Any:
         """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding errors reach.
@@ -167,7 +177,7 @@ class Quantities:
         if name in self.constants and self.constants[name] != Fraction(value):
             raise InvalidInput(f"constant {name!r} is declared twice, as {self.constants[name]} and {value}: use another name")
         self.constants[name] = Fraction(value)
-        return number(self.overrides.get(name, value), self.exact)
+        return number(self.overrides.get(name, value), self.rational)
 
     @staticmethod
     def sq(v: Any) -> Any:
@@ -181,7 +191,7 @@ class Quantities:
 
     def sqrt(self, value: Any) -> Any:
         """The square root; of fractions only where it is one."""
-        if not self.exact:
+        if not self.rational:
             return np.sqrt(value)
         out = np.empty(np.shape(value), dtype=object)
         for index, v in np.ndenumerate(np.asarray(value, dtype=object)):
@@ -203,7 +213,7 @@ class Quantities:
     def _distance_sq(self, x: Any) -> Any:
         """||x - x_star||^2, moved by what is not known of x_star."""
         out, side = sq(x - self.x_star), self.corner[1]
-        if not side or self.exact:
+        if not side or self.rational:
             return out
         radius = self._best.radius + ROUNDING * (self._size + float(np.abs(self._best.x).max(initial=0.0)))
         return np.maximum(np.sqrt(out) + side * radius, 0.0) ** 2
@@ -225,7 +235,7 @@ def x_star(q: Any) -> Any:
 def F_star(q: Any) -> Any:
     """F* = F(x*)."""
     best = q._best
-    if q.exact:
+    if q.rational:
         return best.F_low
     rounding = 64 * float(np.finfo(float).eps) * float(np.abs(q.F).max() + abs(best.F_high))
     return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
@@ -386,6 +396,13 @@ class RoundQuantities(Quantities):
     def _fold(self, v: Any) -> Any:
         return v.reshape(-1, self._cohorts, *v.shape[1:])
 
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        scenarios = len(self.path.states[-1].x) // self._cohorts
+        if len(shape) < 2 or (shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)):
+            return None
+        return f"a side has shape {shape}: of a round its axes are starts (1 or {scenarios}), cohorts (1 or {self._cohorts}), then others"
+
     def mean(self, v: Any) -> Any:
         """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""
         v = np.asarray(v)
@@ -413,7 +430,7 @@ RUN["x"] = RUN.pop("x_")
 def t(q: Any) -> Any:
     """The number of rounds made, 0..T (T + 1, 1)."""
     count = np.arange(len(q.path.states))
-    return np.array([Fraction(int(v)) for v in count], dtype=object)[:, None] if q.exact else count[:, None].astype(float)
+    return np.array([Fraction(int(v)) for v in count], dtype=object)[:, None] if q.rational else count[:, None].astype(float)
 
 
 @_quantity(RUN)
@@ -460,6 +477,13 @@ class RunQuantities(Quantities):
     """The quantities of a run: (T + 1, S) for rounds 0..T and S scenarios, vectors with d behind."""
 
     table = RUN
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        scenarios = len(self.path.states[-1].x)
+        if not shape or shape[-1] in (1, scenarios):
+            return None
+        return f"a side has shape {shape}: of a run its last axis is the scenarios (1 or {scenarios}), as in q.gap[-1] or q.gap[1:]"
 
     def mean(self, v: Any) -> Any:
         """The expectation over the scenarios, the second axis, which stays with length 1."""

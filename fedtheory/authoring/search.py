@@ -148,11 +148,10 @@ class Search:
         """
         for instance in starts:
             self.look(instance)
-        kind = self.setting.kind
         for i in range(budget):
             keys = [k for k in self.best if aims is None or k in aims]
             if not keys or self.rng.random() < 0.8 - 0.7 * i / budget:
-                instance = self.setting.random_instance(kind, self.rng)
+                instance = self.setting.random_instance(self.rng)
             else:
                 elites = self.best[keys[int(self.rng.integers(len(keys)))]]
                 instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
@@ -279,7 +278,7 @@ def _cohorts(instance: Instance, rounds: int, rng: np.random.Generator) -> tuple
     size, n = instance.cohort_size, instance.num_clients
     if size is None or size == n:
         return ()
-    return tuple(tuple(sorted(int(k) for k in rng.choice(n, size, replace=False))) for _ in range(rounds))
+    return tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
 
 
 def without_client(instance: Instance, k: int) -> Instance:

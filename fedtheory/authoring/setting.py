@@ -23,8 +23,8 @@ from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, pro
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.verification.statement import Check, Sides, judge
-from fedtheory.verification.verify import CONFIDENCE, judge_statistical
+from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
+from fedtheory.verification.statement import Sides
 
 __all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
 
@@ -56,8 +56,8 @@ class MethodSetting:
         return cls(statement, statement.about, statement.local, statement.sampling, statement.problems)
 
     @property
-    def kind(self) -> str:
-        """The kind of view: 'round' or 'run'."""
+    def scope(self) -> str:
+        """'round', 'run' or 'fixed-point'."""
         return self.of_statement.over
 
     # --- instances --------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class MethodSetting:
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
 
-    def random_instance(self, kind: str, rng: np.random.Generator) -> Instance:
+    def random_instance(self, rng: np.random.Generator) -> Instance:
         """One instance of the class, with everything drawn that varies."""
         while True:
             base = self.problems.draw(rng)
@@ -80,13 +80,13 @@ class MethodSetting:
             size = int(rng.integers(1, n + 1))
         elif isinstance(self.sampling, Uniform):
             if self.sampling.size > n:
-                return self.random_instance(kind, rng)
+                return self.random_instance(rng)
             size = self.sampling.size
         least, most = self.of_statement.rounds
         rounds = int(rng.integers(least, most + 1))
         before: tuple[tuple[int, ...], ...] = ()
-        if kind == "round" and size is not None and size < n:
-            before = tuple(tuple(sorted(int(k) for k in rng.choice(n, size, replace=False))) for _ in range(rounds))
+        if self.scope == "round" and size is not None and size < n:
+            before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
         drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
         return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
 
@@ -128,7 +128,7 @@ class MethodSetting:
         rng = Stream(0).generator("authoring probe")
         for _ in range(50):
             try:
-                return self.view(self.random_instance(self.kind, rng), exact=False)
+                return self.view(self.random_instance(rng), exact=False)
             except (Unbounded, Undefined):
                 continue
         raise InvalidInput(f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?")
@@ -144,7 +144,7 @@ class MethodSetting:
         like = instance.start if exact else instance.start.astype(float)
         world = SeparableWorld(instance.losses(exact), like)
         sampling = self.law(instance)
-        if self.kind == "run":
+        if self.scope == "run":
             most = EXACT_PATHS if exact else MAX_PATHS
             cohorts, chance = leaves(sampling, instance.num_clients, instance.rounds, exact, most)
             return self._made(world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn)
@@ -154,7 +154,7 @@ class MethodSetting:
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction]
     ) -> Quantities:
         """One round after some others: starts (S, d), all cohorts of the law each."""
-        fixed = self.kind == "fixed-point"
+        fixed = self.scope == "fixed-point"
         if fixed:
             starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
         law = sampling.enumerate(world.num_clients)
@@ -221,7 +221,7 @@ class MethodSetting:
         facts, work, algorithm = self._resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
             path = run(world, algorithm, work, x, cohorts, seed)
-        kind = RunQuantities if self.kind == "run" else RoundQuantities
+        kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
     def _resolved(self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int) -> tuple[Facts, dict[str, Any], Any]:
@@ -229,7 +229,7 @@ class MethodSetting:
         n, exact = world.num_clients, world.exact
         size = sampling.size if isinstance(sampling, Uniform) else n
         counts = {"N": n, "d": world.dim, "P": size}
-        if self.kind == "run":
+        if self.scope == "run":
             counts["T"] = rounds
         facts = Facts({**world.constants, **{k: whole(v, exact) for k, v in counts.items()}})
         try:
@@ -261,7 +261,7 @@ class MethodSetting:
         drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
         least, most = self.of_statement.rounds
         count = sampling.count(n)
-        if self.kind != "run":
+        if self.scope != "run":
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = world.start = _starts(world, rng, 8, x0)
@@ -304,7 +304,7 @@ class MethodSetting:
         for words, problems in self.problems.variants():
             yield words, replace(self, problems=problems)
         most = self.problems.clients[1]
-        if isinstance(self.sampling, Full) and most > 1 and self.kind != "fixed-point":
+        if isinstance(self.sampling, Full) and most > 1 and self.scope != "fixed-point":
             yield "full participation", replace(self, sampling=Uniform)
         if isinstance(self.local, GradientSteps):
             lr, steps = self.local.lr, self.local.steps
@@ -338,7 +338,7 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
         return reduced(v, claimed, None if pick is None else pick(claimed))
 
     sides = sides_on(view)
-    if view.exact:
+    if view.rational:
         return sides
     slack = sides.rhs - sides.lhs
     rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
@@ -369,7 +369,7 @@ def judged(statement: Any, view: Quantities, name: str, instance: str = "", conf
         return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
     except NotCertified as error:
         return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
-    if view.exact:
+    if view.rational:
         return judge(sides, mode="rational", **fields)
     claimed = statement.on(view)[name]
     if view.sampled and not claimed.pathwise and sides.relation == "<=":
@@ -391,7 +391,7 @@ def check(
 
 def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:
     """(lhs, rhs) in fractions where rhs - lhs is least. Raises `NotInFractions` where the sides are none."""
-    if not view.exact:
+    if not view.rational:
         raise NotInFractions(f"{statement.id} [{name}] was run in floats")
     claimed = statement.on(view)[name]
     sides = reduced(view, claimed, None if pick is None else pick(claimed))

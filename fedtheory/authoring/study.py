@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -24,14 +24,13 @@ from fedtheory.authoring.necessity import (
     first_proof,
     mutant_fates,
 )
-from fedtheory.authoring.paper import AuthoredStatement, Paper
 from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting, check, exact_sides
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.randomness import Stream
-from fedtheory.verification.statement import Check
+from fedtheory.verification.check import Check
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
 
@@ -115,7 +114,7 @@ class Row:
 class StatementStudy:
     """What was found of one statement."""
 
-    statement: AuthoredStatement
+    statement: Any
     checks: list[Check] = field(default_factory=list)
     counterexamples: dict[str, Counterexample] = field(default_factory=dict)
     tightness: list[Tightness] = field(default_factory=list)
@@ -243,13 +242,14 @@ class Study:
 
 
 def study(
-    target: Paper | AuthoredStatement | Sequence[AuthoredStatement], budget: int = 1000, seed: int = 0, necessity: bool = True,
+    target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is needed.
 
     Parameters
     ----------
+    target : a `Paper`, a statement, or several
     budget : int
         Instances that the search looks at for each statement; every dropped assumption and every constant gets a third of it.
     seed : int
@@ -264,13 +264,16 @@ def study(
         The statement cannot be judged; with file and line.
     """
     whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
-    statements = list(target.statements.values()) if isinstance(target, Paper) else [target] if isinstance(target, AuthoredStatement) else list(target)
+    if hasattr(target, "statements"):
+        statements = list(target.statements.values())
+    else:
+        statements = list(target) if isinstance(target, list | tuple) else [target]
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
     return Study([_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements], seed, budget)
 
 
-def verify(statement: AuthoredStatement, problem: Any, **how: Any) -> list[Check]:
+def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
     """One check a form on a problem of `fedtheory.problems`; ``how`` is what `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
 
     A problem outside the declared class is 'not applicable', with the name of the property that is missing.
@@ -287,7 +290,7 @@ def quantities(over: str = "round") -> dict[str, str]:
     return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
 
 
-def _one(statement: AuthoredStatement, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
+def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
     out, setting = StatementStudy(statement), MethodSetting.of(statement)
     forms = list(statement.forms)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
@@ -325,9 +328,9 @@ def _one(statement: AuthoredStatement, budget: int, seed: int, necessity: bool, 
 
 def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:
     """Random instances in floats and in fractions, the search's best in fractions, and problems of the package."""
-    statement, kind = out.statement, setting.kind
+    statement = out.statement
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
-    drawn = [setting.random_instance(kind, rng) for _ in range(FLOATS)]
+    drawn = [setting.random_instance(rng) for _ in range(FLOATS)]
     for i, instance in enumerate(drawn + best):
         try:
             found = check(statement, setting.view(instance, exact=False), None, str(instance))

@@ -175,6 +175,39 @@ def _thin(x: np.ndarray, count: int) -> np.ndarray:
     return np.unique(np.abs(log[None, :] - goals[:, None]).argmin(axis=1))
 
 
+def _usable(
+    x: np.ndarray, mean: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
+) -> tuple[np.ndarray, list[str]]:
+    """Which points (n,) count, in increasing x, and what was left out, in words.
+
+    Raises
+    ------
+    InvalidInput
+        Fewer than 4 of them, or all at one x.
+    """
+    inside = (x >= window[0]) & (x <= window[1])
+    unreached = inside & ~np.isfinite(mean)
+    low = inside & ~unreached & (mean <= floor_multiple * floor)
+    excluded = []
+    if unreached.any():
+        excluded.append(f"{unreached.sum()} infinite (never reached)")
+    if low.any():
+        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else NOT_POSITIVE
+        excluded.append(f"{low.sum()} {what}")
+    keep = np.flatnonzero(inside & ~unreached & ~low)
+    keep = keep[np.argsort(x[keep], kind="stable")]
+    keep = keep[_thin(x[keep], max_points)] if len(keep) else keep
+    if len(keep) < LEAST_POINTS:
+        why = f" ({', '.join(excluded)} left out)" if excluded else ""
+        raise InvalidInput(
+            f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
+            "widen the window, run longer, or certify the optimum to a smaller gap"
+        )
+    if np.ptp(np.log(x[keep])) == 0:
+        raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
+    return keep, excluded
+
+
 def fit_slope(
     x: Any,
     y: Any,
@@ -220,30 +253,9 @@ def fit_slope(
     floor, floor_multiple = real_number("floor", floor, least=0), real_number("floor_multiple", floor_multiple, least=1)
     max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a slope with an interval needs that many")
     seed = whole_number("seed", seed, least=0)
-    inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
-    unreached = inside & ~np.isfinite(mean)
-    limit = floor_multiple * floor
-    low = inside & ~unreached & (mean <= limit)
-    excluded = []
-    if unreached.any():
-        excluded.append(f"{unreached.sum()} infinite (never reached)")
-    if low.any():
-        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else NOT_POSITIVE
-        excluded.append(f"{low.sum()} {what}")
-    keep = np.flatnonzero(inside & ~unreached & ~low)
-    keep = keep[np.argsort(x[keep], kind="stable")]
-    keep = keep[_thin(x[keep], max_points)] if len(keep) else keep
-    if len(keep) < LEAST_POINTS:
-        why = f" ({', '.join(excluded)} left out)" if excluded else ""
-        raise InvalidInput(
-            f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
-            "widen the window, run longer, or certify the optimum to a smaller gap"
-        )
-    u, curves = np.log(x[keep]), y[keep]
-    if np.ptp(u) == 0:
-        raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
-    v = np.log(mean[keep])
+    keep, excluded = _usable(x, mean, window, floor, floor_multiple, max_points)
+    u, v, curves = np.log(x[keep]), np.log(mean[keep]), y[keep]
     line = stats.linregress(u, v)
     dof = len(keep) - 2
     error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there

@@ -1,8 +1,8 @@
 """Modules that have moved: the old names stay importable, with a warning that says where the new ones are.
 
 `import fedtheory.cohorts` gives a module without contents of its own: its attributes are those of the new
-modules, looked up when they are asked for. A package that bears the name of an old module hands over the
-names that it had by `names_before`.
+modules, looked up when they are asked for. A module that is still there, or a package of its name, hands over
+the names that it has no longer by `__getattr__ = names_before(__name__)`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GROWN", "MOVED", "RENAMED", "find", "install", "names_before", "public_names"]
+__all__ = ["GONE", "MOVED", "NAMES", "find", "install", "names_before", "public_names"]
 
 # an old module -> the modules in which its names are looked up, in this order
 MOVED: dict[str, tuple[str, ...]] = {
@@ -148,21 +148,28 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.theorems.views": ("fedtheory.theorems.fedelasticnet.quantities",),
 }
 
-# names that a package had as a module, where they are not among what it gives now -> where they are
-GROWN: dict[str, dict[str, str]] = {
-    "fedtheory.neural.engines": dict.fromkeys(("Engine", "Loop", "Vmap"), "fedtheory.neural.engines.base"),
-    "fedtheory.theorems.elastic_aggregation": dict.fromkeys(
-        ("STATEMENTS", "aggregation_view", "load"), "fedtheory.theorems.elastic_aggregation.statements.all_clients"
-    ),
-    "fedtheory.theorems.fedmls": dict.fromkeys(
-        ("LINE_14", "SYMBOLS", "WITNESS", "k_min", "load"), "fedtheory.theorems.fedmls.statements.theorem_1_proof"
-    ),
-}
 
-# names that have another name in the new place
-RENAMED: dict[str, str] = {
-    "fedtheory.enclosures.Ball": "Enclosure",
-}
+def _names(old: str, new: str, names: str) -> dict[str, str]:
+    return {f"{old}.{name}": f"{new}.{name}" for name in names.split()}
+
+
+# single names, where they are not in a place of their module's, or are called otherwise there; also names that a module
+# or a package of the same name has no longer -> the name in full
+NAMES: dict[str, str] = {
+    "fedtheory.enclosures.Ball": "fedtheory.optimum.intervals.Enclosure",
+    **_names("fedtheory.neural.engines", "fedtheory.neural.engines.base", "Engine Loop Vmap"),
+    **_names(
+        "fedtheory.theorems.elastic_aggregation", "fedtheory.theorems.elastic_aggregation.statements.all_clients",
+        "STATEMENTS aggregation_view load",
+    ),
+    **_names(
+        "fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.statements.theorem_1_proof",
+        "LINE_14 SYMBOLS WITNESS k_min load",
+    ),
+}  # fmt: skip
+
+# names that have no successor -> what does their work now
+GONE: dict[str, str] = {}
 
 
 def find(old: str, name: str) -> tuple[str, Any]:
@@ -171,42 +178,58 @@ def find(old: str, name: str) -> tuple[str, Any]:
     Raises
     ------
     AttributeError
-        None of the new modules has it.
+        No module has it; for a name without successor, the message says what does its work now.
     """
-    places = MOVED[old]
+    full = f"{old}.{name}"
+    if full in GONE:
+        raise AttributeError(f"{full} is gone: {GONE[full]}")
+    if full in NAMES:
+        place, _, new_name = NAMES[full].rpartition(".")
+        return place, getattr(import_module(place), new_name)
+    places = MOVED.get(old, ())
     if not name.startswith("__"):
-        new_name = RENAMED.get(f"{old}.{name}", name)
         for place in places:
             module = import_module(place)
-            if hasattr(module, new_name):
-                return place, getattr(module, new_name)
-    raise AttributeError(f"module {old!r} has no attribute {name!r}: its names have moved to {' and '.join(places)}")
+            if hasattr(module, name):
+                return place, getattr(module, name)
+    hint = f": its names have moved to {' and '.join(places)}" if places else ""
+    raise AttributeError(f"module {old!r} has no attribute {name!r}{hint}")
 
 
 def public_names(old: str) -> list[str]:
-    """What `from old import *` gives."""
+    """What `from old import *` gives of a moved module."""
     names = {name for place in MOVED[old] for name in getattr(import_module(place), "__all__", ())}
-    return sorted(names | {full.rpartition(".")[2] for full in RENAMED if full.rpartition(".")[0] == old})
+    return sorted(names | {full.rpartition(".")[2] for full in NAMES if full.rpartition(".")[0] == old})
 
 
-def names_before(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that bears the name of an old module, for the names that this one had."""
+def names_before(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module or package that is still there, for the names that it had (`NAMES`, `GONE`)."""
 
     def __getattr__(name: str) -> Any:
-        place = GROWN[package].get(name)
-        if place is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        warnings.warn(f"{package}.{name} has moved: import it from {place}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(place), name)
+        value = find(module, name)[1]
+        _warn_of_name(f"{module}.{name}")
+        return value
 
     return __getattr__
+
+
+def _warn_of_name(full: str) -> None:
+    """Said of the line that asked the `__getattr__` which calls this."""
+    place, _, name = NAMES[full].rpartition(".")
+    what = place if full.endswith(f".{name}") else f"{place}, where it is called {name}"
+    warnings.warn(f"{full} has moved: import it from {what}", DeprecationWarning, stacklevel=3)
 
 
 class _Moved(ModuleType):
     """An old module: all its attributes are those of the new ones."""
 
     def __getattr__(self, name: str) -> Any:
-        return public_names(self.__name__) if name == "__all__" else find(self.__name__, name)[1]
+        if name == "__all__":
+            return public_names(self.__name__)
+        value = find(self.__name__, name)[1]
+        if f"{self.__name__}.{name}" in NAMES:
+            _warn_of_name(f"{self.__name__}.{name}")
+        return value
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *public_names(self.__name__)]

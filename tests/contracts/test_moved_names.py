@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -16,10 +17,11 @@ from pathlib import Path
 import pytest
 
 import fedtheory
-from fedtheory._moved import GROWN, MOVED, RENAMED, install
+from fedtheory._moved import GONE, MOVED, NAMES, install
 
 OLD = {module: names.split() for module, names in json.loads(Path(__file__).with_name("old_public_names.json").read_text()).items()}
 PACKAGE = Path(fedtheory.__file__).parent
+HERE = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}  # for other processes
 
 
 def exists(module: str) -> bool:
@@ -34,22 +36,35 @@ def imported(module: str, needs_torch: bool = True):
     return import_module(module)
 
 
+def resolved(full: str):
+    """The object that a name in full stands for now."""
+    place, _, name = full.rpartition(".")
+    return getattr(import_module(place), name)
+
+
+def told(said, start: str) -> list[str]:
+    return [str(w.message) for w in said if w.category is DeprecationWarning and str(w.message).startswith(start)]
+
+
 @pytest.mark.parametrize("old", sorted(MOVED))
 def test_a_moved_module_gives_the_objects_of_its_new_places(old, monkeypatch):
     places = [imported(place) for place in MOVED[old]]
+    names = [name for name in OLD[old] if f"{old}.{name}" not in GONE]
     monkeypatch.delitem(sys.modules, old, raising=False)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         module = import_module(old)
         again = import_module(old)
-        found = {name: getattr(module, name) for name in OLD[old]}
-    told = [w for w in said if str(w.message).startswith(f"{old} has moved")]
-    assert again is module and len(told) == 1 and told[0].category is DeprecationWarning
-    assert all(place in str(told[0].message) for place in MOVED[old])
+        found = {name: getattr(module, name) for name in names}
+    about = told(said, f"{old} has moved")
+    assert again is module and about == [f"{old} has moved: import its names from {' and '.join(MOVED[old])}"]
     for name, value in found.items():
-        new = RENAMED.get(f"{old}.{name}", name)
-        first = next(place for place in places if hasattr(place, new))
-        assert value is getattr(first, new), name
+        full = f"{old}.{name}"
+        if full in NAMES:
+            assert value is resolved(NAMES[full])
+            assert NAMES[full].rpartition(".")[0] in told(said, f"{full} has moved")[0]
+        else:
+            assert value is next(vars(place)[name] for place in places if name in vars(place)), name
 
 
 @pytest.mark.parametrize("module", sorted(set(OLD) - set(MOVED)))
@@ -57,33 +72,56 @@ def test_a_module_that_stayed_has_the_names_it_had(module):
     here = imported(module)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = {name: getattr(here, name) for name in OLD[module]}
-    told = {str(w.message) for w in said if w.category is DeprecationWarning and str(w.message).startswith(module + ".")}
-    grown = {name: place for name, place in GROWN.get(module, {}).items() if name not in vars(here)}
-    assert told == {f"{module}.{name} has moved: import it from {place}" for name, place in grown.items()}
-    for name, place in grown.items():
-        assert found[name] is getattr(import_module(place), name)
+        found = {name: getattr(here, name) for name in OLD[module] if f"{module}.{name}" not in GONE}
+    elsewhere = {name for name in found if f"{module}.{name}" in NAMES and name not in vars(here)}
+    assert len(told(said, f"{module}.")) == len(elsewhere)
+    for name in elsewhere:
+        new = NAMES[f"{module}.{name}"]
+        assert found[name] is resolved(new)
+        assert new.rpartition(".")[0] in told(said, f"{module}.{name} has moved")[0]
+
+
+def test_what_is_gone_says_what_does_its_work_now(monkeypatch):
+    monkeypatch.setitem(GONE, "fedtheory.cohorts.Full", "use something else")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for full, instead in GONE.items():
+            module, _, name = full.rpartition(".")
+            with pytest.raises(AttributeError) as failed:
+                getattr(imported(module), name)
+            assert str(failed.value) == f"{full} is gone: {instead}"
 
 
 def test_the_warning_is_about_the_line_that_imports(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("x = 1\nfrom fedtheory.cohorts import Uniform\nfrom fedtheory.cohorts import Full\n")
-    done = subprocess.run([sys.executable, "-W", "always", script], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
-    lines = [line for line in done.stderr.splitlines() if "DeprecationWarning" in line]
-    assert lines == [
-        f"{script}:2: DeprecationWarning: fedtheory.cohorts has moved: import its names from fedtheory.participation.cohorts"
+    lines = [
+        "import numpy",
+        "from fedtheory.cohorts import Uniform",
+        "from fedtheory.cohorts import Full",
+        "from fedtheory.enclosures import Ball",
+        "import fedtheory.theorems.fedmls",
+        "fedtheory.theorems.fedmls.k_min",
     ]
+    script.write_text("\n".join(lines))
+    done = subprocess.run([sys.executable, "-W", "default", script], capture_output=True, text=True, check=True, env=HERE)
+    shown = [line.removeprefix(f"{script}:") for line in done.stderr.splitlines() if "DeprecationWarning: fedtheory" in line]
+    starts = [
+        "2: fedtheory.cohorts has", "4: fedtheory.enclosures has", "4: fedtheory.enclosures.Ball has",
+        "6: fedtheory.theorems.fedmls.k_min has",
+    ]  # fmt: skip
+    shown = [line.replace("DeprecationWarning: ", "") for line in shown]
+    assert [line.partition(" moved")[0] for line in shown] == starts
+    assert shown[2].endswith("import it from fedtheory.optimum.intervals, where it is called Enclosure")
 
 
 def test_the_table_is_one_of_modules_that_are_gone_and_of_modules_that_exist():
     assert not [old for old in MOVED if exists(old)]
     assert not [place for places in MOVED.values() for place in places if not exists(place)]
-    assert not [package for package in GROWN if not (PACKAGE.parent.joinpath(*package.split(".")) / "__init__.py").is_file()]
-    assert not [place for names in GROWN.values() for place in names.values() if not exists(place)]
-    assert set(MOVED) | set(GROWN) <= set(OLD), "an old module that never was"
-    assert {full.rpartition(".")[0] for full in RENAMED} <= set(MOVED)
+    assert not [new for new in NAMES.values() if not exists(new.rpartition(".")[0])]
     assert not [old for old in OLD if old not in MOVED and not exists(old)], "a module that is gone and in no table"
-    assert not [f"{old}.{name}" for old, names in GROWN.items() for name in names if name not in OLD[old]]
+    assert set(MOVED) <= set(OLD), "an old module that never was"
+    assert {*NAMES, *GONE} <= {f"{old}.{name}" for old, names in OLD.items() for name in names}, "an old name that never was"
+    assert not set(NAMES) & set(GONE)
 
 
 def test_nothing_here_imports_from_where_things_were():
@@ -139,7 +177,7 @@ def test_the_import_is_fast_and_light():
         "print(spent, *({'torch', 'cvxpy', 'numba', 'scipy', 'numpy', 'fedtheory.theorems'} & set(sys.modules)))"
     )
     runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent).stdout.split()
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=HERE).stdout.split()
         for _ in range(3)
     ]
     assert all(run[1:] == [] for run in runs)

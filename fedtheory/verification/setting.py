@@ -46,7 +46,6 @@ class Plan:
     long: bool = True
     rounds: int = 1000
     scenarios: int = 1000
-    computed: Mapping[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ class Case:
     rounds: int | None = None
     mode: str = "auto"
     scenarios: int = 1000
-    computed: Mapping[str, Mapping[str, str]] = {}
     states: int = 32
     seed: int = 0
     confidence: float = 0.999

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from command_line import call, refused
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 
 from fedtheory import local, simulate, theorems
 from fedtheory.algorithms import EFL
@@ -18,7 +19,6 @@ from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
-from fedtheory.theorems.efl.shift_on_a_problem import shift_on
 
 
 def run_json(tmp_path, *args):

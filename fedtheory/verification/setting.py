@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.inputs import whole_number
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
 from fedtheory.verification.request import Prepared, Request, Tuned
@@ -301,7 +302,7 @@ class Setting:
         view = self.exact_view(statement, form, witness)
         sides = form.sides(view)  # type: ignore[misc]
         lhs, rhs, scale = worst_sides(sides)
-        check = judge_view(statement, form, view, str(witness), rule=witness.rule, sides=lambda _: sides)
+        check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
         check.where["exact"] = [str(lhs), str(rhs)]
         return check, lhs, rhs, scale
 
@@ -344,7 +345,19 @@ class Setting:
     def search(
         self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
     ) -> SearchResult:
-        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants."""
+        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants.
+
+        Raises
+        ------
+        InvalidInput
+            A form without sides, or not claimed for the rule; a budget below 1.
+        """
+        if form.sides is None:
+            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
+        if rule not in form.established:
+            claimed = ", ".join(form.established)
+            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}")
+        whole_number("budget", budget, remedy="it is the number of instances to try")
         target = Target(statement, form, rule, sides or form.sides)  # type: ignore[arg-type]
         return self.explore(form.kind, [target], budget, seed)[0]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fedtheory.optimum.certify import Optimum
     from fedtheory.problems.base import Problem
 
-__all__ = ["facts_on_ball", "start_of", "with_theory_step"]
+__all__ = ["BY_THEORY", "facts_on_ball", "start_of", "with_theory_step"]
 
 
 def start_of(text: str | None, dim: int) -> np.ndarray:

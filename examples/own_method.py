@@ -16,7 +16,19 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.authoring import GradientSteps, Paper, SmoothConvex, Uniform, among, form, le, method, printed, repaired, upto
+from fedtheory.authoring import (
+    GradientSteps,
+    Paper,
+    SmoothConvex,
+    Uniform,
+    among,
+    form,
+    le,
+    method,
+    printed,
+    repaired,
+    upto,
+)
 from fedtheory.local import LocalObjective
 
 

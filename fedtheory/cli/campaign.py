@@ -291,6 +291,7 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
     if run.o.details:
         console.print()
         console.print(details_table(result.rows, console.width))
+    _show_refuted(run.refuted)
     for study in run.studies.values():
         console.print()
         console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
@@ -300,6 +301,18 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
     _show_end(run, record)
+
+
+def _show_refuted(refuted: Sequence[tuple[str, Any]]) -> None:
+    """The counterexamples to a paper of one's own, in fractions."""
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.replay import load
+
+    for file, check in refuted:
+        setting, witness = setting_of(check.statement), load(file)
+        lhs, rhs = witness.lhs, witness.rhs
+        sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
+        out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
 
 
 def _show_effort(run: _Run, record: dict[str, Any]) -> None:

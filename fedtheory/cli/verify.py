@@ -18,6 +18,7 @@ from fedtheory.cli.common import (
     error_line,
     facts,
     find_statement,
+    in_words,
     out_console,
     problem_of,
     progress,
@@ -145,6 +146,8 @@ def _nothing_yet(how_far: Any = "") -> Iterator[None]:
 
 def _refuse(statement: Statement, setting: Setting) -> None:
     """Raise `InvalidInput` for a statement that no problem can be given to, and say what to do instead."""
+    from fedtheory.verification.registry import paper_of
+
     why = setting.refusal(statement)
     if why is None:
         return
@@ -155,7 +158,9 @@ def _refuse(statement: Statement, setting: Setting) -> None:
         )
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
-    raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify` judges it on the battery with all other statements{replay}")
+    source = paper_of(statement).source
+    elsewhere = f"{in_words(statement)}` judges it on" if source else "` judges it with all other statements on"
+    raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify{' ' * bool(source)}{elsewhere} instances of its own{replay}")
 
 
 def verify_one(

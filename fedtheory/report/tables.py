@@ -224,7 +224,11 @@ def table_key(rows: Sequence[Row]) -> str:
 def replay_example(rows: Sequence[Row]) -> str:
     """', as in `fedtheory replay eq-11-printed`' with a witness of these rows; '' without one."""
     row = next((r for r in rows if r.witness), None)
-    return f", as in `fedtheory replay {row.witness}` for {short(row.statement)}" if row else ""
+    if row is None:
+        return ""
+    source = paper_of(row.statement).source
+    file = f" --paper {source}" if source else ""
+    return f", as in `fedtheory replay {row.witness}{file}` for {short(row.statement)}"
 
 
 def details_table(rows: Sequence[Row], width: int) -> Table:

@@ -48,9 +48,9 @@ class _Work:
         """What it holds may be of classes that only the paper's file knows: they are pickled apart, to be read after it."""
         content: Any = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.source:
-            from joblib.externals import cloudpickle
+            from joblib.externals.loky.backend.reduction import dumps  # as for what workers are sent
 
-            content = cloudpickle.dumps(content)
+            content = bytes(dumps(content))
         return _unpickled, (type(self), self.paper, self.source, content)
 
 

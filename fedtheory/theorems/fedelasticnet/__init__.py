@@ -28,4 +28,6 @@ PAPER = Paper(
     },
     figures="fedtheory.theorems.fedelasticnet.figures",
     witnesses="fedtheory.theorems.fedelasticnet",
+    rule_order=("sign", "any", "true-gradient"),
+    rule_short={"true-gradient": "true-gr."},
 )

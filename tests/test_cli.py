@@ -17,13 +17,12 @@ from fedtheory.cli import app, options
 from fedtheory.cli import time_limit as lasting
 from fedtheory.cli.problems import build
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems import get
+from fedtheory.theorems import all_statements, get
 from fedtheory.verification import campaign
-from fedtheory.verification import statement as core
 
 
 # --- list, explain --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("what", ["statements", "methods", "problems", "metrics", "witnesses"])
+@pytest.mark.parametrize("what", ["statements", "papers", "methods", "problems", "metrics", "witnesses"])
 def test_list(what):
     found = json.loads(call("list", what, "--json").stdout)
     text = call("list", what).stdout
@@ -34,12 +33,12 @@ def test_list(what):
 
 def test_list_says_what_is_on_record():
     rows = {r["id"]: r for r in json.loads(call("list", "--json").stdout)}
-    assert set(rows) == {s.id for s in core.all_statements()}
+    assert set(rows) == {s.id for s in all_statements()}
     forms = {f["name"]: f["established"] for f in rows["fedelasticnet/eq-28"]["forms"]}
     assert forms["printed"] == get("fedelasticnet/eq-28").form("printed").established
 
 
-@pytest.mark.parametrize("statement", [s.id for s in core.all_statements()])
+@pytest.mark.parametrize("statement", [s.id for s in all_statements()])
 def test_explain_every_statement(statement):
     about = json.loads(call("explain", statement, "--json").stdout)
     assert [f["name"] for f in about["forms"]] == [f.name for f in get(statement).forms]
@@ -288,7 +287,7 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
 
 # --- replay ---------------------------------------------------------------------------------------------------------------
 def test_replay_prints_both_sides_as_fractions(tmp_path):
-    from fedtheory.verification.witness import builtin_witnesses, save
+    from fedtheory.verification.replay import builtin_witnesses, save
 
     witness = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
     path = save(witness, tmp_path / "mine.json")

@@ -10,15 +10,15 @@ from command_line import call, refused
 from fedtheory import local, simulate, theorems
 from fedtheory.algorithms import EFL
 from fedtheory.cli import participation as irregular
-from fedtheory.cli.checking_efl import runs_on_a_problem
-from fedtheory.cli.explain import find_statement, shipped_witnesses
+from fedtheory.cli.common import find_statement, shipped_witnesses
 from fedtheory.cli.problems import build
 from fedtheory.clients import fisher
 from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
-from fedtheory.theorems.efl.shift_on_a_problem import shift_on
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.verification.registry import setting_of
 
 
 def run_json(tmp_path, *args):
@@ -265,7 +265,7 @@ def test_explain_says_what_to_try(statement):
         assert "Nothing to run" in text and "claim, not provable here" in text and "Try: " not in text
         return
     tried = text.split("Try: ")[1]
-    if runs_on_a_problem(theorems.get(statement)):
+    if setting_of(statement).refusal(theorems.get(statement)) is None:
         assert f"fedtheory verify {statement} --problem" in tried
     else:
         name = tried.split("fedtheory replay ")[1].split()[0] if "replay" in tried else None

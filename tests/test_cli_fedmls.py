@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from command_line import call, refused
+from command_line import call, instead, refused
 
 from fedtheory import algorithms
 from fedtheory.cli.problems import PROBLEMS, build
 from fedtheory.theorems import get
-from fedtheory.verification import registry
 
 # --- nonsmooth problems and FedMLS -----------------------------------------------------------------------------------------
 NONSMOOTH = [n for n, p in PROBLEMS.items() if p.nonsmooth]
@@ -144,7 +143,7 @@ def test_verify_fedmls_with_a_mutated_record_fails(monkeypatch):
     statement = get("fedmls/theorem-1")
     form = statement.form("repaired")
     tiny = replace(form, sides=dict((m.name, m.sides) for m in form.mutants)["a thousand times smaller first term"])
-    monkeypatch.setitem(registry._STATEMENTS, statement.id, replace(statement, forms=(tiny,)))
+    instead(monkeypatch, replace(statement, forms=(tiny,)))
     result = call("verify", "fedmls/theorem-1", "--lam", 0.07, "--rounds", 1, code=1)
     assert "on record as holding" in result.stdout
 

@@ -7,15 +7,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from command_line import call
+from command_line import call, instead, only_these
 
 from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.instances import Instance
+from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.verification import campaign
-from fedtheory.verification import statement as core
+from fedtheory.verification.statement import Statement
 
-TASKS = [campaign.Task("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8) for seed in (1, 2)]
+TASKS = [
+    campaign.Task("fedelasticnet", Trial("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8))
+    for seed in (1, 2)
+]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
 
 
@@ -23,7 +27,7 @@ ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", 
 def small(monkeypatch):
     """A campaign of two instances, four statements and no figures, in this process."""
     monkeypatch.setattr(campaign, "plan", lambda *a, **k: TASKS)
-    monkeypatch.setattr(core, "_REGISTRY", {k: core._REGISTRY[k] for k in ONLY})
+    only_these(monkeypatch, *map(get, ONLY))
     monkeypatch.setattr(verifying, "shipped_witnesses", list)
     monkeypatch.setitem(sys.modules, "fedtheory.report.figures", None)
 
@@ -42,7 +46,7 @@ def test_verify_one_statement(tmp_path):
 def test_verify_one_statement_against_the_record(monkeypatch):
     statement = get("fedelasticnet/eq-28")
     wrong = replace(statement, forms=tuple(replace(f, established={"sign": "holds"}) for f in statement.forms))
-    monkeypatch.setitem(core._REGISTRY, statement.id, wrong)
+    instead(monkeypatch, wrong)
     result = call("verify", "eq-28", "-P", 2, "--l1", 1, "--l2-over-beta", 100, code=1)
     assert "on record as holding" in result.stdout
 
@@ -78,9 +82,9 @@ def test_campaign_prints_one_table(small, tmp_path, details):
 
 
 def test_campaign_fails_on_a_verdict_that_is_not_the_recorded_one(small, monkeypatch, tmp_path):
-    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    statement = get("fedelasticnet/eq-28")
     forms = tuple(replace(f, established={**f.established, "sign": "holds"}) for f in statement.forms)
-    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    instead(monkeypatch, replace(statement, forms=forms))
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=1)
     assert "(!)" in result.stdout
     assert "fedelasticnet/eq-28 [printed, sign rule]: violated, on record as holds" in result.stderr
@@ -89,16 +93,16 @@ def test_campaign_fails_on_a_verdict_that_is_not_the_recorded_one(small, monkeyp
 
 
 def test_what_is_open_does_not_fail(small, monkeypatch, tmp_path):
-    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    statement = get("fedelasticnet/eq-28")
     forms = tuple(replace(f, established=dict.fromkeys(f.established, "open")) for f in statement.forms)
-    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    instead(monkeypatch, replace(statement, forms=forms))
     call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
 
 
 def test_a_form_without_an_instance_fails_a_whole_campaign_and_is_left_out_of_a_small_one(small, monkeypatch, tmp_path):
-    statement = core._REGISTRY["fedelasticnet/eq-28"]
+    statement = get("fedelasticnet/eq-28")
     forms = tuple(replace(f, established={**f.established, "elsewhere": "holds"}) for f in statement.forms)
-    monkeypatch.setitem(core._REGISTRY, statement.id, replace(statement, forms=forms))
+    instead(monkeypatch, replace(statement, forms=forms))
     whole = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, code=1)
     assert "not applicable, on record as holds" in whole.stderr
     few = " ".join(call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0, "--scale", 0.5).stdout.split())
@@ -153,7 +157,7 @@ def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_pat
 
 
 def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):
-    from fedtheory.verification.witness import builtin_witnesses
+    from fedtheory.verification.replay import builtin_witnesses
 
     good = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/eq-28")
     monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [good])
@@ -176,11 +180,10 @@ THEOREM = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2, "--rounds
 
 @pytest.mark.parametrize("finished", [0, 1])
 def test_an_interrupted_statement_keeps_the_stages_that_were_finished(finished, monkeypatch, tmp_path):
-    from fedtheory.theorems.fedelasticnet import stages
-    from fedtheory.verification import verify as verification
+    from fedtheory.theorems.fedelasticnet import on_a_problem, stages
 
     real, calls = stages.monte_carlo, []
-    monkeypatch.setattr(verification, "stage_sizes", lambda scenarios: [2, 4])
+    monkeypatch.setattr(on_a_problem, "stage_sizes", lambda scenarios: [2, 4])
 
     def interrupted(*args, on_round, **options):
         calls.append(options["first_scenario"])
@@ -211,6 +214,6 @@ def test_an_interrupt_before_any_verdict_says_so(args, monkeypatch, tmp_path):
     def verify(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedtheory.verification.verify", verify)
+    monkeypatch.setattr(Statement, "runner", verify)
     result = call("verify", *args, "--out", tmp_path, code=130)
     assert result.stderr == "error: interrupted: nothing is decided yet, nothing was written\n" and not list(tmp_path.iterdir())

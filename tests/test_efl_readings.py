@@ -19,8 +19,8 @@ from fedtheory.theorems.efl.instances.runs import QuadraticInstance
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.verification.rational import exact_sides
-from fedtheory.verification.witness import builtin_witnesses
+from fedtheory.verification.registry import setting_of
+from fedtheory.verification.replay import builtin_witnesses
 
 RUNS = [w for w in builtin_witnesses("efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
 LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]
@@ -38,6 +38,14 @@ def _largest_everywhere(data, sure=False):
     low, high = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
     far = np.maximum(abs(low - c), abs(high - c))
     return ((h * far + noise) ** 2 if sure else (h * far) ** 2 + noise**2).sum(axis=1).max()
+
+
+def exact_sides(witness):
+    """The view of a witness, and the sides of its form."""
+    statement = get(witness.statement)
+    form = statement.form(witness.form)
+    view = setting_of(statement).exact_view(statement, form, witness)
+    return view, form.sides(view)
 
 
 @pytest.mark.parametrize("sure", [False, True], ids=["expected", "sure"])

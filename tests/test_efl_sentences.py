@@ -16,11 +16,11 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.elastic_term import elastic_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view
-from fedtheory.verification.rational import BUILDERS
-from fedtheory.verification.witness import builtin_witnesses
+from fedtheory.verification.replay import builtin_witnesses
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 

@@ -21,6 +21,7 @@ from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
 from fedtheory.theorems.efl.instances.in_fractions import KINDS, DataShift
+from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import run_of
 from fedtheory.theorems.efl.statements import table_1 as efl_table
 from fedtheory.theorems.efl.statements.compression import feedback_view
@@ -28,10 +29,9 @@ from fedtheory.theorems.efl.statements.elastic_term import elastic_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view, tabulate
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
 from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view
-from fedtheory.verification.rational import BUILDERS
-from fedtheory.verification.setting import judge_efl, kind_of
+from fedtheory.verification.check import judge_view
 
-STATEMENTS = [s for s in theorems.all_statements("efl/") if any(kind_of(f) in KINDS for f in s.forms)]
+STATEMENTS = [s for s in theorems.all_statements("efl/") if any(f.kind in KINDS for f in s.forms)]
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if f.sides is not None]
 CLAIMS = [s for s in theorems.all_statements("efl/") if s.kind == "claim"]
 
@@ -54,14 +54,14 @@ def views():
 @pytest.mark.parametrize(("statement", "form"), CASES, ids=_name)
 def test_verdicts_are_the_recorded_ones_and_mutants_are_rejected(statement, form, views):
     judged, rejected = dict.fromkeys(form.established, 0), {m.name: False for m in form.mutants}
-    for instance, view in views[kind_of(form)]:
+    for instance, view in views[form.kind]:
         if view.rule not in form.established or view.applies(form) is not None:
             continue
-        check = judge_efl(statement, form, view, instance.name)
+        check = judge_view(statement, form, view, instance.name)
         assert check.verdict == "holds" or form.established[view.rule] == "violated", f"{check} {instance.name}"
         judged[view.rule] += 1
         for mutant in form.mutants:
-            rejected[mutant.name] |= judge_efl(statement, form, view, sides=mutant.sides).verdict == "violated"
+            rejected[mutant.name] |= judge_view(statement, form, view, sides=mutant.sides).verdict == "violated"
     assert all(judged.values()), judged
     assert all(rejected.values()), rejected
     if "holds" in form.established.values():

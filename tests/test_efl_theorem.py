@@ -17,15 +17,15 @@ from fedtheory.participation.irregular import Irregular, JointLaw, inactive, inc
 from fedtheory.problems.generators import random_least_squares, random_logistic, random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.efl import setting as efl_verify
+from fedtheory.theorems.efl.cases import theorem_1 as efl_verify
 from fedtheory.theorems.efl.instances import runs as efl_run_battery
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities import measured_run as efl_measured
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
-from fedtheory.verification import witness
-from fedtheory.verification.setting import judge_efl, kind_of
+from fedtheory.verification.check import judge_view
+from fedtheory.verification.replay import load, replay
 
 STATEMENTS = [s for s in all_statements("efl/theorem-1") if s.id == "efl/theorem-1" or "step" in s.id]
 THEOREM = get("efl/theorem-1")
@@ -42,10 +42,10 @@ def views() -> list[tuple[str, object]]:
 
 
 def judged(statement, form, sides=None):
-    kind = kind_of(form)
+    kind = form.kind
     for name, view in views():
         if view.kind == kind and view.applies(form) is None and view.rule in form.established:
-            yield form.established[view.rule], judge_efl(statement, form, view, name, sides=sides)
+            yield form.established[view.rule], judge_view(statement, form, view, name, sides=sides)
 
 
 @pytest.mark.parametrize(("statement", "form"), [(s, f) for s in STATEMENTS for f in s.forms], ids=_label)
@@ -67,7 +67,7 @@ def test_every_mutant_is_rejected(statement, form, mutant):
 
 def test_every_form_has_a_mutant_or_a_witness():
     folder = resources.files("fedtheory.theorems.efl") / "witnesses"
-    found = {(w.statement, w.form, w.rule) for w in (witness.load(f) for f in folder.iterdir() if f.name.startswith("efl-theorem-1"))}
+    found = {(w.statement, w.form, w.rule) for w in (load(f) for f in folder.iterdir() if f.name.startswith("efl-theorem-1"))}
     for s in STATEMENTS:
         for f in s.forms:
             for rule, verdict in f.established.items():
@@ -86,13 +86,13 @@ def _witness_files():
 
 @pytest.mark.parametrize("name", _witness_files())
 def test_witnesses_replay_exactly(name):
-    check = witness.replay(resources.files("fedtheory.theorems.efl") / "witnesses" / name)
+    check = replay(resources.files("fedtheory.theorems.efl") / "witnesses" / name)
     assert check.verdict == "violated" and check.mode == "rational"
 
 
 def test_the_max_witness_by_hand():
     """One client, F = (w_1^2 + 10 w_2^2)/2, noise +-1 on axis 1, w_0 = (3/40, 0): gamma = 640, eta_0 = 16/641."""
-    check = witness.replay(resources.files("fedtheory.theorems.efl") / "witnesses" / "efl-theorem-1-max-b.json")
+    check = replay(resources.files("fedtheory.theorems.efl") / "witnesses" / "efl-theorem-1-max-b.json")
     lhs = Fraction(625, 641) ** 2 * Fraction(3, 40) ** 2 + Fraction(16, 641) ** 2
     assert check.where["exact"] == [str(lhs), str(Fraction(48, 641) ** 2)]
     assert check.where["constants"]["G_sq"] == pytest.approx(1 + 9 / 1600)
@@ -188,11 +188,11 @@ def test_real_runs_of_the_battery(number):
     assert {i.E for i in real} == {1, 5, 10} and {i.clients for i in real} == {3, 10, 30, 100}
     view = real[number].view()
     assert view.distance_sq.shape[1] >= 200
-    checks = {f.name: judge_efl(THEOREM, f, view) for f in THEOREM.forms if view.applies(f) is None}
+    checks = {f.name: judge_view(THEOREM, f, view) for f in THEOREM.forms if view.applies(f) is None}
     assert {checks[n].verdict for n in ("repaired", "2 max", "sharpened")} == {"holds"}
     share = checks["repaired"].tightness / 2  # a bound that is twice too small is rejected by these very runs
     smaller = functools.partial(efl_theorem.bound, first=share, rest=share, bias=share)
-    assert judge_efl(THEOREM, THEOREM.form("repaired"), view, sides=smaller).verdict == "violated"
+    assert judge_view(THEOREM, THEOREM.form("repaired"), view, sides=smaller).verdict == "violated"
 
 
 def test_client_minima_are_certified_lower_bounds():
@@ -262,7 +262,7 @@ def test_a_correlated_round_is_not_taken_for_an_independent_one():
     assert [m.sum_ps for m in each] == pytest.approx([0.75, 0.75, 1.0] * 2)
     problem, solver = random_quadratic(2, 2, seed=0), LocalSGD(1, 1.0)
     assert efl_verify._enumerable(problem, law, "A", solver, 2) and not efl_verify._enumerable(problem, law, "A", solver, 3)
-    checks = efl_verify.verify(get("efl/theorem-1"), problem, EFL(scheme="A"), sampling=law, local_solver=solver, rounds=6)
+    checks = get("efl/theorem-1").verify(problem, EFL(scheme="A"), sampling=law, local_solver=solver, rounds=6)
     assert {c.verdict for c in checks} == {"not applicable"}  # not judged on moments of independent clients
 
 
@@ -283,4 +283,4 @@ def test_rounding_at_the_optimum_is_not_a_violation(step):
     exact = {"condition": 1e4, "spread": 0.0, "noise": 0.0, "skew": 0.0, "start": 0.0}
     view = efl_run_battery.QuadraticInstance(299454382, **shape, **exact).view()
     statement = get(f"efl/theorem-1-step-{step}")
-    assert judge_efl(statement, statement.form("repaired"), view).verdict == "holds"
+    assert judge_view(statement, statement.form("repaired"), view).verdict == "holds"

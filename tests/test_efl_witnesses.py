@@ -14,11 +14,12 @@ from fedtheory import theorems
 from fedtheory.cli import app
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.theorems.efl.instances.in_fractions import KINDS, random_instance
-from fedtheory.verification import search as efl_search
-from fedtheory.verification.rational import BUILDERS, EFLWitness, fraction, integer, table, to_file, vector
-from fedtheory.verification.search import Tape, search, search_kind
-from fedtheory.verification.setting import kind_of
-from fedtheory.verification.witness import builtin_witnesses, load, replay, save
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.verification.rational import fraction, integer, table, to_file, vector
+from fedtheory.verification.registry import setting_of
+from fedtheory.verification.replay import builtin_witnesses, load, replay, save
+from fedtheory.verification.search import Tape
+from fedtheory.verification.witness import VERSION_1, Witness
 
 SHIPPED = builtin_witnesses("efl")
 MINE = [w for w in SHIPPED if w.kind in KINDS]
@@ -43,7 +44,7 @@ def test_every_form_on_record_as_violated_has_a_witness():
     for s in theorems.all_statements("efl/"):
         for f in s.forms:
             for rule, verdict in f.established.items():
-                if kind_of(f) in KINDS and verdict == "violated":
+                if f.kind in KINDS and verdict == "violated":
                     assert (s.id, f.name, rule) in have, f"{s.id} [{f.name}, {rule}]"
 
 
@@ -54,7 +55,7 @@ def test_with_the_repair_the_same_data_hold(witness):
     judged = 0
     for s in theorems.all_statements("efl/"):
         for f in s.forms:
-            if kind_of(f) == witness.kind and f.established.get(view.rule) == "holds" and view.applies(f) is None:
+            if f.kind == witness.kind and f.established.get(view.rule) == "holds" and view.applies(f) is None:
                 sides = f.sides(view)
                 assert (np.asarray(sides.lhs) <= np.asarray(sides.rhs)).all(), f"{s.id} [{f.name}]"
                 judged += 1
@@ -69,11 +70,27 @@ def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
     path.write_text(text[: len(text) // 2])
     with pytest.raises(DataFileError, match="truncated"):
         load(path)
+    wrong = (('"lhs"', '"lsh"', "missing: lhs"), ('"kind"', '"kin"', "missing: kind"), ('"4"', "4", "write it as a string"))
+    for old, new, match in wrong:
+        path.write_text(text.replace(old, new))
+        with pytest.raises(DataFileError, match=match):
+            load(path)
+
+
+def test_files_of_version_1_are_read_and_broken_ones_are_refused(tmp_path):
+    path = tmp_path / "w.json"
+    fields = {"format": VERSION_1, "statement": ARRIVAL.statement, "form": ARRIVAL.form, "rule": ARRIVAL.rule}
+    fields |= {"efl": {"kind": ARRIVAL.kind, "data": ARRIVAL.data}, "lhs": ARRIVAL.lhs, "rhs": ARRIVAL.rhs}
+    path.write_text(text := json.dumps(fields))
+    assert replace(load(path), found_by=ARRIVAL.found_by, provenance=ARRIVAL.provenance) == ARRIVAL
     wrong = (('"lhs"', '"lsh"', "missing: lhs"), ('"kind"', '"kin"', '"kind" and "data"'), ('"4"', "4", "write it as a string"))
     for old, new, match in wrong:
         path.write_text(text.replace(old, new))
         with pytest.raises(DataFileError, match=match):
             load(path)
+    path.write_text(text.replace("efl/theorem", "elastic-aggregation/theorem"))  # the statement's id tells whose file it is
+    with pytest.raises(UnknownName, match="elastic-aggregation"):
+        replay(load(path))
 
 
 def test_data_that_prove_nothing_are_refused():
@@ -145,9 +162,17 @@ def test_replay_from_the_command_line():
 
 
 # --- the search -------------------------------------------------------------------------------------------------------------
+SETTING = setting_of("efl/theorem-1")
+
+
+def search(name, form, rule="any", budget=1000, seed=0, sides=None):
+    statement = theorems.get(name)
+    return SETTING.search(statement, statement.form(form) if isinstance(form, str) else form, rule, budget, seed, sides)
+
+
 def test_the_search_finds_and_proves_a_printed_mistake():
     found = search("efl/theorem-2-arrival", "printed", budget=60, seed=1)
-    assert not found.empty and isinstance(found.witness, EFLWitness)
+    assert not found.empty and isinstance(found.witness, Witness)
     check = replay(found.witness)
     assert check.verdict == "violated" and check.tightness == pytest.approx(found.tightness)
 
@@ -164,7 +189,7 @@ def test_the_search_finds_planted_mistakes_and_nothing_else(statement, form):
 
 
 def test_the_search_comes_close_to_what_is_attained():
-    results = {(r.statement, r.form): r for r in search_kind("shift", 300)}
+    results = {(r.statement, r.form): r for r in SETTING.run_search(("shift",), theorems.all_statements("efl/"), 1200, 0)}
     for statement, form in (("theorem-2-departure", "sharp"), ("theorem-2-arrival", "repaired"), ("theorem-2-arrival", "old optimum")):
         assert results[f"efl/{statement}", form].tightness > 0.999
     assert all(r.empty for r in results.values())
@@ -183,10 +208,8 @@ def test_search_refuses_what_cannot_be_searched():
     with pytest.raises(InvalidInput, match="at least 1"):
         search("efl/theorem-2-arrival", "printed", budget=0)
     with pytest.raises(InvalidInput, match="use one of"):
-        search_kind("shfit")
-    with pytest.raises(InvalidInput, match="use one of"):
         random_instance("shfit", np.random.default_rng(0))
-    assert set(KINDS) <= set(efl_search.kinds())
+    assert {(kind,) for kind in KINDS} <= set(SETTING.searches(theorems.all_statements("efl/")))
 
 
 def test_the_tape_draws_what_a_generator_would():

@@ -17,14 +17,16 @@ from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
 from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
 from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, semidefinite
-from fedtheory.verification.rational import BUILDERS
-from fedtheory.verification.search import Tape, search
-from fedtheory.verification.setting import check_instance, judge_efl, kind_of, random_instance
-from fedtheory.verification.witness import builtin_witnesses, replay
+from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
+from fedtheory.verification.check import judge_view
+from fedtheory.verification.registry import setting_of
+from fedtheory.verification.replay import builtin_witnesses, replay
+from fedtheory.verification.search import Tape
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
+SETTING = setting_of("elastic-aggregation/sign")
 FORMS = [(s, f) for s in STATEMENTS for f in s.forms]
-SHIPPED = builtin_witnesses("elastic_aggregation")
+SHIPPED = builtin_witnesses("elastic-aggregation")
 
 
 def name(pair):
@@ -41,7 +43,7 @@ def views():
 def test_every_verdict_is_the_one_on_record(views, pair):
     """On enough instances; all of them in fractions, so that a violation is none of rounding."""
     s, f = pair
-    checks = [judge_efl(s, f, v, i.name) for i, v in views if i.kind == kind_of(f) and v.applies(f) is None]
+    checks = [judge_view(s, f, v, i.name) for i, v in views if i.kind == f.kind and v.applies(f) is None]
     assert len(checks) >= 10 and {c.mode for c in checks} == {"rational"}
     assert ("violated" if any(c.verdict == "violated" for c in checks) else "holds") == f.established["any"]
 
@@ -52,7 +54,7 @@ def test_every_mutant_is_rejected(views, pair):
     assert f.mutants
     for mutant in f.mutants:
         checks = [
-            judge_efl(s, f, v, sides=mutant.sides) for i, v in views if i.kind == kind_of(f) and v.applies(f) is None
+            judge_view(s, f, v, sides=mutant.sides) for i, v in views if i.kind == f.kind and v.applies(f) is None
         ]
         assert any(c.verdict == "violated" for c in checks), mutant.name
 
@@ -69,14 +71,14 @@ def test_every_mutant_is_rejected(views, pair):
 def test_bounds_that_are_said_to_be_attained_are(views, statement, form):
     s = theorems.get(f"elastic-aggregation/{statement}")
     f = s.form(form)
-    checks = [judge_efl(s, f, v) for i, v in views if i.kind == kind_of(f) and v.applies(f) is None]
+    checks = [judge_view(s, f, v) for i, v in views if i.kind == f.kind and v.applies(f) is None]
     assert max(c.tightness for c in checks if np.isfinite(c.tightness)) == 1.0
 
 
 def test_an_instance_is_judged_on_every_form_of_its_kind():
     instance = elastic_battery.random_instance("aggregation", np.random.default_rng(0))
-    checks = check_instance(instance)
-    assert {(c.statement, c.form) for c in checks} == {(s.id, f.name) for s, f in FORMS if kind_of(f) == "aggregation"}
+    checks = SETTING.check(instance, STATEMENTS)
+    assert {(c.statement, c.form) for c in checks} == {(s.id, f.name) for s, f in FORMS if f.kind == "aggregation"}
     with pytest.raises(InvalidInput, match="kind = 'aggregate'"):
         elastic_battery.random_instance("aggregate", np.random.default_rng(0))
 
@@ -99,13 +101,14 @@ def test_every_form_that_fails_has_a_witness():
 def test_what_holds_holds_on_the_witnesses(witness):
     view = BUILDERS[witness.kind](witness.data)
     for s, f in FORMS:
-        if kind_of(f) == witness.kind and f.established["any"] == "holds" and view.applies(f) is None:
-            assert judge_efl(s, f, view).verdict == "holds", (s.id, f.name)
+        if f.kind == witness.kind and f.established["any"] == "holds" and view.applies(f) is None:
+            assert judge_view(s, f, view).verdict == "holds", (s.id, f.name)
 
 
 @pytest.mark.parametrize(("form", "found"), [("one local step", True), ("repaired", False)])
 def test_the_search_finds_what_is_there_and_only_that(form, found):
-    result = search("elastic-aggregation/sampled-fixed-point", form, budget=120)
+    statement = theorems.get("elastic-aggregation/sampled-fixed-point")
+    result = SETTING.search(statement, statement.form(form), "any", 120, 0)
     assert (result.witness is not None) == found
     if found:
         assert replay(result.witness).verdict == "violated"
@@ -113,7 +116,7 @@ def test_the_search_finds_what_is_there_and_only_that(form, found):
 
 @pytest.mark.parametrize("kind", elastic_battery.KINDS)
 def test_instances_can_be_drawn_from_a_tape(kind):
-    first, again = (random_instance(kind, Tape(np.random.default_rng(3).random(64), 3)) for _ in range(2))
+    first, again = (SETTING.random_instance(kind, Tape(np.random.default_rng(3).random(64), 3)) for _ in range(2))
     assert first.to_json() == again.to_json() and first.family.endswith(kind)
 
 

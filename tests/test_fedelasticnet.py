@@ -13,14 +13,14 @@ from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.exact import Instance
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView, fixed_point
 from fedtheory.theorems.fedelasticnet.search import Shape, _Target
-from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
-from fedtheory.verification.statement import judge
-from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, replay
+from fedtheory.verification.check import judge
+from fedtheory.verification.replay import builtin_witnesses, exact_check, replay
 
 RULES = ("sign", "true-gradient")
 THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))
@@ -29,9 +29,9 @@ THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1",
 # --- lambda_1 > 0, as Algorithm 3 asks ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("witness", builtin_witnesses("fedelasticnet"), ids=lambda w: w.name)
 def test_every_shipped_witness_is_within_algorithm_3(witness):
-    assert F(witness.lambda1) > 0 and F(witness.lambda2) > 0
+    assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
     with pytest.raises(InvalidInput, match="lambda_1 = 0 is not above 0"):
-        replay(replace(witness, lambda1="0"))
+        replay(replace(witness, data={**witness.data, "lambda1": "0"}))
 
 
 def test_without_the_penalty_no_statement_on_algorithm_3_applies():
@@ -201,19 +201,19 @@ def test_a_stalled_quadratic_needs_123_rounds():
 
 
 # --- the floor of one round under the sign rule -------------------------------------------------------------------------
-def stalled_drift(l2: int, d: int) -> Witness:
+def stalled_drift(l2: int, d: int) -> DiagonalWitness:
     """d copies of L = x^2/2 that move once, to g = l2/(l2 - 1), and then drift by -g/l2 a round without moving, up to the edge."""
     g = F(l2, l2 - 1)
     start = ((l2 + 1) * g - 1) / l2
     one = ["1"] * d
-    return Witness(
+    return DiagonalWitness(
         B6.id, "d missing", "sign", [one], [["0"] * d], "1", str(l2), 1, [str(start)] * d, cohorts=[[0]] * (l2 - 1)
     )
 
 
 def test_the_missing_factor_d_needs_five_coordinates():
     """Five break the printed floor on a real run; with four or fewer the small floor proves it."""
-    five, four = (exact_check(stalled_drift(250, d)) for d in (5, 4))
+    five, four = (exact_check(stalled_drift(250, d).witness()) for d in (5, 4))
     assert five[0].verdict == "violated" and four[0].verdict == "holds"
     assert 4 * F(11, 100) < F(1, 2) < 5 * F(11, 100)  # times a lambda_1^2: the small floor of z <= d zeros, and kappa P/(2m)
 

@@ -10,12 +10,13 @@ import pytest
 
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import UNDONE
-from fedtheory.verification.witness import Witness, builtin_witnesses, exact_check, instance_of
+from fedtheory.verification.replay import builtin_witnesses, exact_check
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 RULES = ("sign", "true-gradient")
-SHIPPED = builtin_witnesses("fedelasticnet")
+SHIPPED = [DiagonalWitness.from_witness(w) for w in builtin_witnesses("fedelasticnet")]
 WITH_ONE_UNDONE = [w for w in SHIPPED if w.statement == THEOREM.id and w.form in UNDONE]
 ANCHOR = [w for w in WITH_ONE_UNDONE if w.form == "anchor theta_k"]
 PRINTED_13 = [w for w in SHIPPED if w.statement == THEOREM.id and w.form.startswith("printed")]
@@ -26,7 +27,7 @@ def test_every_repair_has_a_witness_under_each_rule():
     assert {(w.form, w.rule) for w in WITH_ONE_UNDONE} == {(name, rule) for name in UNDONE for rule in RULES}
 
 
-@pytest.mark.parametrize("witness", WITH_ONE_UNDONE, ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", WITH_ONE_UNDONE, ids=lambda w: w.witness().name)
 def test_the_repaired_bound_holds_where_one_repair_undone_breaks_it(witness):
     """And the right sides differ by the one term in which the repair is undone."""
     view = instance_of(witness).run_view(witness.T)
@@ -67,7 +68,7 @@ def sign(x: F) -> int:
     return (x > 0) - (x < 0)
 
 
-def own_run(w: Witness, local: F) -> Own:
+def own_run(w: DiagonalWitness, local: F) -> Own:
     """L = h x^2/2, one client, from x0, written out from the pseudocode; theta_k^0 = local."""
     (h,), (l1, l2, theta) = (F(w.h[0][0]),), (F(x) for x in (w.lambda1, w.lambda2, w.x0[0]))
     assert w.c == [["0"]] and w.P == len(w.h) == 1 and w.copies is None
@@ -98,10 +99,10 @@ def own_run(w: Witness, local: F) -> Own:
     return Own(h * (total / T) ** 2 / 2, *ends, zero_signs)
 
 
-@pytest.mark.parametrize("witness", [*ANCHOR, *PRINTED_13], ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", [*ANCHOR, *PRINTED_13], ids=lambda w: w.witness().name)
 def test_that_loop_is_the_engine(witness):
     own = own_run(witness, F(witness.x0[0]))
-    _, lhs, rhs, _ = exact_check(witness)
+    _, lhs, rhs, _ = exact_check(witness.witness())
     assert (own.lhs, own.anchor if witness in ANCHOR else own.printed) == (lhs, rhs)
 
 
@@ -115,7 +116,7 @@ def test_it_is_the_anchor_that_fails_and_not_a_sign_of_zero(witness, literal):
 
 
 @pytest.mark.parametrize("literal", [False, True], ids=["theta_k^0 = theta^0", "theta_k^0 minimises L_k"])
-@pytest.mark.parametrize("witness", PRINTED_13, ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", PRINTED_13, ids=lambda w: w.witness().name)
 def test_13_as_printed_fails_wherever_theta_k_starts(witness, literal):
     """The literal input grad L_k(theta_k^0) = 0 makes theta_k^0 = argmin L_k = 0."""
     own = own_run(witness, F(0) if literal else F(witness.x0[0]))
@@ -124,12 +125,12 @@ def test_13_as_printed_fails_wherever_theta_k_starts(witness, literal):
 
 def test_another_instance_on_which_13_fails_in_the_literal_reading():
     """Nobody moves in 20 rounds: gamma^0 = gamma^1 = -82/5, and the signs are those of theta_k - theta from round 2 on."""
-    w = Witness(THEOREM.id, "printed", "true-gradient", [["1/2000"]], [["0"]], "1/100", "121/2000", 1, ["-82/5"], T=20)
+    w = DiagonalWitness(THEOREM.id, "printed", "true-gradient", [["1/2000"]], [["0"]], "1/100", "121/2000", 1, ["-82/5"], T=20)
     own = own_run(w, F(0))
     assert own.printed < 0 < own.lhs <= own.repaired
 
 
-@pytest.mark.parametrize("witness", PRINTED, ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", PRINTED, ids=lambda w: w.witness().name)
 def test_13_18_and_42_fail_within_three_rounds_on_one_instance(witness):
     assert (witness.T, len(witness.h), len(witness.h[0]), witness.P) == (3, 1, 1, 1)
     assert (witness.h, witness.lambda1, witness.lambda2, witness.x0) == ([["1/1000000"]], "1/1000000", "1/30000", ["100"])

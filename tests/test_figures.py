@@ -12,14 +12,17 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.report import figures_traffic, figures_verdicts
+from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 from fedtheory.theorems.fedelasticnet.instances import Instance
-from fedtheory.verification.campaign import Campaign, Task, check_instance, summarise
+from fedtheory.theorems.fedelasticnet.setting import Trial, check_instance
+from fedtheory.verification.campaign import Campaign, summarise
+from fedtheory.verification.registry import paper
 
 TINY = Effort(
     bounds={"rounds": 20, "scenarios": 8, "ratios": (100.0,)},
@@ -33,8 +36,8 @@ TINY = Effort(
 @pytest.fixture(scope="module")
 def campaign():
     """One small instance, summarised as a campaign."""
-    task = Task("exact", Instance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
-    return Campaign(summarise(check_instance(task)), 1.0, 1).to_json()
+    trial = Trial("exact", Instance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
+    return Campaign(summarise(check_instance(trial, paper("fedelasticnet").statements)), 1.0, 1).to_json()
 
 
 @pytest.fixture(scope="module")

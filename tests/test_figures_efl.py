@@ -16,7 +16,6 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.style import house_style, save
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
-from fedtheory.report import figures_traffic
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.figures import runs as figures_efl_runs
@@ -26,6 +25,7 @@ from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet import stages
+from fedtheory.theorems.fedelasticnet import on_a_problem, stages
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
+from fedtheory.verification.check import judge_statistical
 from fedtheory.verification.statement import Sides
-from fedtheory.verification.verify import judge_statistical
 
 
 def instance(ratio=30.0):
@@ -94,11 +94,9 @@ def test_no_more_scenarios_are_taken_than_decide():
 
 
 def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_first_decision(monkeypatch):
-    from fedtheory.verification import verify as verification
-
     problem, algorithm = instance()
     asked = []
-    real = verification.check_view
+    real = on_a_problem.judge_view
 
     def judged(statement, form, view, *rest, **more):
         found = real(statement, form, view, *rest, **more)
@@ -107,7 +105,7 @@ def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_fir
             object.__setattr__(found, "verdict", "inconclusive")
         return found
 
-    monkeypatch.setattr(verification, "check_view", judged)
+    monkeypatch.setattr(on_a_problem, "judge_view", judged)
     checks = get("fedelasticnet/theorem-3.1").verify(
         problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400, forms=["repaired", "sharpened"]
     )

@@ -13,15 +13,17 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
-from fedtheory.theorems.fedelasticnet.statements.algorithm_1 import fixed_point
+from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
     constants_identities,
     kappa_is_positive,
 )
 from fedtheory.verification import campaign
-from fedtheory.verification.statement import in_words
-from fedtheory.verification.verify import check_view, verify
+from fedtheory.verification.check import in_words, judge_statistical, judge_view
+from fedtheory.verification.statement import le
+from fedtheory.verification.verify import verify
 
 RULES = ("sign", "true-gradient")
 
@@ -81,7 +83,7 @@ def _cases(with_mutants: bool) -> list:
 @pytest.mark.parametrize(("statement", "form", "mutant"), _cases(False))
 def test_what_is_established_is_found(statement, form, mutant, views):
     for rule, established in form.established.items():
-        checks = [check_view(statement, form, v, r) for r, v in views[statement.scope] if r == rule]
+        checks = [judge_view(statement, form, v) for r, v in views[statement.scope] if r == rule]
         assert checks
         if established == "holds":
             assert all(c.verdict == "holds" for c in checks), [str(c) for c in checks if c.verdict != "holds"]
@@ -92,7 +94,7 @@ def test_what_is_established_is_found(statement, form, mutant, views):
 @pytest.mark.parametrize(("statement", "form", "mutant"), _cases(True))
 def test_every_mutant_is_rejected(statement, form, mutant, views):
     checks = [
-        check_view(statement, form, v, rule, sides=mutant.sides)
+        judge_view(statement, form, v, sides=mutant.sides)
         for rule, v in views[statement.scope]
         if rule in form.established
     ]
@@ -201,9 +203,6 @@ def test_monte_carlo_agrees_with_the_tree():
 
 def test_statistical_verdicts_have_three_outcomes():
     """A clear yes, a clear no, and too few scenarios to say."""
-    from fedtheory.verification.statement import le
-    from fedtheory.verification.verify import judge_statistical
-
     rng = np.random.default_rng(1)
     noise = rng.standard_normal((3, 1000))
     fields = {"statement": "s", "form": "f", "rule": "any", "mode": "statistical"}
@@ -213,9 +212,6 @@ def test_statistical_verdicts_have_three_outcomes():
 
 
 def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
-    from fedtheory.verification.statement import le
-    from fedtheory.verification.verify import judge_statistical
-
     lhs = np.ones((3, 10))
     lhs[1, 4] = np.inf
     check = judge_statistical(le(lhs, np.zeros((3, 10))), 0.999, statement="s", form="f", rule="any", mode="statistical")
@@ -226,9 +222,6 @@ def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
 
 def test_false_alarms_stay_below_the_stated_level():
     """A bound met with equality in expectation: 'violated' in at most a few of 2,000 campaigns of 5 looks (99.9 %)."""
-    from fedtheory.verification.statement import le
-    from fedtheory.verification.verify import judge_statistical
-
     rng = np.random.default_rng(2)
     fields = {"statement": "s", "form": "f", "rule": "any", "mode": "statistical"}
     alarms = 0
@@ -239,7 +232,8 @@ def test_false_alarms_stay_below_the_stated_level():
 
 
 def test_campaign_rows_flag_a_verdict_that_is_not_on_record():
-    tasks = [campaign.Task("exact", battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1), max_leaves=20)]
+    trial = Trial("exact", battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1), max_leaves=20)
+    tasks = [campaign.Task("fedelasticnet", trial)]
     checks, complete = campaign.run(tasks, workers=1)
     assert complete
     rows = campaign.summarise(checks)
@@ -256,11 +250,11 @@ def test_a_bad_mode_is_refused():
 
 
 def test_the_worst_place_is_told_in_words(views) -> None:
-    rule, view = views["round"][0]
+    _, view = views["round"][0]
     places = {}
     for name, form in (("eq-12", "printed"), ("eq-20", "clients that took part"), ("gamma", "printed"), ("lemma-b5", "printed")):
         statement = theorems.get(f"fedelasticnet/{name}")
-        check = check_view(statement, statement.form(form), view, rule)
+        check = judge_view(statement, statement.form(form), view)
         sides = statement.form(form).sides(view)
         shape = np.shape(sides.lhs)
         sizes = {"state": len(view.theta), "cohort": len(view.members), "client": int(view.m)}
@@ -273,9 +267,9 @@ def test_the_worst_place_is_told_in_words(views) -> None:
     assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\}, client \d+ \(counted from 0\)", places["eq-20"])
     assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\} \(counted from 0\)", places["gamma"])
     assert re.fullmatch(r"state \d+ \(counted from 0\)", places["lemma-b5"])
-    rule, run = views["run"][0]
+    _, run = views["run"][0]
     statement = theorems.get("fedelasticnet/theorem-3.1")
-    check = check_view(statement, statement.form("repaired"), run, rule)
+    check = judge_view(statement, statement.form("repaired"), run)
     assert check.place == f"T = {run.horizons[check.where['index'][0]]}" and str(check).endswith(f"worst at {check.place})")
     assert in_words({"index": [0]}, 1) == "" and in_words({"index": [1, 2]}, 6) == "entry (1, 2) (counted from 0) of the 6 compared"
 

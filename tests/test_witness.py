@@ -1,28 +1,35 @@
 """Witness files: the shipped ones replay, changed or broken ones are refused; the search finds what is there, and only that."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 
 import pytest
 
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.search import Shape, search
-from fedtheory.theorems.fedelasticnet.shrink import margin, shrink, simplest_between
-from fedtheory.verification import witness as witnesses
-from fedtheory.verification.statement import RELATIVE_TOLERANCE
-from fedtheory.verification.witness import Witness, builtin_witnesses, replay
+from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
+from fedtheory.verification import replay as witnesses
+from fedtheory.verification.check import RELATIVE_TOLERANCE
+from fedtheory.verification.rational import simplest_between
+from fedtheory.verification.registry import paper
+from fedtheory.verification.witness import FORMAT, VERSION_1
 
-SHIPPED = builtin_witnesses("fedelasticnet")
-STALL = Witness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0
+SHIPPED = [DiagonalWitness.from_witness(w) for w in witnesses.builtin_witnesses("fedelasticnet")]
+STALL = DiagonalWitness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0
     "fedelasticnet/eq-11", "printed", "sign", [["1"]], [["0"]], "1", "28", 1, ["1"], cohorts=[], lhs="1", rhs="0"
 )
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+def rerun(witness):
+    return witnesses.replay(witness.witness() if isinstance(witness, DiagonalWitness) else witness)
+
+
+@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.witness().name)
 def test_shipped_witnesses_replay(witness):
-    check = replay(witness)
+    check = rerun(witness)
     assert (check.verdict, check.mode) == ("violated", "rational")
     assert get(witness.statement).form(witness.form).established[witness.rule] == "violated"
     assert Fraction(witness.lhs) > Fraction(witness.rhs)
@@ -43,68 +50,94 @@ def test_every_form_on_record_as_violated_has_a_witness():
     assert want - have == set()
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.witness().name)
 def test_one_changed_number_is_noticed(witness):
     longer = str(Fraction(witness.lambda2) * Fraction(1001, 1000))
     for changed in (replace(witness, lambda2=longer), replace(witness, lhs=str(Fraction(witness.lhs) + 1))):
-        if Fraction(changed.lhs) == Fraction(witness.lhs) and witnesses.exact_check(changed)[1:3] == (
+        if Fraction(changed.lhs) == Fraction(witness.lhs) and witnesses.exact_check(changed.witness())[1:3] == (
             Fraction(witness.lhs),
             Fraction(witness.rhs),
         ):
             continue  # where lambda_2 does not enter (nothing moves), the claim stays true
         with pytest.raises(InvalidInput, match=r"changed after|holds here"):
-            replay(changed)
+            rerun(changed)
 
 
 def test_data_that_do_not_violate_are_refused():
-    assert replay(STALL).verdict == "violated"
+    assert rerun(STALL).verdict == "violated"
     with pytest.raises(InvalidInput, match="not a witness"):
-        replay(replace(STALL, x0=["0"]))
+        rerun(replace(STALL, x0=["0"]))
     with pytest.raises(InvalidInput, match="changed after it was found"):
-        replay(replace(STALL, lhs="2"))
+        rerun(replace(STALL, lhs="2"))
     with pytest.raises(InvalidInput, match="not a witness"):
-        replay(replace(STALL, form="repaired"))
+        rerun(replace(STALL, form="repaired"))
 
 
 def test_assumptions_are_part_of_the_claim():
     b6 = replace(STALL, statement="fedelasticnet/theorem-b6", lambda2="50")
     assert margin(b6) > 0
     with pytest.raises(InvalidInput, match="not above 27"):
-        replay(replace(b6, lambda2="27"))
+        rerun(replace(b6, lambda2="27"))
     with pytest.raises(InvalidInput, match="negative"):
-        replay(replace(STALL, h=[["-1"]]))
+        rerun(replace(STALL, h=[["-1"]]))
     with pytest.raises(InvalidInput, match="not claimed for the"):
-        replay(replace(STALL, statement="fedelasticnet/theorem-a", form="repaired", cohorts=None, T=1))
+        rerun(replace(STALL, statement="fedelasticnet/theorem-a", form="repaired", cohorts=None, T=1))
     with pytest.raises(InvalidInput, match="between 1 and m"):
-        replay(replace(STALL, P=2))
+        rerun(replace(STALL, P=2))
     with pytest.raises(InvalidInput, match="cohort"):
-        replay(replace(STALL, cohorts=[[1]]))
+        rerun(replace(STALL, cohorts=[[1]]))
     with pytest.raises(InvalidInput, match="not both"):
-        replay(replace(STALL, cohorts=None))
+        rerun(replace(STALL, cohorts=None))
     with pytest.raises(InvalidInput, match="horizon"):
-        replay(replace(STALL, statement="fedelasticnet/theorem-3.1", lambda2="50"))
+        rerun(replace(STALL, statement="fedelasticnet/theorem-3.1", lambda2="50"))
     with pytest.raises(InvalidInput, match="without data"):
-        replay(replace(STALL, statement="fedelasticnet/constants"))
+        rerun(replace(STALL, statement="fedelasticnet/constants"))
     for wrong in (replace(STALL, statement="fedelasticnet/eq-111"), replace(STALL, form="as printed")):
         with pytest.raises(UnknownName, match="did you mean"):
-            replay(wrong)
+            rerun(wrong)
 
 
 def test_arbitrary_states_keep_h_the_mean_of_what_is_stored():
     state = {"theta": ["1"], "stored": [["1"], ["-1"]], "local": [["0"], ["0"]]}
     witness = replace(STALL, h=[["1"], ["1"]], c=[["0"], ["0"]], lambda1="3", cohorts=None, state=state)
-    check, lhs, _, _ = witnesses.exact_check(witness)
+    check, lhs, _, _ = witnesses.exact_check(witness.witness())
     assert check.verdict == "violated" and lhs == 2 and not witness.reachable  # client 2: |1 - (-1)| <= lambda_1
     with pytest.raises(InvalidInput, match="expected"):
-        replay(replace(witness, state={**state, "theta": ["1", "2"]}))
+        rerun(replace(witness, state={**state, "theta": ["1", "2"]}))
     with pytest.raises(InvalidInput, match="fields"):
-        replay(replace(witness, state={"theta": ["1"]}))
+        rerun(replace(witness, state={"theta": ["1"]}))
 
 
 def test_files_round_trip(tmp_path):
-    path = witnesses.save(STALL, tmp_path / "stall.json")
-    assert witnesses.load(path) == STALL
-    assert replay(path).verdict == "violated"
+    path = witnesses.save(STALL.witness(), tmp_path / "stall.json")
+    assert witnesses.load(path) == STALL.witness() and json.loads(path.read_text())["format"] == FORMAT
+    assert DiagonalWitness.from_witness(witnesses.load(path)) == STALL
+    assert rerun(path).verdict == "violated"
+
+
+def version_1(w):
+    """The text of a file as it was written before all papers had one format."""
+    return json.dumps({"format": VERSION_1, **{k: v for k, v in asdict(w).items() if v is not None}}, indent=1)
+
+
+@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.witness().name)
+def test_files_of_version_1_are_read_for_ever(witness, tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text(version_1(witness))
+    assert witnesses.load(path) == witness.witness()
+    again = witnesses.load(witnesses.save(witness.witness(), tmp_path / "new.json"))
+    assert again == witness.witness() and witnesses.exact_check(again)[1:] == witnesses.exact_check(witness.witness())[1:]
+
+
+def test_a_witness_is_of_the_kind_that_its_form_is_judged_on():
+    with pytest.raises(InvalidInput, match="is the horizon of a run"):
+        rerun(replace(STALL, T=3))
+    broken = STALL.witness()
+    with pytest.raises(InvalidInput, match="missing: lambda1; unknown: lambda3"):
+        rerun(replace(broken, data={"lambda3" if k == "lambda1" else k: v for k, v in broken.data.items()}))
+    about = paper("fedelasticnet").setting
+    assert about.summary(broken) == "fedelasticnet/eq-11 [printed, sign rule]: m = 1, P = 1, d = 1, one round"
+    assert ("client 0", "h = 1; c = 0") in about.facts(broken)
 
 
 @pytest.mark.parametrize(
@@ -113,15 +146,15 @@ def test_files_round_trip(tmp_path):
         (lambda text: text[: len(text) // 2], "not JSON, or truncated"),
         (lambda text: "", "not JSON"),
         (lambda text: "[1, 2]", "not a witness file"),
-        (lambda text: text.replace("version 1", "version 9"), "not a witness file"),
+        (lambda text: text.replace("version", "draft"), "not a witness file"),
         (lambda text: text.replace('"lambda1"', '"lambda3"'), "missing: lambda1; unknown: lambda3"),
         (lambda text: text.replace('"lambda1": "1"', '"lambda1": 1.0'), "write it as a string"),
         (lambda text: json.dumps({**json.loads(text), "h": "1"}), "expected a list"),
     ],
 )
 def test_broken_files_are_refused(tmp_path, damage, message):
-    path = witnesses.save(STALL, tmp_path / "w.json")
-    path.write_text(damage(path.read_text()))
+    path = tmp_path / "w.json"
+    path.write_text(damage(version_1(STALL)))
     with pytest.raises(DataFileError, match=message):
         witnesses.load(path)
 
@@ -133,16 +166,17 @@ def test_missing_and_binary_files_are_refused(tmp_path):
     with pytest.raises(DataFileError, match="cannot be read"):
         witnesses.load(tmp_path / "b.json")
     with pytest.raises(InvalidInput, match="not a rational number"):
-        replay(replace(STALL, x0=["one"]))
+        rerun(replace(STALL, x0=["one"]))
     with pytest.raises(InvalidInput, match="not a rational number"):
-        replay(replace(STALL, x0=["1/0"]))
+        rerun(replace(STALL, x0=["1/0"]))
 
 
 def test_the_search_finds_and_proves_a_printed_mistake():
     result = search("fedelasticnet/lemma-b4", "printed", "sign", budget=1000)
     assert result.witness is not None and not result.empty
-    assert replay(result.witness).verdict == "violated"
-    assert result.witness.reachable and len(result.witness.h) == 1
+    assert rerun(result.witness).verdict == "violated"
+    found = DiagonalWitness.from_witness(result.witness)
+    assert found.reachable and len(found.h) == 1
 
 
 @pytest.mark.parametrize(
@@ -192,7 +226,7 @@ def test_shrinking_gives_short_numbers_and_keeps_the_violation():
     short = shrink(start)
     assert short is not None and margin(short) >= 0.01
     assert sum(len(x) for x in (short.h[0][0], short.c[0][0], short.x0[0], short.lambda1, short.lambda2)) <= 7
-    assert replay(short).verdict == "violated"
+    assert rerun(short).verdict == "violated"
     assert shrink(replace(start, lambda1="0")) is None
 
 

@@ -168,18 +168,18 @@ def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
     from fedtheory.theorems import all_statements
     from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
-    from fedtheory.verification.verify import check_view
+    from fedtheory.verification.check import judge_view
 
     rng = np.random.default_rng(SEED)
     problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))
     algorithm = FedElasticNetDyn(l1=0.1, l2=30 * float(problem.beta_k.max()), rule="true-gradient")
     losses, sampling = FederatedLosses(problem), Uniform(3)  # the certified optimum is found once, before the clock
     start = random_states(problem, states, rng, algorithm.l2)
-    forms = [(s, f) for s in all_statements() if s.scope == "round" for f in s.forms if algorithm.rule in f.established]
+    forms = [(s, f) for s in all_statements("fedelasticnet/") if s.scope == "round" for f in s.forms if algorithm.rule in f.established]
 
     def check() -> int:
         view = round_view(problem, algorithm, sampling, start, losses=losses)
-        return len([check_view(s, f, view, algorithm.rule) for s, f in forms if f.symbolic is None])
+        return len([judge_view(s, f, view) for s, f in forms if f.symbolic is None])
 
     made = check()
     note = f"{made} checks, {sampling.count(6)} cohorts from each of {states} states; m = 6, d = 10"

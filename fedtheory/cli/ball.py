@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fedtheory.optimum.certify import Optimum
     from fedtheory.problems.base import Problem
 
-__all__ = ["facts_on_ball", "start_of", "with_theory_step"]
+__all__ = ["BY_THEORY", "facts_on_ball", "start_of", "with_theory_step"]
 
 
 def start_of(text: str | None, dim: int) -> np.ndarray:
@@ -32,6 +32,9 @@ def start_of(text: str | None, dim: int) -> np.ndarray:
     if not np.isfinite(point).all() or len(point) not in (1, dim):
         raise InvalidInput(f"--start {text}: it must be one finite number, or d = {dim} of them")
     return np.full(dim, point[0]) if len(point) == 1 else point
+
+
+BY_THEORY = {"subgradient": {"--step": "by theory", "--output": "average", "--radius": "least power of 2"}}
 
 
 def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, rounds: int) -> dict[str, Any]:

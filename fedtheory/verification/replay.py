@@ -14,7 +14,7 @@ from fedtheory.verification.rational import fraction
 from fedtheory.verification.registry import get, paper, papers, setting_of
 from fedtheory.verification.witness import FORMAT, VERSION_1, Witness
 
-__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "replay", "save"]
+__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
 
 MAX_BYTES = 1_000_000
 _NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
@@ -89,6 +89,27 @@ def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[
     what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
     if what:
         raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
+
+
+def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
+    """A witness from a file of version 1 in which the kind and the data stood together, under a key of their own.
+
+    Raises
+    ------
+    DataFileError
+        Missing or unknown fields, or values that are not what they should be.
+    """
+    check_fields(fields, ("statement", "form", "rule", key, "lhs", "rhs"), ("found_by", "provenance"), label)
+    about = fields[key]
+    if not isinstance(about, dict) or set(about) != {"kind", "data"} or not isinstance(about["data"], dict):
+        raise DataFileError(f'{label}: "{key}" must hold "kind" and "data" and nothing else')
+    for name in ("statement", "form", "rule", "lhs", "rhs"):
+        if not isinstance(fields[name], str):
+            raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a string, for example \"1/2\"")
+    return Witness(
+        fields["statement"], fields["form"], fields["rule"], about["kind"], about["data"], fields["lhs"], fields["rhs"],
+        found_by=fields.get("found_by", {}), provenance=fields.get("provenance", {}),
+    )  # fmt: skip
 
 
 def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:

@@ -1,24 +1,37 @@
-"""EFL (elastic term, sparse ternary compression, irregular clients): all its statements."""
+"""EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
-from __future__ import annotations
+from fedtheory.theorems.efl.setting import EFLSetting
+from fedtheory.theorems.efl.statements import (
+    compression,
+    corollary_1,
+    corollary_1_deadlines,
+    elastic_term,
+    limit_points,
+    sections_4_1_and_4_2,
+    table_1,
+    theorem_1,
+    theorem_1_proof,
+    theorem_2,
+)
+from fedtheory.verification.registry import Paper
 
-from fedtheory.theorems.efl.statements import compression as efl_compression
-from fedtheory.theorems.efl.statements import corollary_1 as efl_corollary
-from fedtheory.theorems.efl.statements import corollary_1_deadlines as efl_epochs
-from fedtheory.theorems.efl.statements import elastic_term as efl_elastic
-from fedtheory.theorems.efl.statements import limit_points as efl_limits
-from fedtheory.theorems.efl.statements import sections_4_1_and_4_2 as efl_irregular
-from fedtheory.theorems.efl.statements import table_1 as efl_table
-from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
-from fedtheory.theorems.efl.statements import theorem_2 as efl_shift
+PAPER = Paper(
+    "efl",
+    "EFL",
+    "the convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
+    (
+        *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
+        *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
+        *compression.STATEMENTS, *table_1.STATEMENTS,
+    ),
+    EFLSetting(),
+    printed="with the coefficients of scheme C, where a statement tells the schemes apart",
+    rules="the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
+    figures="fedtheory.theorems.efl.figures",
+    witnesses="fedtheory.theorems.efl",
+    rule_order=("any", "C", "A", "B", "C-corrected"),
+    rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
+    rule_short={"C-corrected": "C corr."},
+)  # fmt: skip
 
-__all__ = ["load"]
-
-
-def load() -> None:
-    """Register all statements about EFL (once)."""
-    efl_theorem.load()
-    for module in (
-        efl_irregular, efl_corollary, efl_epochs, efl_shift, efl_limits, efl_elastic, efl_compression, efl_table,
-    ):  # fmt: skip
-        module.load()
+__all__ = ["PAPER"]

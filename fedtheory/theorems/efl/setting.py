@@ -1,217 +1,277 @@
-"""Theorem 1 of EFL, and the steps of its proof, on a problem of yours: assumptions first, by name, value and limit."""
+"""How EFL's statements are judged: on which instances, on a problem of a user's, and on what a file holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.local import LocalSGD
-from fedtheory.local.objective import LocalSolver
-from fedtheory.participation.cohorts import Full, Sampling
-from fedtheory.participation.irregular import Irregular, Participation, as_irregular, complete, joint_law
-from fedtheory.problems.base import Problem
-from fedtheory.problems.linear import LeastSquares
-from fedtheory.problems.quadratic import Quadratic
-from fedtheory.randomness import Stream
-from fedtheory.simulation.simulate import check_start
-from fedtheory.theorems.efl.instances.runs import KINDS, reached
-from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
-from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
-from fedtheory.theorems.efl.quantities.run import gamma_of, step_sizes
-from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
-from fedtheory.theorems.efl.shift_on_a_problem import event_of, shift_on, who_moves
-from fedtheory.verification.setting import judge_efl, kind_of
-from fedtheory.verification.statement import Check, Form, Statement
-from fedtheory.verification.verify import CONFIDENCE
+from fedtheory.local import Constant, LocalSGD, TheoremStep
+from fedtheory.participation.irregular import complete, windows
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS, assumption_failure, view_of
+from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
+from fedtheory.theorems.efl.instances import in_fractions, runs
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import gamma_of
+from fedtheory.verification.check import Check, judge_view, outside
+from fedtheory.verification.registry import papers
+from fedtheory.verification.replay import builtin_witnesses, read_kind_and_data
+from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.witness import Witness
 
-__all__ = ["assumption_failure", "verify"]
+__all__ = ["EFLSetting"]
 
-OWN_INSTANCES = (
-    "about instances of its own, not about a problem's run: `fedtheory verify` judges it on the battery, and where it fails a "
-    "witness says so"
-)
 THEOREM = "efl/theorem-1"
-STEPS = 5  # E where neither the sampling nor the solver says
+SHARE = {"run": 0.05, "step": 0.1}  # of the search's budget: instances of these kinds take longer than all others
+ON_A_PROBLEM = ("run", "step", "shift")
+
+ABOUT = {
+    "run": "about a run of EFL without compression",
+    "step": "about one round of EFL from a given state",
+    "shift": "about the optima before and after one client leaves or joins",
+    "compression": "about one compressed message",
+    "feedback": "about runs with compression and residuals",
+    "elastic": "about runs with the elastic term",
+    "limit": "about where runs end under each scheme",
+    "rates": "about the orders of Table 1",
+    "after-shift": "about the step size after the objective has moved",
+    "departed": "about rounds after a client has left",
+    "inactive": "about inactive clients",
+    "abandon": "about keeping or abandoning an inactive client",
+    "keep": "about keeping or abandoning an inactive client",
+    "epochs": "about keeping or abandoning an inactive client",
+    "incomplete": "about incomplete clients",
+}
 
 
-def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None) -> str | None:
-    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none."""
-    if not isinstance(algorithm, EFL):
-        return f"the statement is about EFL, not {type(algorithm).__name__}"
-    if algorithm.lam != 0:
-        return f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser"
-    for name, compressor in (("compressor", algorithm.compressor), ("down_compressor", algorithm.down_compressor)):
-        if compressor is not None:
-            return f"{name} = {compressor.name}: no theorem under compression is stated or proved; use None"
-    if solver is not None and not isinstance(solver, LocalSGD):
-        return f"local work by {type(solver).__name__}: gradients must be unbiased given the past, use LocalSGD"
-    if not problem.convex:
-        return "some client's loss is not convex (Assumption 2)"
-    try:
-        mu = problem.mu_k
-    except MissingCapability as error:
-        return str(error)
-    if not mu.min() > 0:
-        return f"client {int(np.argmin(mu))} has mu_k = {float(mu.min()):.6g}, the limit is > 0 (Assumption 2): add a ridge"
-    if not problem.weights.min() > 0:
-        return f"client {int(np.argmin(problem.weights))} has p^k = 0, the limit is > 0: leave it out"
-    return None
+class EFLSetting(Setting):
+    """Runs and rounds of EFL in exact second moments or by Monte Carlo, and closed forms in fractions."""
 
+    kinds = (*runs.KINDS, *in_fractions.KINDS)
+    builders = BUILDERS
+    share = SHARE
+    scenarios = 200
 
-def _enumerable(problem: Problem, sampling: Participation, scheme: str, solver: LocalSGD, rounds: int) -> bool:
-    """Whether the exact recursion applies: quadratic losses, independent clients."""
-    if not isinstance(problem, Quadratic | LeastSquares) or not isinstance(sampling, Irregular):
-        return False
-    if solver.batch_size is not None and not (solver.replacement and isinstance(problem, LeastSquares)):
-        return False
-    if any(joint_law(sampling, t) is not None for t in range(1, rounds + 1)):
-        return False
-    return scheme != "A" or problem.num_clients <= MAX_SUBSETS
+    # --- instances ------------------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """Runs first, then what is given in fractions."""
+        return [*runs.battery(plan.seed, plan.scale), *in_fractions.battery(plan.seed, plan.scale)]
 
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """One instance of a kind. Raises `InvalidInput` where there is none of that name."""
+        return (runs if kind in runs.KINDS else in_fractions).random_instance(kind, rng)
 
-def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[RoundLaw]:
-    kept: dict[bytes, RoundLaw] = {}
-    out = []
-    for t in range(1, rounds + 1):
-        law = sampling.law(t)
-        out.append(kept.setdefault(law.tobytes(), RoundLaw(scheme, law, weights)))
-    return out
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        """Files of version 1 had the kind and the data under "efl", whichever paper brought that shape with it."""
+        if "efl" not in fields:
+            return None
+        whose = str(fields.get("statement")).partition("/")[0]
+        if any(whose == p.id for p in papers() if p.id != self.paper):
+            return None
+        return read_kind_and_data(fields, "efl", label)
 
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """What a witness holds, with the losses in words where they are quadratics."""
+        first, *rest = super().facts(witness)
+        losses = ("losses", "f_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, clients separated by semicolons")
+        return [first, *([losses] if {"h", "c"} <= witness.data.keys() else []), *rest]
 
-def _check_step_sizes(problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD) -> None:
-    """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
-    if not callable(solver.lr):
-        return
-    m = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)
-    E, mu, S = sampling.max_steps, float(problem.mu_k.min()), [float(v.sum_ps) for v in m]
-    gamma = gamma_of(E, float(max(v.theta for v in m)), float(problem.beta_k.max()), mu, S)
-    for t, eta in enumerate(step_sizes(E, mu, gamma, S), start=1):
-        if abs(solver.lr(t) - eta) > 1e-9 * eta:
-            raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        if statement.kind == "claim":
+            return "it is a claim that cannot be proved or refuted here, so there is nothing to run"
+        if any(f.kind in ON_A_PROBLEM for f in statement.forms):
+            return None
+        return f"it is about instances of its own kind ({statement.forms[0].kind}), not about a problem's run"
 
+    def scope_in_words(self, statement: Statement) -> str:
+        return "not provable here" if statement.kind == "claim" else ABOUT[statement.forms[0].kind]
 
-def _check_present(sampling: Participation, rounds: int) -> None:
-    for t in range(1, rounds + 1):
-        present = sampling.present_in(t)
-        if present is not None and not present.all():
-            k = int(np.argmin(present))
-            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work; None where there is none to give."""
+        return {
+            "shift": f"--problem breast-cancer --{event_of(statement.forms[0])} 2",
+            "step": "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2",
+            "run": "--problem diabetes --inactive 0.3 --incomplete uniform",
+        }.get(statement.forms[0].kind)
 
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """One check a form. 'not applicable' names the assumption that fails, 'inconclusive' what could not be certified."""
+        rule, name = getattr(case.algorithm, "scheme", "any"), case.problem.name
 
-def _view(
-    kind: str, problem: Problem, algorithm: EFL, sampling: Participation, solver: LocalSGD, x0: np.ndarray, rounds: int, mode: str,
-    scenarios: int, seed: int,
-) -> Any:  # fmt: skip
-    exact = _enumerable(problem, sampling, algorithm.scheme, solver, rounds)
-    if kind == "step":
-        if not exact or solver.noise_std:
-            raise MissingCapability("one round is enumerated for quadratic losses and independent clients, without additive noise")
-        oracles = oracles_of(problem, solver.batch_size)
-        laws = _laws(algorithm.scheme, sampling, min(rounds, 6), problem.weights)
-        return reached(oracles, laws, x0, Stream(seed).generator("efl path"))
-    if exact and mode != "monte-carlo":
-        oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        return quadratic_run(oracles, _laws(algorithm.scheme, sampling, rounds, problem.weights), x0)
-    if mode == "exact":
-        raise MissingCapability("exact expectations need quadratic losses and independent clients: use mode='monte-carlo'")
-    if solver.noise_std:
-        raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
-    return measured_run(
-        problem, algorithm.scheme, sampling, rounds, x0, scenarios, seed, solver.batch_size, replacement=solver.replacement
-    )
+        def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
+            known = rule if rule in form.established or "any" not in form.established else "any"
+            return outside(statement, form, known, reason, name, verdict)
 
-
-def verify(
-    statement: Statement,
-    problem: Problem,
-    algorithm: Any,
-    *,
-    forms: Sequence[Form] | None = None,
-    sampling: Sampling | None = None,
-    local_solver: LocalSolver | None = None,
-    x0: Any = None,
-    rounds: int | None = None,
-    mode: str = "auto",
-    scenarios: int = 200,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
-) -> list[Check]:
-    """The forms of Theorem 1, of a step of its proof, or of Theorem 2, on a user's problem.
-
-    Parameters
-    ----------
-    sampling : laws of s_k (`fedtheory.participation`), or any cohort law, whose participants are complete; default full
-        For Theorem 2 only its windows count: the client that leaves or joins (default the last).
-    local_solver : LocalSGD
-        E, the mini-batch and the noise; its step size must be the theorem's where it is a schedule, and is replaced where it is a
-        number. Default: full gradients, E from the sampling, else 5.
-    rounds : horizon T, default 50
-    mode : 'exact', 'monte-carlo' or 'auto'
-        Exact second moments for quadratic losses; real runs otherwise.
-
-    Returns
-    -------
-    list of Check
-        The constants stand in ``where['constants']``. 'not applicable' names the assumption that fails, with value and limit;
-        'inconclusive' what could not be certified.
-    """
-    chosen = list(statement.forms if forms is None else forms)
-    rule = getattr(algorithm, "scheme", "any")
-
-    def outside(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
-        known = rule if rule in form.established or "any" not in form.established else "any"
-        return Check(statement.id, form.name, known, verdict, "exact", reason=reason, instance=problem.name)
-
-    optima = all(kind_of(f) == "shift" for f in chosen)  # Theorem 2 is about optima: whatever the algorithm
-    reason = assumption_failure(problem, EFL() if optima else algorithm, None if optima else local_solver)
-    if reason is not None:
-        return [outside(f, reason) for f in chosen]
-    views: dict[str, Any] = {}
-    out = []
-    for form in chosen:
-        kind = kind_of(form)
-        if kind not in (*KINDS, "shift"):
-            out.append(outside(form, OWN_INSTANCES))
-            continue
-        try:
-            if kind == "shift" and kind not in views:
-                event = event_of(form.requires)
-                views[kind] = shift_on(problem, event, who_moves(sampling, event, problem.num_clients))
-            elif kind not in views:
-                given = sampling.max_steps if isinstance(sampling, Participation) else None
-                E = given or (local_solver.steps if isinstance(local_solver, LocalSGD) else STEPS)
-                solver = local_solver if isinstance(local_solver, LocalSGD) else LocalSGD(E, 1.0)
-                full = sampling is None or isinstance(sampling, Full)
-                law = complete(problem.num_clients, E) if full else as_irregular(sampling, E, problem.num_clients)
-                law.check_run(problem.num_clients, rounds or 50)
-                _check_present(law, rounds or 50)
-                solver.check(problem)
-                _check_step_sizes(problem, algorithm, law, rounds or 50, solver)
-                start = check_start(problem, x0, 1)[0]
-                view = _view(kind, problem, algorithm, law, solver, start, rounds or 50, mode, scenarios, seed)
-                if statement.id == THEOREM:  # at tau = 0 both sides are ||w_0 - w*||^2
-                    view = replace(view, horizons=view.horizons[view.horizons > 0])
-                views[kind] = view
-        except NotCertified as error:
-            out.append(outside(form, str(error), "inconclusive"))
-            continue
-        except (InvalidInput, MissingCapability) as error:
-            out.append(outside(form, str(error)))
-            continue
-        reason = views[kind].applies(form)
-        if reason is None and views[kind].rule not in form.established:
-            reason = f"not claimed for scheme {rule}"
+        reason = self.refusal(statement)
+        if reason is None:
+            optima = all(f.kind == "shift" for f in forms)  # Theorem 2 is about optima: whatever the algorithm
+            reason = assumption_failure(case.problem, EFL() if optima else case.algorithm, None if optima else case.local_solver)
         if reason is not None:
-            out.append(outside(form, reason))
-            continue
-        check = judge_efl(statement, form, views[kind], problem.name, confidence)
-        if statement.id == THEOREM:
-            check.where["tau"] = int(views[kind].horizons[check.where.pop("index")[0]])
-        out.append(check)
-    return out
+            return [refused(f, reason) for f in forms]
+        out, views = [], {}
+        for form in forms:
+            try:
+                if form.kind not in views:
+                    views[form.kind] = self._view(statement, form, case)
+            except NotCertified as error:
+                out.append(refused(form, str(error), "inconclusive"))
+                continue
+            except (InvalidInput, MissingCapability) as error:
+                out.append(refused(form, str(error)))
+                continue
+            view = views[form.kind]
+            reason = view.applies(form)
+            if reason is None and view.rule not in form.established:
+                reason = f"not claimed for scheme {rule}"
+            if reason is not None:
+                out.append(refused(form, reason))
+                continue
+            check = judge_view(statement, form, view, name, confidence=case.confidence)
+            if statement.id == THEOREM:
+                check.where["tau"] = int(view.horizons[check.where.pop("index")[0]])
+            out.append(check)
+        return out
 
+    def _view(self, statement: Statement, form: Form, case: Case) -> Any:
+        if form.kind == "shift":
+            event = event_of(form)
+            return shift_on(case.problem, event, who_moves(case.sampling, event, case.problem.num_clients))
+        view = view_of(form.kind, case)
+        if statement.id == THEOREM:  # at tau = 0 both sides are ||w_0 - w*||^2
+            view = replace(view, horizons=view.horizons[view.horizons > 0])
+        return view
+
+    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> TheoremStep:
+        """The steps of Theorem 1.
+
+        Raises
+        ------
+        InvalidInput
+            mu = 0, or an elastic term.
+        """
+        mu = float(problem.mu_k.min())
+        if not mu > 0:
+            raise InvalidInput(f"Theorem 1's steps: mu = {mu:g}, the limit is > 0 (Assumption 2): add a ridge")
+        if algorithm.lam:
+            raise InvalidInput(f"Theorem 1's steps: lambda = {algorithm.lam:g}, and it is about lambda = 0: use InverseTime")
+        moments = moments_of_rounds(algorithm.scheme, participation, rounds, problem.weights)
+        S = [float(m.sum_ps) for m in moments]
+        theta = float(max(m.theta for m in moments))
+        gamma = gamma_of(participation.max_steps, theta, float(problem.beta_k.max()), mu, S)
+        return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
+
+    # --- at the command line ----------------------------------------------------------------------------------------------
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """A run under the laws of s_k that were asked for; of Theorem 2 the client that leaves or joins."""
+        reason = self.refusal(statement)
+        if reason is not None:
+            raise InvalidInput(f"{statement.id}: {reason}{self._instead(statement)}")
+        problem = request.problem("quadratic")
+        if all(f.kind == "shift" for f in statement.forms):
+            return _prepare_shift(statement, problem, request)
+        return _prepare_run(problem, request)
+
+    def _instead(self, statement: Statement) -> str:
+        """What can be done with a statement that no problem can be given to."""
+        if statement.kind == "claim":
+            return f": `fedtheory explain {statement.id}` says what is missing"
+        found = [w.name for w in builtin_witnesses(self.paper) if w.statement == statement.id]
+        replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
+        return f": `fedtheory verify` judges it on some of them with all other statements{replay}"
+
+
+def _prepare_shift(statement: Statement, problem: Any, request: Request) -> Prepared:
+    """The client that Theorem 2 moves, as a law with a window; --departure and --arrival may leave the round out."""
+    algorithm, event = request.algorithm("efl", problem), event_of(statement.forms[0])
+    request.refuse([f.name for f in fields(algorithm)], f"{statement.id} is about two optima, whatever the algorithm; leave it out")
+    no_run = f"{statement.id} is about two optima, not about a run; leave it out"
+    if request.rounds is not None or request.mode != "auto":
+        given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+        raise InvalidInput(f"{given}: {no_run}")
+    other = "arrival" if event == "departure" else "departure"
+    work = ("local_steps", "local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
+    request.refuse(("inactive", "incomplete", other, *work), no_run)
+    if request.participants is not None:
+        raise InvalidInput(f"--participants {request.participants}: {no_run}")
+    text, client = request.options.get(event), problem.num_clients - 1
+    if text is not None:
+        try:
+            client = int(text.partition("@")[0])
+        except ValueError:
+            raise InvalidInput(f"--{event} {text}: give the client, as in --{event} 2") from None
+    window = (2, None) if event == "arrival" else (None, 2)
+    sampling = windows(complete(problem.num_clients, 1), {client: window})
+    moves = "leaves" if event == "departure" else "joins the others"
+    head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, client {client} {moves}"]
+    options = {"sampling": sampling, "x0": request.start(problem), "seed": request.seed}
+    details = {"event": event, "client": client}
+    return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
+
+
+def _prepare_run(problem: Any, request: Request) -> Prepared:
+    algorithm, o = request.algorithm("efl", problem), request.options
+    rounds = request.rounds or ROUNDS
+    E = STEPS if o.get("local_steps") is None else o["local_steps"]
+    sampling = request.participation(problem, E, rounds)
+    plain = o.get("lr_schedule") in (None, "theorem")
+    if plain and o.get("local_lr") is not None:
+        raise InvalidInput(
+            f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with --lr-schedule constant the "
+            "verdict is 'not applicable')"
+        )
+    if plain:  # a number stands for Theorem 1's steps
+        solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
+    else:
+        solver = request.local_sgd(algorithm, problem, sampling, rounds)
+        solver = solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
+    work = ", ".join(
+        [f"E = {E} local steps"]
+        + [f"mini-batches of {solver.batch_size}"] * (solver.batch_size is not None)
+        + [f"noise of norm {solver.noise_std:g}"] * (solver.noise_std > 0)
+    )
+    who = request.participation_in_words(problem)
+    head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
+    details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
+    options = {
+        "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": rounds, "mode": request.mode,
+        "scenarios": request.scenarios, "seed": request.seed,
+    }  # fmt: skip
+    return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
+
+
+# --- the constants that the checks carry -----------------------------------------------------------------------------------
+NAMES = {
+    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau", "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]",
+    "eta_0": "eta_0", "C_T": "C_T", "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
+}  # fmt: skip
+OF_A_SHIFT = ("n", "n_a", "L", "mu", "D_new", "D_old")
+
+
+def _facts(details: dict[str, Any], checks: Sequence[Check]) -> list[tuple[str, Any]]:
+    """The constants of the checks, taken out of them into what is written: they are the same for all forms."""
+    found: dict[str, Any] = {}
+    for check in checks:
+        if "constants" in check.where:
+            found.update(check.where.pop("constants"))
+            check.where.pop("horizons", None)
+        for name in [k for k in check.where if k in OF_A_SHIFT]:
+            found[name] = check.where.pop(name)
+    details["constants"] = found
+    how = found.get("how", {})
+    rows = [(NAMES.get(k, k), _number(v)) for k, v in found.items() if k not in ("how", "N", "rounds") and v is not None]
+    return rows + [(f"how: {k}", v) for k, v in how.items()]
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_number(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return f"{_number(value[0])} (all clients)" if len({*value}) == 1 and len(value) > 1 else ", ".join(_number(v) for v in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.elastic_aggregation.mean_motion import semidefinite
+from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.theorems.elastic_aggregation.quantities import (
     AggregationView,
     AverageView,
@@ -18,7 +19,7 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     cohort_factors,
     solve,
 )
-from fedtheory.verification.rational import builder, fraction, integer, table, to_file, vector
+from fedtheory.verification.rational import fraction, integer, table, to_file, vector
 
 __all__ = ["aggregation_view", "average_view", "sampled_view"]
 
@@ -68,7 +69,7 @@ def _with_fixed_point(view: Any) -> Any:
     return view
 
 
-@builder("aggregation")
+@BUILDERS.add("aggregation")
 def aggregation_view(data: dict[str, Any]) -> AggregationView:
     """From counts, H, S, c, theta, tau, eta, lr, E."""
     found = _common(data)
@@ -77,7 +78,7 @@ def aggregation_view(data: dict[str, Any]) -> AggregationView:
     return _with_fixed_point(AggregationView(**found))
 
 
-@builder("sampled")
+@BUILDERS.add("sampled")
 def sampled_view(data: dict[str, Any]) -> SampledView:
     """As above, with P and the minimisers of all clients but the last, whose minimiser makes theta the fixed point."""
     found, P = _common(data), integer(data["P"], "P", 1)
@@ -93,7 +94,7 @@ def sampled_view(data: dict[str, Any]) -> SampledView:
     return _with_fixed_point(SampledView(**found, P=P))
 
 
-@builder("average")
+@BUILDERS.add("average")
 def average_view(data: dict[str, Any]) -> AverageView:
     """From weights, batches (for every client rows of |g|), mu, tau."""
     w = vector(data["weights"], "weights")

@@ -6,12 +6,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib import figure as matplotlib_figure
 
+from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.randomness import Stream
 
-__all__ = ["compute", "draw", "mean_field_zero"]
+__all__ = ["FIGURES", "compute", "draw", "mean_field_zero"]
 
 CLIENTS, DIM, TAU, COHORT = 6, 4, 0.5, 2
 STEPS = (1, 10)  # local steps E
@@ -103,7 +104,7 @@ def compute(instances: int = 40, seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(data: dict[str, Any]) -> Figure:
+def draw(data: dict[str, Any]) -> matplotlib_figure.Figure:
     """Three panels: the end against the cohort's size, against heterogeneity, and the path with all clients."""
     figure, axes = new_figure(13.5, 4.8, 1, 3)
     by_size, by_spread, path = axes[0]
@@ -129,3 +130,6 @@ def draw(data: dict[str, Any]) -> Figure:
         f"τ = {TAU:g}; zeros of the mean field over all cohorts" + (", all of which attract" if data["growth"] < 0 else ""),
     )
     return figure
+
+
+FIGURES = (Figure("elastic_aggregation", compute, draw, full={"instances": 200}),)

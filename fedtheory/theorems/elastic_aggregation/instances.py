@@ -10,8 +10,9 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl.instances.in_fractions import OtherInstance
+from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.verification.rational import to_file
+from fedtheory.verification.setting import DataInstance
 
 __all__ = ["KINDS", "battery", "random_instance"]
 
@@ -19,7 +20,7 @@ KINDS = ("aggregation", "sampled", "average")
 COUNTS = {"aggregation": 160, "sampled": 160, "average": 60}
 
 
-class ElasticInstance(OtherInstance):
+class ElasticInstance(DataInstance):
     """An instance given by the data of its kind's builder."""
 
     @property
@@ -153,7 +154,7 @@ def random_instance(kind: str, rng: np.random.Generator) -> ElasticInstance:
     """
     if kind not in _MAKERS:
         raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(KINDS)}")
-    return ElasticInstance(kind, *_MAKERS[kind](rng))
+    return ElasticInstance(BUILDERS, kind, *_MAKERS[kind](rng))
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[ElasticInstance]:
@@ -164,7 +165,7 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[ElasticInstance]:
         wanted = max(COUNTS[kind] // 3, round(COUNTS[kind] * scale))
         while wanted:
             label, data = _MAKERS[kind](rng)
-            instance = ElasticInstance(kind, label, data, seed * 1000 + wanted)
+            instance = ElasticInstance(BUILDERS, kind, label, data, seed * 1000 + wanted)
             try:
                 instance.view()
             except InvalidInput:

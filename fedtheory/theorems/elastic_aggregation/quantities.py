@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, objects, text
 from fedtheory.theorems.elastic_aggregation.mean_motion import ratio_slopes
+from fedtheory.verification.rational import objects, text
+from fedtheory.verification.setting import ClosedView
 
 __all__ = [
     "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",

@@ -16,4 +16,7 @@ PAPER = Paper(
     printed="with exact subgradients (deterministic)",
     rules="exact (deterministic) and noisy (stochastic) subgradients",
     witnesses="fedtheory.theorems.fedmls",
+    rule_order=("any", "deterministic", "stochastic"),
+    rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},
+    rule_short={"deterministic": "exact", "stochastic": "noisy"},
 )

@@ -13,10 +13,10 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedmls import exact, search
 from fedtheory.theorems.fedmls.instances import MLSInstance, mls_battery
 from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns
-from fedtheory.theorems.fedmls.parameters import make_fedmls
+from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.search import SearchResult, Target
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting, Tuned
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
@@ -25,12 +25,20 @@ __all__ = ["FedMLSSetting"]
 PARTICIPATION = ("inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size")
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
+COMPUTED = {  # what `tuned` finds itself
+    "fedmls": {
+        "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon", "--radius": "least power of 2",
+        "--lipschitz": "the problem's", "--epsilon": f"{ACCURACY:g}", "--noise": "0.0",
+    }
+}  # fmt: skip
+
 
 class FedMLSSetting(Setting):
     """Instances are runs of FedMLS ('run'), and runs in one dimension with fractions for data ('lines')."""
 
     kinds = ("run", "lines")
     accepts = ACCEPTS
+    computed = COMPUTED
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[MLSInstance]:
@@ -75,6 +83,16 @@ class FedMLSSetting(Setting):
             details={"algorithm": made.to_json(skip_last=False)},
             facts=lambda checks: rows,
         )  # fmt: skip
+
+    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
+        """FedMLS with Theorem 2's parameters for an accuracy, with as few rounds as suffice."""
+        if method != FedMLS.name:
+            return None
+        problem = request.problem("lad")
+        _refuse_cohorts(request, problem)
+        made = make_fedmls(problem, request.options, request.start(problem), rounds or "fewest", batch_size)
+        last = made.algorithm.skip_last
+        return Tuned(made.algorithm, problem, int(made.algorithm.rounds), made.radius, made.rows(last), made.to_json(last))
 
     def scope_in_words(self, statement: Statement) -> str:
         return {"fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter"}[statement.scope]
@@ -157,9 +175,13 @@ def _refuse(request: Request, problem: Any) -> None:
         value = request.options.get(name)
         if value is not None and name not in (*mine, "epsilon", "noise"):
             raise InvalidInput(f"fedmls has no hyperparameter {name}={value!r}: it takes {', '.join((*mine, 'epsilon', 'noise'))}")
-    if request.participants is not None and request.participants != problem.num_clients:
-        n = problem.num_clients
-        raise InvalidInput(f"participants = {request.participants}: FedMLS needs all N = {n} clients in every round; leave it out")
+    _refuse_cohorts(request, problem)
     request.refuse(PARTICIPATION, "does not apply to statements about FedMLS: leave it out")
     if request.mode != "auto":
         raise InvalidInput(f"mode = {request.mode!r}: a run of FedMLS is exact without noise, and Monte Carlo with it; leave it out")
+
+
+def _refuse_cohorts(request: Request, problem: Any) -> None:
+    if request.participants is not None and request.participants != problem.num_clients:
+        n = problem.num_clients
+        raise InvalidInput(f"participants = {request.participants}: FedMLS needs all N = {n} clients in every round; leave it out")

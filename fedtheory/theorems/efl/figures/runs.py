@@ -32,8 +32,8 @@ from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems import get
 from fedtheory.theorems.efl.statements.theorem_2 import shift_view
+from fedtheory.verification.registry import get
 
 __all__ = [
     "COMPRESSORS",

@@ -16,10 +16,10 @@ from fedtheory.participation.moments import moments
 from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems import get
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.second_moments import oracles_of
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, smallest
+from fedtheory.verification.registry import get
 
 __all__ = [
     "SCHEMES",

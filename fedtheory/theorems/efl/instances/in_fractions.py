@@ -6,7 +6,7 @@ Almost all of them are given in fractions, so that their views are exact and a v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -14,11 +14,14 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements.limit_points import SCHEMES
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
-from fedtheory.verification.rational import BUILDERS, to_file
+from fedtheory.verification.rational import to_file
+from fedtheory.verification.setting import DataInstance
 
-__all__ = ["KINDS", "DataShift", "OtherInstance", "battery", "random_instance"]
+__all__ = ["KINDS", "DataShift", "FractionsInstance", "battery", "random_instance"]
 
 KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
@@ -27,29 +30,12 @@ KINDS = (
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
 
 
-@dataclass(frozen=True)
-class OtherInstance:
-    """An instance given by the data of its kind's builder (`fedtheory.verification.rational.BUILDERS`)."""
-
-    kind: str
-    label: str
-    data: dict[str, Any] = field(hash=False)
-    seed: int = 0
+class FractionsInstance(DataInstance):
+    """An instance given by the data of its kind's builder."""
 
     @property
     def family(self) -> str:
         return f"efl {self.kind}"
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}: {self.label} seed={self.seed}"
-
-    def view(self) -> Any:
-        """The exact view."""
-        return BUILDERS[self.kind](self.data)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data}
 
 
 @dataclass(frozen=True)
@@ -93,20 +79,7 @@ class DataShift:
 
     def view(self) -> ShiftView:
         """Certified optima with and without the last client. Raises `NotCertified` where one cannot be had."""
-        problem, a = self.problem(), self.clients - 1
-        rest, alone = problem.subset(np.arange(a)), problem.subset(np.array([a]))
-        joint, without, own = problem.optimum(), rest.optimum(), alone.optimum()
-        old, new = (joint, without) if self.event == "departure" else (without, joint)
-        n_a, n_rest = int(problem.sample_counts[a]), int(problem.sample_counts[:a].sum())
-        gaps = [float(alone.objective(o.x)) - own.lower_bound for o in (new, old)]
-        mu = float(problem.mu_k.min())
-        # a point with gradient g is within ||g||/mu of its minimiser
-        away = sum(float(o.kkt_residual) for o in (joint, without)) / mu
-        distance = float(np.linalg.norm(old.x - new.x))
-        return ShiftView(
-            self.event, n_rest + (n_a if self.event == "departure" else 0), n_a, float(problem.beta_k.max()), mu, distance**2, *gaps,
-            noise=2 * away * (distance + away),
-        )  # fmt: skip
+        return shift_on(self.problem(), self.event, self.clients - 1)
 
     def to_json(self) -> dict[str, Any]:
         return {"family": self.family, "event": self.event, "clients": self.clients, "seed": self.seed, "name": self.name}
@@ -371,7 +344,7 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-def random_instance(kind: str, rng: np.random.Generator) -> OtherInstance:
+def random_instance(kind: str, rng: np.random.Generator) -> FractionsInstance:
     """One instance of a kind, over all shapes of its parameters.
 
     Raises
@@ -385,7 +358,7 @@ def random_instance(kind: str, rng: np.random.Generator) -> OtherInstance:
         label, data = (_limit if kind == "limit" else _elastic)(rng, long=True)
     else:
         label, data = _MAKERS[kind](rng)
-    return OtherInstance(kind, label, data)
+    return FractionsInstance(BUILDERS, kind, label, data)
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
@@ -403,8 +376,8 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
                 label, data = _elastic(rng, long=i % 5 == 4)
             else:
                 label, data = _MAKERS[kind](rng)
-            out.append(OtherInstance(kind, label, data, seed * 1000 + i))
-    out += [OtherInstance(kind, f"{label}, nearly attained", data) for kind, label, data in _ATTAINED]
+            out.append(FractionsInstance(BUILDERS, kind, label, data, seed * 1000 + i))
+    out += [FractionsInstance(BUILDERS, kind, f"{label}, nearly attained", data) for kind, label, data in _ATTAINED]
     out += [
         DataShift(family, event, clients, seed * 10 + i)
         for family, clients in (("logistic", 4), ("least squares", 3), ("breast cancer", 5))

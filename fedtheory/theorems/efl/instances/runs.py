@@ -15,7 +15,7 @@ from fedtheory.problems.partitions import dirichlet, federate
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.measured_run import measured_run
-from fedtheory.theorems.efl.quantities.run import RunView, gamma_of
+from fedtheory.theorems.efl.quantities.run import IrregularRunView, gamma_of
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of
 from fedtheory.theorems.efl.quantities.step import StepsView, state_of
 from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
@@ -162,7 +162,7 @@ class QuadraticInstance:
         rng = self._rng("anchors")
         return self.lam, rng.random((self.clients, self.dim)), rng.standard_normal((self.clients, self.dim))
 
-    def view(self) -> RunView | StepsView:
+    def view(self) -> IrregularRunView | StepsView:
         oracles = self.oracles()
         direction = self._rng("start").standard_normal(self.dim)
         w0 = oracles.star + self.start * direction / np.linalg.norm(direction)
@@ -220,7 +220,7 @@ class RealInstance:
         laws = participation_laws(self.participation, self.clients, self.E, Stream(self.seed).generator("efl laws"))
         return Irregular(self.E, laws)
 
-    def view(self) -> RunView:
+    def view(self) -> IrregularRunView:
         rng = Stream(self.seed).generator("efl real start")
         problem = self.problem()
         x0 = rng.standard_normal(problem.dim) / np.sqrt(problem.dim)
@@ -258,7 +258,7 @@ class LeastSquaresInstance:
         text = f"least squares N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
         return f"{text} {batch} ridge={self.ridge:g} seed={self.seed}"
 
-    def view(self) -> RunView:
+    def view(self) -> IrregularRunView:
         stream = Stream(self.seed)
         sizes = 5 + stream.generator("efl sizes").integers(0, 20, self.clients)
         problem = random_least_squares(self.clients, 3, sizes, ridge=self.ridge, weights="samples", seed=self.seed)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, EFLConstants, IrregularRunView, gamma_of, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.verification.rational import builder, integer, table, vector
+from fedtheory.verification.rational import integer, table, vector
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "quadratic_run", "round_laws", "run_of"]
 
@@ -60,7 +61,7 @@ def quadratic_run(
     w0: np.ndarray,
     horizons: np.ndarray | None = None,
     anchors: tuple[Any, np.ndarray, np.ndarray] | None = None,
-) -> RunView:
+) -> IrregularRunView:
     """T = len(laws) rounds with Theorem 1's step sizes.
 
     Parameters
@@ -86,7 +87,7 @@ def quadratic_run(
         {**HOW, "L, mu": "L + lambda max U, mu + lambda min U"} if FROZEN in facts else dict(HOW),
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons
-    return RunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)
+    return IrregularRunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)
 
 
 # --- witnesses ---------------------------------------------------------------------------------------------------------
@@ -125,8 +126,8 @@ def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
     return laws
 
 
-@builder("run")
-def run_of(data: dict[str, Any]) -> RunView:
+@BUILDERS.add("run")
+def run_of(data: dict[str, Any]) -> IrregularRunView:
     """From h, c, weights, noise and common (`exact_oracles`), scheme, laws, every, w0 and T; judged at T - 1 and T.
 
     ``laws`` : a list of N rows of E + 1 probabilities, one a round, the last for all that follow. Gradients are counted in G up to T.
@@ -144,4 +145,3 @@ def run_of(data: dict[str, Any]) -> RunView:
             raise InvalidInput(f"every = {every} with {len(laws)} laws: give two, the second for each {every}th round")
     rounds = round_laws(data["scheme"], laws, T, oracles.weights, every)
     return quadratic_run(oracles, rounds, w0, np.array([T - 1, T]))
-

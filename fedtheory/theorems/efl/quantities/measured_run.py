@@ -23,7 +23,7 @@ from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.efl.quantities.run import EFLConstants, RunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, gamma_of, step_sizes
 
 __all__ = ["GradientBounds", "client_minima", "gradient_bounds", "measured_run", "moments_of_rounds"]
 
@@ -158,7 +158,7 @@ def measured_run(
     batch_size: int | None = None,
     looks: int = 8,
     replacement: bool = True,
-) -> RunView:
+) -> IrregularRunView:
     """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its ||w_tau - w*||^2 by scenario.
 
     Raises
@@ -196,4 +196,4 @@ def measured_run(
         },
     )  # fmt: skip
     horizons = np.unique(np.linspace(0, rounds, looks).astype(int))
-    return RunView(constants, distance**2, scheme, horizons, exact=False, noise=off * (2 * float(distance.max()) + off))
+    return IrregularRunView(constants, distance**2, scheme, horizons, exact=False, noise=off * (2 * float(distance.max()) + off))

@@ -22,10 +22,10 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.moments import Moments
-from fedtheory.theorems.efl.notation import text
+from fedtheory.verification.rational import text
 from fedtheory.verification.statement import Form
 
-__all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "RunView", "gamma_of", "step_sizes", "unmet"]
+__all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "step_sizes", "unmet"]
 
 EVERY_D = "every D_k > 0"
 UNCORRELATED = "mini-batches of different clients uncorrelated"
@@ -235,15 +235,15 @@ def _brief(values: np.ndarray) -> Any:
 
 def unmet(facts: frozenset[str], form: Form) -> str | None:
     """Why a form that says how the clients' mini-batches are drawn is not about this run or round, or None."""
-    if UNCORRELATED in form.requires and COMMON in facts:
+    if UNCORRELATED in form.needs and COMMON in facts:
         return "all clients draw the same mini-batch in a step: they must be uncorrelated"
-    if COMMON in form.requires and COMMON not in facts:
+    if COMMON in form.needs and COMMON not in facts:
         return "the clients' mini-batches are independent: the form is about common ones"
     return None
 
 
 @dataclass
-class RunView:
+class IrregularRunView:
     """A run of T rounds, judged at some of its horizons.
 
     Attributes
@@ -269,12 +269,12 @@ class RunView:
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this run has not, or None."""
-        if EVERY_D in form.requires and self.constants.smallest_D == 0:
+        if EVERY_D in form.needs and self.constants.smallest_D == 0:
             return "some D_k = 0, by which J divides"
         if (reason := unmet(self.facts, form)) is not None:
             return reason
-        if (FROZEN in self.facts) != (FROZEN in form.requires):
-            return "lambda = 0: there are no anchors" if FROZEN in form.requires else "lambda > 0: the form with frozen anchors"
+        if (FROZEN in self.facts) != (FROZEN in form.needs):
+            return "lambda = 0: there are no anchors" if FROZEN in form.needs else "lambda > 0: the form with frozen anchors"
         return None
 
     def printed_constants(self) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
 from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
-from fedtheory.verification.rational import builder, integer, vector
+from fedtheory.verification.rational import integer, vector
 from fedtheory.verification.statement import Form, Sides
 
 __all__ = ["StepState", "StepsView", "state_of"]
@@ -234,7 +235,7 @@ class StepsView:
     exact: bool = True
 
     def applies(self, form: Form) -> str | None:
-        if "equal ratios" in form.requires and not self.states[0].law.moments.ratio_equal:
+        if "equal ratios" in form.needs and not self.states[0].law.moments.ratio_equal:
             return "E[p s]/p^k differs between clients"
         return unmet(frozenset({COMMON} if self.states[0].oracles.common else ()), form)
 
@@ -259,7 +260,7 @@ def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int,
     return StepState(oracles, law, eta, w0, oracles.L, oracles.mu, theta)
 
 
-@builder("step")
+@BUILDERS.add("step")
 def steps_of(data: dict[str, Any]) -> StepsView:
     """The view of {'h', 'c', 'weights', 'noise', 'scheme', 'law', 'w0', 'tau'}: one round from w0, in fractions."""
     oracles, tau = exact_oracles(data), integer(data["tau"], "tau")

@@ -15,11 +15,12 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.theorems.efl.notation import ClosedView, form, statement
-from fedtheory.verification.rational import builder, fraction, integer, table, vector
-from fedtheory.verification.statement import Sides, eq, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, integer, table, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "CompressionView", "FeedbackView", "load", "make_compressor"]
+__all__ = ["STATEMENTS", "CompressionView", "FeedbackView", "make_compressor"]
 
 PLAIN = "E = 1 and all clients active"
 EXACT, PRINTED, MOST = "ST with exactly k entries", "ST by the printed rule", "2k > n"
@@ -85,7 +86,7 @@ class CompressionView(ClosedView):
         return {"compressor": str(self.compressor), "n": self.n}
 
 
-@builder("compression")
+@BUILDERS.add("compression")
 def compression_view(data: dict[str, Any]) -> CompressionView:
     """From compressor (name and parameters) and x."""
     compressor, x = make_compressor(data["compressor"]), vector(data["x"], "x")
@@ -185,7 +186,7 @@ class FeedbackView(ClosedView):
         return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
 
 
-@builder("feedback")
+@BUILDERS.add("feedback")
 def feedback_view(data: dict[str, Any]) -> FeedbackView:
     """From variant, weights, h, c, q, eta, x0, E, schedule (rows of local steps) and rounds."""
     if data["variant"] not in ("consistent", "literal", "text", "after"):
@@ -238,30 +239,32 @@ STATEMENTS = (
         "Algorithm 2",
         form(
             "printed rule", ERR + r"\|x\|^2,\ k=\max(nq,1),\ \text{all }|x_i|\ge e\text{ kept},\ \mu=\tfrac1k\sum|x_i|",
-            lambda v: le(v.error, v.square), "violated", "compression", needs=(PRINTED,), wording="algorithm",
+            lambda v: le(v.error, v.square), "violated", kind="compression", needs=(PRINTED,), wording="algorithm",
             note="no factor is stated for Algorithm 2; with ties more than k entries are kept, but mu is divided by "
             "k: no factor, the error is up to (1/q - 1)^2 ||x||^2",
         ),
         form(
             "repaired", ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: _complement(v, min(1 / v.k, v.k / v.n)), "holds", "compression",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * min(1 / v.k, v.k / v.n))), needs=(EXACT,),
+            lambda v: _complement(v, min(1 / v.k, v.k / v.n)), "holds",
+            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * min(1 / v.k, v.k / v.n))),
+            kind="compression", needs=(EXACT,),
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
             "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
-            lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds", "compression",
+            lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
+            kind="compression",
             needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
         ),
         form(
             "as top-k", ERR + r"(1-\tfrac kn)\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated", "compression", needs=(EXACT,),
+            lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated", kind="compression", needs=(EXACT,),
             note="the one magnitude costs too: top-k's factor is not ST's",
         ),
         form(
-            "identity", r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)", _identity, "holds", "compression",
-            ("off by a hundredth", lambda v: _identity(v, Fraction(1, 100))), needs=(EXACT,),
+            "identity", r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)", _identity, "holds",
+            ("off by a hundredth", lambda v: _identity(v, Fraction(1, 100))), kind="compression", needs=(EXACT,),
             note="S the kept magnitudes, m the number of them that are not 0",
         ),
     ),
@@ -270,26 +273,29 @@ STATEMENTS = (
         "the contraction factor of every biased compressor",
         "section 3.1 (compression), and the compressors it is compared with",
         form(
-            "top-k", ERR + r"(1-\tfrac kn)\|x\|^2", lambda v: _complement(v, Fraction(v.k, v.n)), "holds", "compression",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11 * v.k, 10 * v.n))), needs=("top-k",),
+            "top-k", ERR + r"(1-\tfrac kn)\|x\|^2", lambda v: _complement(v, Fraction(v.k, v.n)), "holds",
+            ("1.1 times delta", lambda v: _complement(v, Fraction(11 * v.k, 10 * v.n))),
+            kind="compression", needs=("top-k",),
         ),
         form(
             "random-k", r"\mathbb E\|C(x)-x\|^2=(1-\tfrac kn)\|x\|^2",
-            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds", "compression",
-            ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)), needs=("random-k",),
+            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds",
+            ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)),
+            kind="compression", needs=("random-k",),
         ),
         form(
-            "sign with scale", ERR + r"(1-\tfrac1n)\|x\|^2", lambda v: _complement(v, Fraction(1, v.n)), "holds", "compression",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10 * v.n))), needs=("scaled-sign",),
+            "sign with scale", ERR + r"(1-\tfrac1n)\|x\|^2", lambda v: _complement(v, Fraction(1, v.n)), "holds",
+            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10 * v.n))),
+            kind="compression", needs=("scaled-sign",),
         ),
         form(
             "threshold", ERR + r"\, n\epsilon^2", lambda v: le(v.error, v.n * v.compressor.epsilon**2 + 0 * v.square), "holds",
-            "compression",
-            ("nine tenths of it", lambda v: le(v.error, Fraction(9, 10) * v.n * v.compressor.epsilon**2)), needs=("threshold",),
+            ("nine tenths of it", lambda v: le(v.error, Fraction(9, 10) * v.n * v.compressor.epsilon**2)),
+            kind="compression", needs=("threshold",),
         ),
         form(
             "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
-            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", "compression", needs=("threshold",),
+            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=("threshold",),
             note="judged with delta = 1/1000; what is below the threshold is lost whole",
         ),
     ),
@@ -299,40 +305,44 @@ STATEMENTS = (
         "the compressors EFL's is compared with",
         form(
             "random-k, scaled", r"\mathbb EC(x)=x,\ \mathbb E\|C(x)-x\|^2=(\tfrac nk-1)\|x\|^2",
-            lambda v: eq(v.error, (Fraction(v.n, v.k) - 1) * v.square), "holds", "compression",
-            ("n/k", lambda v: eq(v.error, Fraction(v.n, v.k) * v.square)), needs=("random-k, scaled",),
+            lambda v: eq(v.error, (Fraction(v.n, v.k) - 1) * v.square), "holds",
+            ("n/k", lambda v: eq(v.error, Fraction(v.n, v.k) * v.square)),
+            kind="compression", needs=("random-k, scaled",),
         ),
         form(
-            "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds", "compression",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), needs=("qsgd",),
+            "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds",
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), kind="compression", needs=("qsgd",),
             note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the "
             "factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
         ),
         form(
             "QSGD, sharpened",
             MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ \tfrac14\text{ else}",
-            _own, "holds", "compression", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("qsgd",),
+            _own, "holds", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))),
+            kind="compression", needs=("qsgd",),
             note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + "
             "9 + 1 + 1",
         ),
         form(
-            "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds", "compression",
-            ("one ninth", lambda v: _within(v, Fraction(1, 9))), needs=("natural",),
+            "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds",
+            ("one ninth", lambda v: _within(v, Fraction(1, 9))), kind="compression", needs=("natural",),
         ),
         form(
-            "stochastic rounding", MEAN + r"\tfrac{\sqrt n-1}2\|x\|^2,\ \text{rounded to }0,\pm\max|x_i|", _own, "holds", "compression",
-            ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))), needs=("rounding to 0 and +-max",),
+            "stochastic rounding", MEAN + r"\tfrac{\sqrt n-1}2\|x\|^2,\ \text{rounded to }0,\pm\max|x_i|", _own, "holds",
+            ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))),
+            kind="compression", needs=("rounding to 0 and +-max",),
         ),
         form(
             "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4",
-            lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4), "holds", "compression",
+            lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4), "holds",
             ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
+            kind="compression",
             needs=("rounding to a grid",),
         ),
         *(
             form(
-                f"{name}, unbiased", r"\mathbb EC(x)=x", _unbiased, "holds", "compression",
-                ("off by a hundredth", lambda v: _unbiased(v, Fraction(1, 100))), needs=(fact,),
+                f"{name}, unbiased", r"\mathbb EC(x)=x", _unbiased, "holds",
+                ("off by a hundredth", lambda v: _unbiased(v, Fraction(1, 100))), kind="compression", needs=(fact,),
             )
             for name, fact in (
                 ("random-k, scaled", "random-k, scaled"), ("QSGD", "qsgd"), ("natural rounding", "natural"),
@@ -347,22 +357,23 @@ STATEMENTS = (
         form(
             "literal formulas",
             r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
-            _invariant, "violated", "feedback", needs=("literal",), wording="algorithm",
+            _invariant, "violated", kind="feedback", needs=("literal",), wording="algorithm",
             note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
             "residuals count twice",
         ),
         form(
             "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
-            _invariant, "holds", "feedback", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))), needs=("consistent",),
+            _invariant, "holds", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))),
+            kind="feedback", needs=("consistent",),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
         ),
         form(
             "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
-            _invariant, "violated", "feedback", needs=("text",),
+            _invariant, "violated", kind="feedback", needs=("text",),
         ),
         form(
             "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
-            _invariant, "violated", "feedback", needs=("after",),
+            _invariant, "violated", kind="feedback", needs=("after",),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways",),
@@ -372,32 +383,28 @@ STATEMENTS = (
         "whether the mean of the compressed run tends to the optimum",
         "Algorithm 1, section 3.1 and (6)",
         form(
-            "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", "feedback",
+            "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", kind="feedback",
             needs=("literal", PLAIN), wording="algorithm",
             note="the mean of a long run is off the optimum already for two clients. A fixed point off it is one for every step, its "
             "residuals scaled: decaying steps do not cure it",
         ),
         form(
-            "repaired", BIAS, _mean_bias, "holds", "feedback", ("without the residuals", lambda v: _mean_bias(v, 0)),
+            "repaired", BIAS, _mean_bias, "holds", ("without the residuals", lambda v: _mean_bias(v, 0)),
+            kind="feedback",
             needs=("consistent", PLAIN),
             note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean "
             "tends to the optimum",
         ),
         form(
             "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
-            "violated", "feedback", needs=("consistent", PLAIN),
+            "violated", kind="feedback", needs=("consistent", PLAIN),
             note="true without compression; one client and ST both ways with one entry of four grow without bound at "
             "eta = 1/L",
         ),
         form(
-            "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", "feedback",
+            "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", kind="feedback",
             needs=("text", PLAIN), note="the server's residual is added twice",
         ),
         assumptions=("quadratics, E = 1, all clients active, ST with exactly k entries both ways",),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

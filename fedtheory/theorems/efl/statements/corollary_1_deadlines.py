@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
-from fedtheory.verification.rational import builder, fraction, integer, vector
-from fedtheory.verification.statement import Sides, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, integer, text, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["RULE", "STATEMENTS", "EpochsView", "KeepView", "load"]
+__all__ = ["RULE", "STATEMENTS", "EpochsView", "KeepView"]
 
 RULE = "(8)"
 FEW, MANY = "E (E + 1) at most the noise ratio", "E (E + 1) above the noise ratio"
@@ -63,7 +64,7 @@ class EpochsView(ClosedView):
         return {k: text(getattr(self, k)) for k in ("noise", "G_sq", "kappa", "E", "T")}
 
 
-@builder("epochs")
+@BUILDERS.add("epochs")
 def epochs_view(data: dict[str, Any]) -> EpochsView:
     """From noise, G_sq, kappa, E and T."""
     noise, G_sq, kappa = (fraction(data[k], k) for k in ("noise", "G_sq", "kappa"))
@@ -166,7 +167,7 @@ class KeepView(ClosedView):
         return {"J": text(self.J), "f_1(T)": text(self.f_1), "T": self.rounds}
 
 
-@builder("keep")
+@BUILDERS.add("keep")
 def keep_view(data: dict[str, Any]) -> KeepView:
     """From y, sigma_sq, x0 and rounds."""
     y, sigma_sq, x0 = vector([data["y"], data["sigma_sq"], data["x0"]], "y, sigma_sq, x0")
@@ -194,13 +195,13 @@ STATEMENTS = (
         form(
             "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto"
             r"\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2",
-            _falls, "violated", "epochs",
+            _falls, "violated", kind="epochs",
             note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
             "only while noise dominates",
         ),
         form(
             "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "by_rule"),
-            "violated", "epochs",
+            "violated", kind="epochs",
             note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
             "small T, where gamma is not small against TE",
         ),
@@ -208,32 +209,33 @@ STATEMENTS = (
             "through (8), T to infinity",
             r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ iff }\tfrac{E(E+1)}{2E+1}\le"
             r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ y_{th}=\tfrac{f_1(T)}J",
-            lambda v: _falls(v, "late"), "holds", "epochs",
-            ("the other way round", lambda v: _falls(v, "late", -1)), needs=(FEW_8,),
+            lambda v: _falls(v, "late"), "holds",
+            ("the other way round", lambda v: _falls(v, "late", -1)), kind="epochs", needs=(FEW_8,),
             note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
             "above 0, and for many epochs it rises to it",
         ),
         form(
             "through (8), T to infinity, converse",
             r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
-            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E)", lambda v: _falls(v, "late", -1), "holds", "epochs",
-            ("the other way round", lambda v: _falls(v, "late")), needs=(MANY_8,),
+            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E)", lambda v: _falls(v, "late", -1), "holds",
+            ("the other way round", lambda v: _falls(v, "late")), kind="epochs", needs=(MANY_8,),
         ),
         form(
             "repaired",
             r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
             r"\ y_{th}=\tfrac{C/J}{TE}",
-            _falls, "holds", "epochs", ("the other way round", lambda v: _falls(v, by=-1)), needs=(FEW,),
+            _falls, "holds", ("the other way round", lambda v: _falls(v, by=-1)), kind="epochs", needs=(FEW,),
             note="noise = sum p^2 sigma^2 + 6 L sum p D; the constants of Theorem 1 for full participation",
         ),
         form(
             "repaired, converse", r"E(E+1)>\frac{\text{noise}}{(2+\mu/(4L))G^2}\Rightarrow y_{th}(E+1)\ge y_{th}(E)",
-            lambda v: _falls(v, by=-1), "holds", "epochs", ("the other way round", _falls), needs=(MANY,),
+            lambda v: _falls(v, by=-1), "holds", ("the other way round", _falls), kind="epochs", needs=(MANY,),
         ),
         form(
             "for a given number of steps", r"y_{th}(E)\,E\le y_{th}(E+1)\,(E+1)",
             lambda v: le(v.E * v.threshold(v.E), (v.E + 1) * v.threshold(v.E + 1)),
-            "holds", "epochs", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
+            "holds", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
+            kind="epochs",
             note="through (9): with TE fixed, more epochs a round are never more sensitive",
         ),
     ),
@@ -245,20 +247,15 @@ STATEMENTS = (
             "own optima",
             r"y^aJ>f_1(T)\Rightarrow\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2"
             r"\le\mathbb E\|\omega^{\text{keep}}_T-\omega^*\|^2",
-            lambda v: le(v.alone(1), v.kept(0 * v.y)), "violated", "keep", needs=(RULE,), wording="in words",
+            lambda v: le(v.alone(1), v.kept(0 * v.y)), "violated", kind="keep", needs=(RULE,), wording="in words",
             note="(8) compares upper bounds of these two distances; the averaging of noise that is lost with the "
             "client is in neither. (8) holds here with f_1 and J as printed and as repaired, as in corollary-1 [printed]",
         ),
         form(
-            "bound", r"\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2\le f_1(T)", _bound, "holds", "keep",
-            ("a fiftieth of it", lambda v: _bound(v, Fraction(1, 50))),
+            "bound", r"\mathbb E\|\omega^{\text{abandon}}_T-\hat\omega^*\|^2\le f_1(T)", _bound, "holds",
+            ("a fiftieth of it", lambda v: _bound(v, Fraction(1, 50))), kind="keep",
             note="f_1 itself is a bound, with the sum of both parts of C and even without G^2 in B (E = 1)",
         ),
         assumptions=("clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, independent noise",),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
-from fedtheory.verification.rational import builder, fraction, integer, table, vector
-from fedtheory.verification.statement import Sides, eq, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, integer, table, text, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "ElasticView", "elastic_view", "load"]
+__all__ = ["STATEMENTS", "ElasticView", "elastic_view"]
 
 MATCHED, LEAVER = "u_k/p^k the same for all clients", "a client that leaves"
 
@@ -135,7 +136,7 @@ class ElasticView(ClosedView):
         return {"lambda": text(self.lam), "eta": text(self.eta), "argmin": [text(x) for x in self.star]}
 
 
-@builder("elastic")
+@BUILDERS.add("elastic")
 def elastic_view(data: dict[str, Any]) -> ElasticView:
     """From weights, h, c, u, lam, eta, rounds, optional leaver and anchor; "arithmetic": "float" for long runs."""
     weights, h, c, u = vector(data["weights"], "weights"), *(table(data[k], k) for k in ("h", "c", "u"))
@@ -223,38 +224,40 @@ STATEMENTS = (
         "sections 2 and 3.1, (2) and (3)",
         form(
             "unbiased", r"\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k",
-            _unbiased, "violated", "elastic", wording="in words",
+            _unbiased, "violated", kind="elastic", wording="in words",
             note="EFL is called unbiased, and the term said to alleviate bias. With a constant step it adds one, "
             "where sum_k u^k grad f_k(omega^*) is not 0. Judged by the distance of the fixed point omega_eta (the "
             "form \"repaired\" shows that it is one) from the argmin",
         ),
         form(
             "repaired", r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0,\ E=1",
-            lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds", "elastic",
-            ("half of eta", lambda v: _stays(v, v.eta, v.fixed(v.eta / 2))),
+            lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds",
+            ("half of eta", lambda v: _stays(v, v.eta, v.fixed(v.eta / 2))), kind="elastic",
             note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u fixed",
         ),
         form(
             "matched diagonals", r"u^k/p^k\text{ the same for all }k\Rightarrow\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k",
-            lambda v: _stays(v, v.eta, v.star), "holds", "elastic",
-            ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), needs=(MATCHED,),
+            lambda v: _stays(v, v.eta, v.star), "holds",
+            ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), kind="elastic", needs=(MATCHED,),
         ),
         form(
             "when unbiased",
             r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]h_k(\omega_\eta-\omega^*)="
             r"-\lambda\eta\sum_ku^k\nabla f_k(\omega^*)",
-            _when_unbiased, "holds", "elastic", ("nine tenths of eta", lambda v: _when_unbiased(v, 9 * _ends(v) / 10)),
+            _when_unbiased, "holds", ("nine tenths of eta", lambda v: _when_unbiased(v, 9 * _ends(v) / 10)),
+            kind="elastic",
             note="so that omega_eta = omega^* in a coordinate iff sum_k u^k grad f_k(omega^*) = 0 there: where u is "
             "proportional to p or all clients agree, but not only there",
         ),
         form(
             "distance", r"\textstyle\sum_kp^kh_k|\omega_\eta-\omega^*|\le\lambda\eta|\sum_k(u^k-p^kU)\nabla f_k(\omega_\eta)|",
-            _distance, "holds", "elastic", ("nine tenths of it", lambda v: _distance(v, 9 * _ends(v) / 10)),
+            _distance, "holds", ("nine tenths of it", lambda v: _distance(v, 9 * _ends(v) / 10)), kind="elastic",
             note="quadratics: O(lambda eta) from the argmin, and an equality",
         ),
         form(
-            "run", r"\omega_\tau\to\omega_\eta", lambda v: _run(v, v.eta), "holds", "elastic",
-            ("the argmin instead", lambda v: le(_run(v, 0 * v.eta).lhs, _run(v, v.eta).rhs)), needs=("a stable step", "a long run"),
+            "run", r"\omega_\tau\to\omega_\eta", lambda v: _run(v, v.eta), "holds",
+            ("the argmin instead", lambda v: le(_run(v, 0 * v.eta).lhs, _run(v, v.eta).rhs)),
+            kind="elastic", needs=("a stable step", "a long run"),
             note="evidence in floating point: the run gets within a millionth of the first distance",
         ),
         assumptions=("all clients active, E = 1, fixed u^k, no compression, quadratics",),
@@ -265,8 +268,9 @@ STATEMENTS = (
         "sections 2 and 3.1, (1) and (3)",
         form(
             "repaired", r"\eta_\tau\to0,\ \textstyle\sum\eta_\tau=\infty\Rightarrow\omega_\tau\to\text{argmin}\,\sum_kp^kf_k",
-            _decayed, "holds", "elastic",
-            ("to the fixed point of the first step", lambda v: _decayed(v, "fixed")), needs=("a stable step", "a long decaying run"),
+            _decayed, "holds",
+            ("to the fixed point of the first step", lambda v: _decayed(v, "fixed")),
+            kind="elastic", needs=("a stable step", "a long decaying run"),
             note="not to the minimiser with frozen anchors: the anchors follow. The term's gradient in round tau is "
             "lambda eta_{tau-1} sum_k (u_k - p^k U) grad f_k(w_{tau-1}), so that it disturbs gradient descent "
             "by O(eta^2) a round. Judged in floating point with eta/(1 + tau/10)",
@@ -279,26 +283,22 @@ STATEMENTS = (
         "Algorithm 1 with section 4.3",
         form(
             "kept", r"\omega_\tau\to\text{argmin}\,\textstyle\sum_{k\ne a}\hat p^kf_k", lambda v: _unmoved(v, False),
-            "violated", "elastic",
+            "violated", kind="elastic",
             needs=(LEAVER,),
             note="the sum over all that ever reported keeps pulling towards the last model of one that is gone",
         ),
         form(
             "repaired", r"\text{its pair removed: }\omega_\tau\to\text{argmin}\,\textstyle\sum_{k\ne a}\hat p^kf_k",
             lambda v: _stale(v, True),
-            "holds", "elastic", ("moved by 1/100", lambda v: _stale(v, True, _ends(v) / 100)), needs=(LEAVER,),
+            "holds", ("moved by 1/100", lambda v: _stale(v, True, _ends(v) / 100)), kind="elastic", needs=(LEAVER,),
         ),
         form(
             "limit with the pair kept",
             r"\textstyle\sum_{k\ne a}\hat p^k\nabla f_k(\omega_\infty)+\lambda u^a\odot(\omega_\infty-\omega^a)=0",
-            lambda v: _stale(v, False), "holds", "elastic", ("moved by 1/100", lambda v: _stale(v, False, _ends(v) / 100)),
+            lambda v: _stale(v, False), "holds", ("moved by 1/100", lambda v: _stale(v, False, _ends(v) / 100)),
+            kind="elastic",
             needs=(LEAVER,),
         ),
         assumptions=("those that stay are active in every round; quadratics",),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

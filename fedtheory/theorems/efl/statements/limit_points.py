@@ -16,11 +16,12 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import coefficients
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
-from fedtheory.verification.rational import builder, fraction, integer, table, vector
-from fedtheory.verification.statement import Sides, eq, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, integer, table, text, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "LimitView", "limit_view", "load", "tabulate"]
+__all__ = ["STATEMENTS", "LimitView", "limit_view", "tabulate"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
 NEVER_IDLE, ALIKE = "clients that are never inactive", "P(s^k > 0) the same for all clients"
@@ -153,7 +154,7 @@ class LimitView(ClosedView):
         return {"omega*": [text(x) for x in self.star], "limit": [text(x) for x in self.limit]}
 
 
-@builder("limit")
+@BUILDERS.add("limit")
 def limit_view(data: dict[str, Any]) -> LimitView:
     """From scheme, weights, h, c, law (rows over s = 0..E), eta, and rounds, x0, step, offset of a run; with "arithmetic": "float"
     the numbers are turned into floats, for long runs (which prove nothing).
@@ -214,45 +215,47 @@ STATEMENTS = (
         "the limit of schemes A, B and C with decaying steps",
         "sections 3.2 and 4 (EFL is called unbiased)",
         form(
-            "unbiased", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"}, "limit",
-            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), wording="in words",
+            "unbiased", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"},
+            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), kind="limit", wording="in words",
             note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: A where P(s^k "
             "= E) differs (clients that are independent, as here), B where E[s^k] does, C where P(s^k > 0) does",
         ),
         form(
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "
             r"\omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ \eta_\tau=\tfrac a{\tau+b}", _decaying,
-            HOLDS, "limit",
-            ("a fiftieth of the bound", lambda v: _decaying(v, v.weights[0] * 0 + v.weights.sum() / 50)),
+            HOLDS,
+            ("a fiftieth of the bound", lambda v: _decaying(v, v.weights[0] * 0 + v.weights.sum() / 50)), kind="limit",
             needs=(LEMMA,),
             note="quadratics, coordinate by coordinate: M = sum E[p s] h, Q bounds sum E[p s(s-1)/2] h^2 |E w - c|; "
             "1 < a M <= b",
         ),
         form(
             "constant step", r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2"
-            r"|\omega_\eta-c_k|", _constant_step, HOLDS, "limit",
-            ("a tenth of eta", lambda v: _constant_step(v, v.weights.sum() / 10)),
+            r"|\omega_\eta-c_k|", _constant_step, HOLDS,
+            ("a tenth of eta", lambda v: _constant_step(v, v.weights.sum() / 10)), kind="limit",
             needs=(FRACTIONS,),
             note="the fixed point of a constant step is O(eta) away from the limit; exactly there for E = 1",
         ),
         form(
             "constant step, equal laws",
             r"\omega_\eta=\omega^*\text{ where the law of }s^k\text{ is the same for all }k",
-            lambda v: eq(v.fixed, v.star), dict.fromkeys(SCHEMES, "violated"), "limit", needs=(EQUAL_LAWS, FRACTIONS),
+            lambda v: eq(v.fixed, v.star), dict.fromkeys(SCHEMES, "violated"),
+            kind="limit", needs=(EQUAL_LAWS, FRACTIONS),
             note="for E > 1 clients of different curvature make different progress with the same steps, corrected C "
             "or not: unbiased for all minimisers iff E[p(1 - (1 - eta h_k)^s)]/(p^k h_k) is the same for all k",
         ),
         form(
-            "fixed point", r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0", _moved, HOLDS, "limit",
-            ("moved by eta/100", lambda v: _moved(v, v.weights.sum() / 100)),
+            "fixed point", r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0", _moved, HOLDS,
+            ("moved by eta/100", lambda v: _moved(v, v.weights.sum() / 100)), kind="limit",
         ),
         form(
-            "C without idle clients", LIMIT % "p^k" + r"\text{ if every }s^k>0", _same, {"C": "holds", "C-corrected": "holds"}, "limit",
-            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), needs=(NEVER_IDLE,),
+            "C without idle clients", LIMIT % "p^k" + r"\text{ if every }s^k>0", _same, {"C": "holds", "C-corrected": "holds"},
+            ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), kind="limit", needs=(NEVER_IDLE,),
         ),
         form(
             "C with equal activity", LIMIT % "p^k" + r"\text{ if }P(s^k>0)\text{ is the same for all }k", _same,
-            {"C": "holds", "C-corrected": "holds"}, "limit", ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)),
+            {"C": "holds", "C-corrected": "holds"}, ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)),
+            kind="limit",
             needs=(ALIKE,),
         ),
         assumptions=(
@@ -260,8 +263,3 @@ STATEMENTS = (
         ),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

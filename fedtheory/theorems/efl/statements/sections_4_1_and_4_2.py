@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
+from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.limit_points import tabulate
-from fedtheory.verification.rational import builder, fraction, integer, table, vector
-from fedtheory.verification.statement import Sides, eq, le, register
+from fedtheory.verification.rational import fraction, integer, table, text, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "InactiveView", "IncompleteView", "load"]
+__all__ = ["STATEMENTS", "InactiveView", "IncompleteView"]
 
 
 # --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
@@ -98,7 +99,7 @@ class InactiveView(ClosedView):
         return {"E": self.E, "T": self.T, "gamma": text(self.gamma), "J": text(self.J), "C": text(self.C), "y": text(self.y)}
 
 
-@builder("inactive")
+@BUILDERS.add("inactive")
 def inactive_view(data: dict[str, Any]) -> InactiveView:
     """From idle (N probabilities below 1, or T rows of them), E, T, gamma, J, C, y, tau_0."""
     rounds, most = integer(data["T"], "T", 1, 2000), integer(data["E"], "E", 1)
@@ -202,7 +203,7 @@ class IncompleteView(ClosedView):
         return {"E": self.E, "L": text(self.L), "mu": text(self.mu), "G_sq": text(self.G_sq), "E[B]": text(self.B)}
 
 
-@builder("incomplete")
+@BUILDERS.add("incomplete")
 def incomplete_view(data: dict[str, Any]) -> IncompleteView:
     """From weights, law (rows over s = 0..E, never 0), L, mu, G_sq, sigma_sq and D."""
     weights, law = vector(data["weights"], "weights"), table(data["law"], "law")
@@ -225,39 +226,43 @@ STATEMENTS = (
         "section 4.1",
         form(
             "printed", r"\textstyle\frac{H_\tau J}{\tau E+\gamma}\le\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ "
-            r"y_t=1\text{ iff some client is inactive with positive probability}", _rate, "holds", "inactive",
-            ("half of it", lambda v: _rate(v, Fraction(1, 2))), needs=("gamma >= E^2",),
+            r"y_t=1\text{ iff some client is inactive with positive probability}", _rate, "holds",
+            ("half of it", lambda v: _rate(v, Fraction(1, 2))), kind="inactive", needs=("gamma >= E^2",),
             note="an upper bound, as an O is; gamma >= 4E^2 with scheme C's theta = E. Where gamma is smaller, the O has the constant "
             "E^2/gamma",
         ),
         form(
-            "equality", r"\textstyle H_\tau=\sum_{t<\tau}y_t", lambda v: eq(Fraction(sum(v.r)), Fraction(sum(v.some_idle))), "violated",
-            "inactive", note="not a condition for heterogeneity: clients that are inactive alike leave E[p s]/p^k the same for all k",
+            "equality", r"\textstyle H_\tau=\sum_{t<\tau}y_t", lambda v: eq(Fraction(sum(v.r)), Fraction(sum(v.some_idle))),
+            "violated", kind="inactive",
+            note="not a condition for heterogeneity: clients that are inactive alike leave E[p s]/p^k the same for all k",
         ),
         form(
             "repaired", r"\textstyle H_\tau\le\sum_{t<\tau}y_t", lambda v: le(Fraction(sum(v.r)), Fraction(sum(v.some_idle))), "holds",
-            "inactive", ("the other way round", lambda v: le(Fraction(sum(v.some_idle)), Fraction(sum(v.r)))),
+            ("the other way round", lambda v: le(Fraction(sum(v.some_idle)), Fraction(sum(v.r)))),
+            kind="inactive",
             note="scheme C, clients that are complete when active",
         ),
         form(
             "converges if y_t is O(tau)", r"\textstyle y_t\in O(t)\Rightarrow\sum_{t<\tau}y_tJ/(\tau E+\gamma)\to0:\ "
             r"\text{the term at }4\tau\text{ below that at }\tau", lambda v: le(v.term(4 * v.T, 4 * v.T), v.term(v.T)), "violated",
-            "inactive",
+            kind="inactive",
             note="y_t <= 1 is always O(tau); with y_t = 1 the term rises to J/E. What is meant is sum y_t in o(tau)",
         ),
         form(
             "converges if the sum is o(tau)", r"\textstyle\sum_{t<\tau}y_tJ/(\tau E+\gamma)\le\frac JE\cdot\frac1\tau\sum_{t<\tau}y_t",
-            lambda v: le(v.term(sum(v.some_idle)), Fraction(sum(v.some_idle), v.T) * v.J / v.E), "holds", "inactive",
+            lambda v: le(v.term(sum(v.some_idle)), Fraction(sum(v.some_idle), v.T) * v.J / v.E), "holds",
             ("half of it", lambda v: le(v.term(sum(v.some_idle)), Fraction(sum(v.some_idle), 2 * v.T) * v.J / v.E)),
+            kind="inactive",
         ),
         form(
-            "f_0", r"\lim_\tau H_\tau J/(\tau E+\gamma)=y^aJ", lambda v: _limit_term(v, v.y), "violated", "inactive",
+            "f_0", r"\lim_\tau H_\tau J/(\tau E+\gamma)=y^aJ", lambda v: _limit_term(v, v.y), "violated",
+            kind="inactive",
             note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E "
             "is missing too",
         ),
         form(
-            "f_0 repaired", r"\lim_\tau H_\tau J/(\tau E+\gamma)=J/E", lambda v: _limit_term(v, Fraction(1, v.E)), "holds", "inactive",
-            ("y^a/E", lambda v: _limit_term(v, v.y / v.E)),
+            "f_0 repaired", r"\lim_\tau H_\tau J/(\tau E+\gamma)=J/E", lambda v: _limit_term(v, Fraction(1, v.E)), "holds",
+            ("y^a/E", lambda v: _limit_term(v, v.y / v.E)), kind="inactive",
         ),
     ),
     statement(
@@ -266,20 +271,16 @@ STATEMENTS = (
         "section 4.2",
         form(
             "printed", r"\mathbb E[B_t]\le(6L\max_kD_k+\tfrac{17}4G^2)E^5\textstyle\sum_kp^k\mathbb E[\tfrac1{s^k}]"
-            r"+E^2\sum_k(p^k\sigma_k)^2\mathbb E[\tfrac1{s^k}]", lambda v: le(v.B, v.rate()), "holds", "incomplete",
-            ("E^3 for E^5", lambda v: le(v.B, v.rate(3) / 4)),
+            r"+E^2\sum_k(p^k\sigma_k)^2\mathbb E[\tfrac1{s^k}]", lambda v: le(v.B, v.rate()), "holds",
+            ("E^3 for E^5", lambda v: le(v.B, v.rate(3) / 4)), kind="incomplete",
             note="scheme C, no client inactive: with S = E, C_tau is at most gamma^2 ||w_0 - w*||^2 + (16/mu)^2 sum_t E[B_t], which "
             "gives the printed rate, its constant made explicit",
         ),
         form(
-            "unbiased", UNBIASED, lambda v: eq(v.drift, v.E * v.weights), "holds", "incomplete",
+            "unbiased", UNBIASED, lambda v: eq(v.drift, v.E * v.weights), "holds",
             ("with p^k E[s^k]", lambda v: eq((v.law * np.arange(v.E + 1)).sum(axis=1) * v.weights, v.E * v.weights)),
+            kind="incomplete",
             note="so that r_t = 0: convergence whatever the laws of s^k > 0",
         ),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
-from fedtheory.verification.rational import builder, fraction
-from fedtheory.verification.statement import Sides, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, text
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["ROWS", "STATEMENTS", "STRONGLY_CONVEX", "RatesView", "load", "rounds", "smallest"]
+__all__ = ["ROWS", "STATEMENTS", "STRONGLY_CONVEX", "RatesView", "rounds", "smallest"]
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
 ROWS = (*STRONGLY_CONVEX, "VRL-SGD", "FedAMP")
@@ -93,7 +94,7 @@ class RatesView(ClosedView):
         return {**about, "epsilon": text(self.root**2)}
 
 
-@builder("rates")
+@BUILDERS.add("rates")
 def rates_view(data: dict[str, Any]) -> RatesView:
     """From G, L, mu, S, root (of epsilon) and delta. Raises `InvalidInput` unless 0 < mu <= L and the others are > 0."""
     G, L, mu, S, root, delta = (fraction(data[k], k) for k in ("G", "L", "mu", "S", "root", "delta"))
@@ -108,7 +109,7 @@ def _against(v: RatesView, other: str, scale: Any = 1) -> Sides:
 
 def _claim(id: str, title: str, source: str, latex: str, note: str) -> Any:
     """A claim that is on record as open: nothing is run."""
-    return statement(id, title, source, form("printed", latex, None, "open", "not provable here", note=note), kind="claim")
+    return statement(id, title, source, form("printed", latex, None, "open", note=note), kind="claim")
 
 
 EFL_ROW = r"\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\le\frac{G^2}{\mu S\epsilon}+"
@@ -121,22 +122,23 @@ STATEMENTS = (
         "EFL's row against SCAFFOLD's",
         "Table 1, section 3.2 (EFL improves the optimisation term)",
         form(
-            "printed", EFL_ROW + SCAFFOLD_ROW, lambda v: _against(v, "SCAFFOLD"), "violated", "rates",
+            "printed", EFL_ROW + SCAFFOLD_ROW, lambda v: _against(v, "SCAFFOLD"), "violated", kind="rates",
             note="only part of the parameters: false wherever G < L (1 - sqrt(epsilon))",
         ),
         form(
             "repaired", EFL_ROW + SCAFFOLD_ROW + r"\text{ iff }G\ge L(1-\sqrt\epsilon)", lambda v: _against(v, "SCAFFOLD"),
-            "holds", "rates",
-            ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))), needs=(LARGE_G,),
+            "holds",
+            ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))), kind="rates", needs=(LARGE_G,),
         ),
         form(
             "repaired, converse", r"G<L(1-\sqrt\epsilon)\Rightarrow\text{SCAFFOLD's row is the smaller}",
-            lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds", "rates",
-            ("the other way round", lambda v: _against(v, "SCAFFOLD")), needs=("G < L (1 - sqrt(epsilon))",),
+            lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds",
+            ("the other way round", lambda v: _against(v, "SCAFFOLD")),
+            kind="rates", needs=("G < L (1 - sqrt(epsilon))",),
         ),
         form(
             "for the loss times a constant", EFL_ROW + SCAFFOLD_ROW + r"\text{ holds for }F/4\text{ where it holds for }F",
-            lambda v: _against(v, "SCAFFOLD", Fraction(1, 2)), "violated", "rates", needs=(LARGE_G,),
+            lambda v: _against(v, "SCAFFOLD", Fraction(1, 2)), "violated", kind="rates", needs=(LARGE_G,),
             note="G, L, mu, delta and epsilon all scale with the loss, the rows do not scale alike: the comparison depends on units "
             "(a factor of the distance to the optimum or of sqrt(L) was left out in print)",
         ),
@@ -146,16 +148,18 @@ STATEMENTS = (
         "EFL's row against MIME's",
         "Table 1, section 3.2 (a tighter bound than the mu-strongly convex methods)",
         form(
-            "printed", EFL_ROW + MIME_ROW, lambda v: _against(v, "MIME"), "violated", "rates",
+            "printed", EFL_ROW + MIME_ROW, lambda v: _against(v, "MIME"), "violated", kind="rates",
             note="false for every epsilon < 1 with delta <= L, and a Hessian dissimilarity of convex losses is at most L",
         ),
         form(
-            "repaired", EFL_ROW + MIME_ROW + r"\text{ iff }\delta\ge L/\sqrt\epsilon", lambda v: _against(v, "MIME"), "holds", "rates",
-            ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))), needs=("delta >= L/sqrt(epsilon)",),
+            "repaired", EFL_ROW + MIME_ROW + r"\text{ iff }\delta\ge L/\sqrt\epsilon", lambda v: _against(v, "MIME"), "holds",
+            ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))),
+            kind="rates", needs=("delta >= L/sqrt(epsilon)",),
         ),
         form(
             "repaired, converse", r"\delta\le L,\ \epsilon<1\Rightarrow\text{MIME's row is the smaller}",
-            lambda v: le(v.row("MIME"), v.row("EFL")), "holds", "rates", ("the other way round", lambda v: _against(v, "MIME")),
+            lambda v: le(v.row("MIME"), v.row("EFL")), "holds", ("the other way round", lambda v: _against(v, "MIME")),
+            kind="rates",
             needs=("delta <= L and epsilon < 1",),
         ),
     ),
@@ -184,8 +188,3 @@ STATEMENTS = (
         "a claim about deep networks; on quadratics the term's limit and fixed point are judged",
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

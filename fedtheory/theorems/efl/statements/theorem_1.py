@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.notation import form, statement
-from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, UNCORRELATED, RunView
-from fedtheory.verification.statement import Sides, le, register
+from fedtheory.theorems.efl.notation import statement
+from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, UNCORRELATED, IrregularRunView
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["ASSUMPTIONS", "SCHEMES", "STATEMENTS", "load"]
+__all__ = ["ASSUMPTIONS", "SCHEMES", "STATEMENTS"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
 HOLDS = dict.fromkeys(SCHEMES, "holds")
@@ -30,7 +30,7 @@ ASSUMPTIONS = (
 
 
 def bound(
-    v: RunView,
+    v: IrregularRunView,
     *,
     total: str = "sum",
     flipped: bool = False,
@@ -75,7 +75,7 @@ _MUTANTS = (
 )
 
 
-def _part(v: RunView, hundredths: int) -> Any:
+def _part(v: IrregularRunView, hundredths: int) -> Any:
     """hundredths/100 in the arithmetic of the view."""
     return (v.constants.start_sq * 0 + hundredths) / 100
 
@@ -90,7 +90,7 @@ STATEMENTS = (
             _BOUND + r",\ C_\tau=\max\{\cdot,\cdot\},\ r_t=1\text{ iff the ratio is the same for all }k,\ D_k\text{ below in }J",
             lambda v: bound(v, total="max", flipped=True, reading="added", gap="printed"),
             VIOLATED,
-            "run",
+            kind="run",
             needs=(EVERY_D,),
             note="read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k in J's "
             "denominator",
@@ -101,9 +101,8 @@ STATEMENTS = (
             r"E[p^ks^k]D_k}{\mu S_\tau},\ \theta(\sum p-2)_+\sum ps\text{ in }B_t",
             bound,
             HOLDS,
-            "run",
             *_MUTANTS,
-            ("without the last term of B_t", lambda v: bound(v, reading="no last term")),
+            ("without the last term of B_t", lambda v: bound(v, reading="no last term")), kind="run",
             note="proved by the steps below; no compression, lambda = 0. Mini-batches of different clients may be "
             "correlated within a step: of 2EG^2 sum p^2 s/p^k half is left for a noise of sum p^2 s "
             "min(sigma^2, G^2)/p^k",
@@ -114,8 +113,7 @@ STATEMENTS = (
             r"\tilde\mu=\mu+\lambda\min_jU_j",
             bound,
             HOLDS,
-            "run",
-            *_MUTANTS[:2],
+            *_MUTANTS[:2], kind="run",
             needs=(FROZEN,),
             note="with lambda > 0 the theorem is literal only so: while the anchors move, argmin sum_k p^k F~_k is "
             "not one point",
@@ -125,9 +123,8 @@ STATEMENTS = (
             _BOUND + r",\ C_\tau=2\max\{\cdot,\cdot\}",
             lambda v: bound(v, total="2 max"),
             HOLDS,
-            "run",
             ("without B_t", lambda v: bound(v, total="2 max", rest=0)),
-            ("0.49 of the first term", lambda v: bound(v, total="2 max", first=_part(v, 49))),
+            ("0.49 of the first term", lambda v: bound(v, total="2 max", first=_part(v, 49))), kind="run",
             note="twice the maximum is at least the sum",
         ),
         form(
@@ -138,10 +135,9 @@ STATEMENTS = (
             r"c_t=\min_k\tfrac{\mathbb E[p^ks^k]}{p^k}",
             lambda v: bound(v, sharp="uncorrelated"),
             HOLDS,
-            "run",
             ("99 hundredths of the first term", lambda v: bound(v, sharp="uncorrelated", first=_part(v, 99))),
             ("without B_t", lambda v: bound(v, sharp="uncorrelated", rest=0)),
-            ("without the J term", lambda v: bound(v, sharp="uncorrelated", bias=0)),
+            ("without the J term", lambda v: bound(v, sharp="uncorrelated", bias=0)), kind="run",
             note="the same proof gives B+ = sum p^2 s sigma^2 + 2(2+theta)L sum p s D + "
             "E(E-1)G^2[(1+mu/(2(1+theta)L))/2 (sum p s + theta (sum p - 2)_+ sum p s) + sum p s/3] + (E-1)G^2 "
             "sum p^2 s/p^k (no G when E = 1), and J+, which needs no r_t: it vanishes with the heterogeneity of "
@@ -155,11 +151,10 @@ STATEMENTS = (
             r"\sum_k\mathbb E[p_k^2s^k]\sigma_k^2\text{ in }B^+_t",
             lambda v: bound(v, sharp="any"),
             HOLDS,
-            "run",
             ("nine tenths of B_t", lambda v: bound(v, sharp="any", rest=_part(v, 90))),
             ("99 hundredths of the first term", lambda v: bound(v, sharp="any", first=_part(v, 99))),
             ("without the J term", lambda v: bound(v, sharp="any", bias=0)),
-            ("the noise term of uncorrelated mini-batches", lambda v: bound(v, sharp="uncorrelated")),
+            ("the noise term of uncorrelated mini-batches", lambda v: bound(v, sharp="uncorrelated")), kind="run",
             note="however the mini-batches of different clients are correlated within a step, by Cauchy-Schwarz with "
             "the weights p^k; attained for E = 1 by clients with one optimum and the same noise, started there",
         ),
@@ -168,7 +163,7 @@ STATEMENTS = (
             r"\text{the sharpened form where all clients draw the same mini-batch in a step}",
             lambda v: bound(v, sharp="uncorrelated"),
             VIOLATED,
-            "run",
+            kind="run",
             needs=(COMMON,),
             note="common noise does not average out: off by a factor of up to N, attained for equal weights",
         ),
@@ -177,7 +172,7 @@ STATEMENTS = (
             _BOUND + r",\ C_\tau=\max\{\cdot,\cdot\}\text{, all else repaired}",
             lambda v: bound(v, total="max"),
             VIOLATED,
-            "run",
+            kind="run",
             note="false, not merely unproved: one client, one noisy step. The witness does not depend on where A4's "
             "G is taken: its maximum is gamma^2 ||w_0 - w*||^2 for every G^2 <= 4, and ||g||^2 <= 4 surely in "
             "all rounds",
@@ -187,8 +182,8 @@ STATEMENTS = (
             _BOUND + r",\ r_t=1\text{ iff the ratio is the same, all else repaired}",
             lambda v: bound(v, flipped=True),
             UNLESS_CORRECTED,
-            "run",
             ("99 hundredths of the first term", lambda v: bound(v, flipped=True, first=_part(v, 99), bias=0)),
+            kind="run",
             note="with participation that differs between clients the limit is not w*, and almost nothing in this "
             "bound stays above 0: a client that is active in every hundredth round makes one round in a hundred "
             "count",
@@ -198,7 +193,7 @@ STATEMENTS = (
             _BOUND + r",\ \dots(\textstyle\sum ps+\theta(\sum p-2)+\sum ps)\text{ in }B_t\text{, all else repaired}",
             lambda v: bound(v, reading="added"),
             VIOLATED,
-            "run",
+            kind="run",
             note="the bracket can be negative, and with it B_t",
         ),
         form(
@@ -206,8 +201,7 @@ STATEMENTS = (
             _BOUND + r",\ J=\max_\tau\sum_k\tfrac{32E\,\mathbb E[p^ks^k]}{(D_k/\mu)\,S_\tau}\text{, all else repaired}",
             lambda v: bound(v, gap="printed"),
             UNLESS_CORRECTED,
-            "run",
-            ("half of the first term", lambda v: bound(v, gap="printed", first=_part(v, 50))),
+            ("half of the first term", lambda v: bound(v, gap="printed", first=_part(v, 50))), kind="run",
             needs=(EVERY_D,),
             note="J then falls while D_k grows; it has the wrong dimension, and is undefined where some D_k = 0",
         ),
@@ -216,11 +210,3 @@ STATEMENTS = (
         gamma="EFLConstants.gamma",
     ),
 )
-
-
-def load() -> None:
-    """Register Theorem 1 and the steps of its proof (once)."""
-    from fedtheory.theorems.efl.statements import theorem_1_proof as efl_steps
-
-    register(*STATEMENTS)
-    efl_steps.load()

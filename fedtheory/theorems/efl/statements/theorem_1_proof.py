@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.efl.notation import form, statement
+from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED
 from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS, VIOLATED
-from fedtheory.verification.statement import register
+from fedtheory.verification.statement import form
 
-__all__ = ["STATEMENTS", "load"]
+__all__ = ["STATEMENTS"]
 
 
 def _at_states(compare: Any, **options: Any) -> Any:
@@ -25,7 +25,8 @@ def _at_states(compare: Any, **options: Any) -> Any:
 
 def _step(number: int, title: str, *forms: Any) -> Any:
     return statement(
-        f"theorem-1-step-{number}", title, f"proof of Theorem 1, step {number}", *forms, assumptions=ASSUMPTIONS, kind="step",
+        f"theorem-1-step-{number}", title, f"proof of Theorem 1, step {number}", *forms, assumptions=ASSUMPTIONS,
+        kind="step",
         wbar_i="StepState.wbar", alpha_i="StepState.alpha",
     )  # fmt: skip
 
@@ -34,7 +35,7 @@ def _form(name: str, latex: str, compare: Any, *mutants: Any, kind: str = "step"
     wrap = _at_states if kind == "step" else (lambda f, **o: lambda v: f(v, **o))
     options = more.pop("options", {})
     wrong = tuple((text, wrap(compare, **(options | changed))) for text, changed in mutants)
-    return form(name, latex, wrap(compare, **options), more.pop("established", HOLDS), kind, *wrong, **more)
+    return form(name, latex, wrap(compare, **options), more.pop("established", HOLDS), *wrong, kind=kind, **more)
 
 
 STATEMENTS = (
@@ -242,8 +243,3 @@ STATEMENTS = (
         ),
     ),
 )
-
-
-def load() -> None:
-    """Register the steps (once)."""
-    register(*STATEMENTS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.quantities.run import RunView
+from fedtheory.theorems.efl.quantities.run import IrregularRunView
 from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.verification.statement import Sides, eq, le
 
@@ -200,7 +200,7 @@ def one_round(v: StepState, sharp: str = "", rest: Any = 1, quarter: Any = 1) ->
 
 
 # --- on whole runs ---------------------------------------------------------------------------------------------------------
-def recursion(v: RunView, rest: int = 1) -> Sides:
+def recursion(v: IrregularRunView, rest: int = 1) -> Sides:
     """a_{tau+1} <= (1 - 4E/(y+E)) a_tau + (16E/mu)^2 E[B_tau]/S_tau^2/(y+E)^2 + r_tau J/(y+E), y = tau E + gamma."""
     c = v.constants
     taus = v.horizons[v.horizons < c.T]
@@ -215,7 +215,7 @@ def recursion(v: RunView, rest: int = 1) -> Sides:
     )
 
 
-def induction(v: RunView, total: str = "sum", bias: int = 1) -> Sides:
+def induction(v: IrregularRunView, total: str = "sum", bias: int = 1) -> Sides:
     """The bound at tau, put through the recursion, is at most the bound at tau + 1."""
     c = v.constants
     taus = v.horizons[v.horizons < c.T]

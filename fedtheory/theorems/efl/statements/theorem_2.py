@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import ClosedView, form, statement, text
-from fedtheory.verification.rational import builder, fraction, integer, table, vector
-from fedtheory.verification.statement import Sides, le, register
+from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.rational import fraction, integer, table, text, vector
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["STATEMENTS", "AfterShiftView", "DepartedView", "ShiftView", "load", "rounds_that_halve"]
+__all__ = ["STATEMENTS", "AfterShiftView", "DepartedView", "ShiftView", "rounds_that_halve"]
 
 DEPARTURE, ARRIVAL, FEW = "a departure", "an arrival", "n_a <= n"
 
@@ -100,7 +101,7 @@ class Client:
         return (other * h * c - weight * slope) / (other * h + weight * self.below)
 
 
-@builder("shift")
+@BUILDERS.add("shift")
 def shift_view(data: dict[str, Any]) -> ShiftView:
     """From event, samples (of every client, a last), h and c (rows, a last); optional bend and below of client a (d = 1).
 
@@ -157,7 +158,7 @@ class DepartedView(ClosedView):
         return {"T": len(self.ratios), "tau_0": self.tau_0, "H_T": sum(self.r)}
 
 
-@builder("departed")
+@BUILDERS.add("departed")
 def departed_view(data: dict[str, Any]) -> DepartedView:
     """From E, T, tau_0 and mean_work: E[p^k s^k]/p^k of the rounds before (N numbers, or T rows), a last."""
     rounds = integer(data["T"], "T", 1)
@@ -218,7 +219,7 @@ class AfterShiftView(ClosedView):
         return {"tau_0": self.tau_0, "gamma": text(self.gamma), "mu": text(self.mu), "sigma_sq": text(self.sigma_sq)}
 
 
-@builder("after-shift")
+@BUILDERS.add("after-shift")
 def after_shift_view(data: dict[str, Any]) -> AfterShiftView:
     """From curvature, start, mu, gamma, tau_0, rounds, sigma_sq. Raises `InvalidInput` where a step exceeds 1/L, or mu a curvature."""
     h, start = vector(data["curvature"], "curvature"), vector(data["start"], "start")
@@ -248,19 +249,19 @@ STATEMENTS = (
         "how far the optimum moves when a client leaves",
         "Theorem 2, (10)",
         form(
-            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 8, v.n), "holds", "shift",
-            ("1.9 for 8", lambda v: _bound(v, Fraction(19, 10), v.n)), needs=(DEPARTURE,),
+            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 8, v.n), "holds",
+            ("1.9 for 8", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="n counts the samples before the shift, those of a included; a quarter of it is enough",
         ),
         form(
-            "sharpened", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds", "shift",
-            ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), needs=(DEPARTURE,),
+            "sharpened", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds",
+            ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; attained where L = mu",
         ),
         form(
             "sharp", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2(n-n_a)^2+\mu Ln_a(2n-n_a)}", lambda v: _sharp(v, v.n, "D_new"),
-            "holds", "shift",
-            ("1.9 for 2", lambda v: _sharp(v, v.n, "D_new", Fraction(19, 10))), needs=(DEPARTURE,),
+            "holds",
+            ("1.9 for 2", lambda v: _sharp(v, v.n, "D_new", Fraction(19, 10))), kind="shift", needs=(DEPARTURE,),
             note="with both functions' strong convexity; attained for all n, n_a, L, mu in one dimension, where F_a has curvature mu "
             "between the two optima and L beyond",
         ),
@@ -271,25 +272,27 @@ STATEMENTS = (
         "how far the optimum moves when a client joins",
         "Theorem 2, (11)",
         form(
-            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}", lambda v: _bound(v, 8, _after(v)), "violated", "shift",
+            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}", lambda v: _bound(v, 8, _after(v)), "violated",
+            kind="shift",
             needs=(ARRIVAL,),
             note="false as soon as n_a > n, for quadratics with any L and mu: hat D_a is measured where a already pulls",
         ),
         form(
-            "repaired", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds", "shift",
-            ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), needs=(ARRIVAL,),
+            "repaired", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds",
+            ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(ARRIVAL,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; "
             "attained for all n, n_a, L, mu",
         ),
         form(
             "printed, few", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}\text{ if }n_a\le n", lambda v: _bound(v, 8, _after(v)),
-            "holds", "shift", ("7.9 for 8", lambda v: _bound(v, Fraction(79, 10), _after(v))), needs=(ARRIVAL, FEW),
+            "holds", ("7.9 for 8", lambda v: _bound(v, Fraction(79, 10), _after(v))),
+            kind="shift", needs=(ARRIVAL, FEW),
             note="what is printed holds exactly where it is not stronger than the repaired bound; 8 is attained at n_a = n",
         ),
         form(
             "old optimum", DISTANCE + r"\frac{2Ln_a^2D_a}{\mu^2n^2+\mu Ln_a(2n+n_a)},\ D_a=F_a(\omega^*)-F_a^*",
-            lambda v: _sharp(v, _after(v), "D_old"), "holds", "shift",
-            ("1.9 for 2", lambda v: _sharp(v, _after(v), "D_old", Fraction(19, 10))), needs=(ARRIVAL,),
+            lambda v: _sharp(v, _after(v), "D_old"), "holds",
+            ("1.9 for 2", lambda v: _sharp(v, _after(v), "D_old", Fraction(19, 10))), kind="shift", needs=(ARRIVAL,),
             note="an arrival is a departure read backwards: with a's gap at the old optimum, known before a works, the printed bound "
             "holds with 2 for 8",
         ),
@@ -301,13 +304,14 @@ STATEMENTS = (
         "section 4.3",
         form(
             "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow H_T\ge T-\tau_0", lambda v: _h_at_least(v, len(v.ratios) - v.tau_0),
-            "violated", "departed",
+            "violated", kind="departed",
             note="rounds count from 0 and H_T runs to T - 1, so the rounds after tau_0 are T - 1 - tau_0",
         ),
         form(
             "repaired", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow H_T\ge T-1-\tau_0",
-            lambda v: _h_at_least(v, len(v.ratios) - 1 - v.tau_0), "holds", "departed",
+            lambda v: _h_at_least(v, len(v.ratios) - 1 - v.tau_0), "holds",
             ("r_t = 1 where all ratios agree", lambda v: le(Fraction(len(v.ratios) - 1 - v.tau_0), Fraction(len(v.r) - sum(v.r)))),
+            kind="departed",
             note="with r_t = 1 where the ratio is not the same for all k; read literally (1 where it is the same) H_T would be 0",
         ),
     ),
@@ -318,14 +322,15 @@ STATEMENTS = (
         form(
             "printed", r"H_T\ge T-\tau_0\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
-            "violated", "shift", needs=(DEPARTURE,),
+            "violated", kind="shift", needs=(DEPARTURE,),
             note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
         ),
         form(
             "repaired", r"\|\omega^*-\hat\omega^*\|^2\le\frac{\|\nabla F_a(\omega^*)\|^2n_a^2}{\mu^2(n-n_a)^2}"
             r"\le\frac{2Ln_a^2(F_a(\omega^*)-F_a^*)}{\mu^2(n-n_a)^2}",
-            lambda v: le(v.distance_sq, 2 * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2), noise=v.noise), "holds", "shift",
+            lambda v: le(v.distance_sq, 2 * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2), noise=v.noise), "holds",
             ("1.9 for 2", lambda v: le(v.distance_sq, Fraction(19, 10) * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2))),
+            kind="shift",
             needs=(DEPARTURE,), note="the run goes to hat omega*, which is omega* if a's gradient vanishes there",
         ),
         assumptions=SMOOTH,
@@ -336,29 +341,26 @@ STATEMENTS = (
         "sections 4.3 and 4.4",
         form(
             "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2",
-            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", "after-shift",
+            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(
             "repaired",
             r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}",
-            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds", "after-shift",
-            ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])), needs=("no noise",),
+            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds",
+            ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])),
+            kind="after-shift", needs=("no noise",),
             note="E = 1, every step at most 1/L",
         ),
         form(
             "kept step",
             r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2",
-            lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds", "after-shift",
-            ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])), needs=("no noise",),
+            lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds",
+            ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])),
+            kind="after-shift", needs=("no noise",),
             note="the decayed step is not inapplicable: it converges too, halving the distance in at most "
             "(2^{1/16} - 1)(tau_0 + gamma) rounds, the longer the later the shift",
         ),
         assumptions=("quadratics, E = 1, S_tau = 1: the steps are 16/(mu (tau + 1 + gamma)), at most 1/L",),
     ),
 )  # fmt: skip
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.notation import form, objects
-from fedtheory.theorems.elastic_aggregation.exact import aggregation_view
+from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
 from fedtheory.theorems.elastic_aggregation.quantities import (
     DIAGONAL,
     FIXED,
@@ -25,10 +24,10 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     TAU_0,
     AggregationView,
 )
-from fedtheory.theorems.elastic_aggregation.statements.sampled_clients import AVERAGES, QUADRATICS, SAMPLED, statement
-from fedtheory.verification.statement import Sides, eq, le, register
+from fedtheory.verification.rational import objects
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "aggregation_view", "load"]  # with the builders of the witnesses' kinds
+__all__ = ["FULL"]
 
 Q = r"\textstyle\sum_kw_kM_k(\bar\theta-c_k)=0"
 
@@ -112,26 +111,29 @@ FULL = (
         "how far sensitive parameters are held back, and others boosted",
         "Algorithm 1, and the text beside it",
         form(
-            "printed", r"\max_i\zeta^i\ge1", lambda v: le(_is(True), max(v.zeta(v.theta))), "violated", "aggregation",
+            "printed", r"\max_i\zeta^i\ge1", lambda v: le(_is(True), max(v.zeta(v.theta))), "violated",
+            kind="aggregation",
             needs=(SENSITIVE,),
             note="'correspondingly boosted': not where all parameters are about as sensitive, as in a layer of one parameter "
             "with tau < 1; there the step is only made shorter",
         ),
         form(
-            "repaired", r"\min_i\zeta^i=\tau", lambda v: eq(min(v.zeta(v.theta)), v.tau), "holds", "aggregation",
-            ("1 + tau", lambda v: eq(min(v.zeta(v.theta)), 1 + v.tau)), needs=(SENSITIVE,),
+            "repaired", r"\min_i\zeta^i=\tau", lambda v: eq(min(v.zeta(v.theta)), v.tau), "holds",
+            ("1 + tau", lambda v: eq(min(v.zeta(v.theta)), 1 + v.tau)), kind="aggregation", needs=(SENSITIVE,),
             note="the one with Omega^i = Omega': every layer has a parameter that is held back to tau, however little it moves "
             "the output",
         ),
         form(
-            "range", r"\zeta^i\le1+\tau", lambda v: le(v.zeta(v.theta), (1 + v.tau) + 0 * v.theta), "holds", "aggregation",
-            ("tau + 1/2", lambda v: le(v.zeta(v.theta), (Fraction(1, 2) + v.tau) + 0 * v.theta)), needs=(SENSITIVE,),
+            "range", r"\zeta^i\le1+\tau", lambda v: le(v.zeta(v.theta), (1 + v.tau) + 0 * v.theta), "holds",
+            ("tau + 1/2", lambda v: le(v.zeta(v.theta), (Fraction(1, 2) + v.tau) + 0 * v.theta)),
+            kind="aggregation", needs=(SENSITIVE,),
             note="as Omega^i >= 0",
         ),
         form(
             "which", r"\zeta^i<1\iff\Omega^i>\tau\Omega'",
-            lambda v: _sign_of_zeta(v, v.omega(v.theta) > v.tau * v.omega(v.theta).max()), "holds", "aggregation",
+            lambda v: _sign_of_zeta(v, v.omega(v.theta) > v.tau * v.omega(v.theta).max()), "holds",
             ("above the mean", lambda v: _sign_of_zeta(v, v.omega(v.theta) * len(v.theta) > v.omega(v.theta).sum())),
+            kind="aggregation",
             needs=(SENSITIVE,), note="1 + tau - Omega^i/Omega' < 1, times Omega' > 0",
         ),
     ),
@@ -142,23 +144,24 @@ FULL = (
         form(
             "the optimum", r"\theta^*=\arg\min\textstyle\sum_kw_kf_k\text{ is a fixed point}",
             lambda v: _stays(v, v.star), "violated",
-            "aggregation", needs=(TAU, SENSITIVE), wording="in words",
+            kind="aggregation", needs=(TAU, SENSITIVE), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. The bias of E > 1 local steps on unlike clients "
             "stays: only the path and the speed change",
         ),
         form(
             "repaired", r"\bar\theta\text{ of FedAvg is a fixed point, }" + Q,
-            lambda v: _stays(v, v.fedavg), "holds", "aggregation",
-            ("the first client's minimiser", lambda v: _stays(v, v.c[0])),
+            lambda v: _stays(v, v.fedavg), "holds",
+            ("the first client's minimiser", lambda v: _stays(v, v.c[0])), kind="aggregation",
             note="Delta, the clients' weighted mean, is 0 there, and zeta finite",
         ),
         form(
-            "no other", r"\tau|\Delta^i|\le|\zeta^i\Delta^i|", lambda v: _only(v, v.tau), "holds", "aggregation",
-            ("tau + 1/10", lambda v: _only(v, v.tau + Fraction(1, 10))), needs=(SENSITIVE,),
+            "no other", r"\tau|\Delta^i|\le|\zeta^i\Delta^i|", lambda v: _only(v, v.tau), "holds",
+            ("tau + 1/10", lambda v: _only(v, v.tau + Fraction(1, 10))), kind="aggregation", needs=(SENSITIVE,),
             note="as zeta >= tau: with tau > 0 it stands still only where FedAvg does",
         ),
         form(
-            "tau = 0", r"\tau=0:\ \zeta\Delta=0\Rightarrow\Delta=0", _still, "violated", "aggregation", needs=(TAU_0, SENSITIVE),
+            "tau = 0", r"\tau=0:\ \zeta\Delta=0\Rightarrow\Delta=0", _still, "violated",
+            kind="aggregation", needs=(TAU_0, SENSITIVE),
             note="the most sensitive parameter of a layer does not move at all, and a layer of one parameter never does",
         ),
     ),
@@ -169,44 +172,46 @@ FULL = (
         form(
             "as FedAvg", r"\eta L<2\Rightarrow V(\theta^+)\le V(\theta)",
             lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "violated",
-            "aggregation", needs=(NAIVE_STABLE, TAU, SENSITIVE),
+            kind="aggregation", needs=(NAIVE_STABLE, TAU, SENSITIVE),
             note="carried over from FedAvg (the paper says nothing of it): a step that naive aggregation stands is too long for "
             "what is boosted",
         ),
         form(
             "repaired",
             r"V(\theta^+)\le V(\theta)-\eta\big(1-\tfrac{\eta(1+\tau)L}2\big)\textstyle\sum_i\zeta^i(M(\theta-\bar\theta))_i^2",
-            _decrease, "holds", "aggregation", ("three times the decrease", lambda v: _decrease(v, 3)),
-            ("eleven tenths of it", lambda v: _decrease(v, Fraction(11, 10))), needs=(SMALL,),
+            _decrease, "holds", ("three times the decrease", lambda v: _decrease(v, 3)),
+            ("eleven tenths of it", lambda v: _decrease(v, Fraction(11, 10))), kind="aggregation", needs=(SMALL,),
             note="V = (theta - bar theta)' M (theta - bar theta)/2, L >= its largest eigenvalue; whatever the sensitivities, as "
             "zeta M zeta <= L zeta^2 <= L (1 + tau) zeta, also where a layer is dead (zeta = 1, or 1 + tau with zero='boost'): for "
             "tau > 0 it converges from everywhere with eta < 2/((1 + tau) L)",
         ),
         form(
             "rate", r"\Omega'>0\Rightarrow V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "holds",
-            "aggregation", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
-            ("eleven tenths of tau", lambda v: _global(v, Fraction(11, 10) * v.tau)), needs=(SMALL, DIAGONAL, SENSITIVE),
+            lambda v: _global(v, v.tau), "holds", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
+            ("eleven tenths of tau", lambda v: _global(v, Fraction(11, 10) * v.tau)),
+            kind="aggregation", needs=(SMALL, DIAGONAL, SENSITIVE),
             note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and |M e|^2 >= mu_M e' M e = 2 mu_M V. "
             "Every layer must have some sensitivity, unless tau <= 1 or zero='boost': see the next two",
         ),
         form(
             "rate, always", r"V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "violated", "aggregation", needs=(SMALL, DIAGONAL),
+            lambda v: _global(v, v.tau), "violated", kind="aggregation", needs=(SMALL, DIAGONAL),
             note="whatever the sensitivities: not with tau > 1 where a layer is dead (Omega' = 0). There zeta is 1 with zero='one', "
             "which is less than tau",
         ),
         form(
             "rate, dead layers too", r"V(\theta^+)\le\big(1-2\eta\min(1,\tau)\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, min(1, v.tau)), "holds", "aggregation", ("tau", lambda v: _global(v, v.tau)),
-            ("eleven tenths of it", lambda v: _global(v, Fraction(11, 10) * min(1, v.tau))), needs=(SMALL, DIAGONAL),
+            lambda v: _global(v, min(1, v.tau)), "holds", ("tau", lambda v: _global(v, v.tau)),
+            ("eleven tenths of it", lambda v: _global(v, Fraction(11, 10) * min(1, v.tau))),
+            kind="aggregation", needs=(SMALL, DIAGONAL),
             note="zeta >= min(1, tau) in every layer, dead (zero='one') or not; then as above",
         ),
         form(
             "each coordinate",
             r"|\theta^+_i-\bar\theta_i|\le\max(|1-\eta\tau m_i|,|1-\eta(1+\tau)m_i|)\,|\theta_i-\bar\theta_i|",
-            lambda v: _coordinates(v, v.tau, 1 + v.tau), "holds", "aggregation",
-            ("the naive server's factor", lambda v: _coordinates(v, 1, 1)), needs=(DIAGONAL, SENSITIVE),
+            lambda v: _coordinates(v, v.tau, 1 + v.tau), "holds",
+            ("the naive server's factor", lambda v: _coordinates(v, 1, 1)),
+            kind="aggregation", needs=(DIAGONAL, SENSITIVE),
             note="|1 - eta z m_i| is convex in z, and so largest at an end of [tau, 1 + tau]",
         ),
         assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E"),
@@ -218,18 +223,20 @@ FULL = (
         form(
             "printed", r"\theta-\eta\Delta:\ V(\theta^+)\le V(\theta)",
             lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta)), "violated",
-            "aggregation", needs=(SMALL, TAU, SENSITIVE),
+            kind="aggregation", needs=(SMALL, TAU, SENSITIVE),
             note="Delta_k = theta_k - theta points to the clients; minus walks away from them",
         ),
         form(
             "repaired", r"\theta+\eta\Delta:\ V(\theta^+)\le V(\theta)",
             lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "holds",
-            "aggregation", ("as printed", lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta))), needs=(SMALL,),
+            ("as printed", lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta))),
+            kind="aggregation", needs=(SMALL,),
             note="from the decrease in elastic-aggregation/stability",
         ),
         form(
             "growth", r"\theta-\eta\Delta:\ V(\theta^+)\ge(1+\eta\tau\mu_M)^2V(\theta)", lambda v: _growth(v, v.tau), "holds",
-            "aggregation", ("tau + 1/10", lambda v: _growth(v, v.tau + Fraction(1, 10))), needs=(DIAGONAL, SENSITIVE),
+            ("tau + 1/10", lambda v: _growth(v, v.tau + Fraction(1, 10))),
+            kind="aggregation", needs=(DIAGONAL, SENSITIVE),
             note="geometric divergence, for every step and start but the fixed point, as every coordinate grows by 1 + eta "
             "zeta^i m_i >= 1 + eta tau mu_M; attained in one dimension",
         ),
@@ -240,39 +247,43 @@ FULL = (
         "conference abstract: 'leads to efficient training in both convex and non-convex settings'",
         form(
             "never slower", r"\rho_{\text{elastic}}\le\rho_{\text{naive}}", lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
-            "aggregation", needs=(SHORT, DIAGONAL, FIXED), wording="in words",
+            kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), wording="in words",
             note="a reading of the quoted words. rho is the factor of the contraction near the fixed point; slower by up to "
             "1/tau where the slow coordinate is the sensitive one, and for tau < 1 always where there is but one",
         ),
         form(
             "never faster", r"\rho_{\text{naive}}\le\rho_{\text{elastic}}",
             lambda v: le(v.factor(1), _elastic_factor(v)), "violated",
-            "aggregation", needs=(SHORT, DIAGONAL, FIXED), note="a coordinate of little sensitivity gains up to 1 + tau",
+            kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), note="a coordinate of little sensitivity gains up to 1 + tau",
         ),
         form(
             "repaired", r"\rho_{\text{elastic}}\le1-\eta\tau\mu_M",
             lambda v: le(_elastic_factor(v), 1 - v.eta * v.tau * v.mu), "holds",
-            "aggregation", ("tau + 1/10", lambda v: le(_elastic_factor(v), 1 - v.eta * (v.tau + Fraction(1, 10)) * v.mu)),
+            ("tau + 1/10", lambda v: le(_elastic_factor(v), 1 - v.eta * (v.tau + Fraction(1, 10)) * v.mu)),
+            kind="aggregation",
             needs=(SHORT, DIAGONAL, FIXED),
             note="0 <= 1 - eta zeta^i m_i <= 1 - eta tau mu_M, as eta zeta^i m_i <= eta (1 + tau) L <= 1",
         ),
         form(
             "at best", r"1-\eta(1+\tau)\mu_M\le\rho_{\text{elastic}}",
-            lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds", "aggregation",
-            ("1 for 1 + tau", lambda v: le(1 - v.eta * v.mu, _elastic_factor(v))), needs=(SHORT, DIAGONAL, FIXED),
+            lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
+            ("1 for 1 + tau", lambda v: le(1 - v.eta * v.mu, _elastic_factor(v))),
+            kind="aggregation", needs=(SHORT, DIAGONAL, FIXED),
             note="the coordinate with m_i = mu_M has zeta^i <= 1 + tau",
         ),
         form(
             "faster",
             r"\Omega^i\le\tau\Omega'\text{ or }m_i\ge\mu_M/\tau\ \forall i\Rightarrow\rho_{\text{elastic}}\le\rho_{\text{naive}}",
-            lambda v: le(_elastic_factor(v), v.factor(1)), "holds", "aggregation",
-            ("by 1 + tau", lambda v: le(_elastic_factor(v), v.factor(1 + v.tau))), needs=(SHORT, DIAGONAL, FIXED, INSENSITIVE),
+            lambda v: le(_elastic_factor(v), v.factor(1)), "holds",
+            ("by 1 + tau", lambda v: le(_elastic_factor(v), v.factor(1 + v.tau))),
+            kind="aggregation", needs=(SHORT, DIAGONAL, FIXED, INSENSITIVE),
             note="either way zeta^i m_i >= mu_M, by zeta^i >= 1 or by zeta^i >= tau: slow coordinates of little sensitivity, "
             "sensitive ones fast, as where sensitivity is curvature",
         ),
         form(
             "path", r"\theta^+_i-\bar\theta_i=(1-\eta\zeta^i(\theta)m_i)(\theta_i-\bar\theta_i)",
-            lambda v: _local_factor(v, v.zeta(v.theta)), "holds", "aggregation", ("zeta = 1", lambda v: _local_factor(v, 1)),
+            lambda v: _local_factor(v, v.zeta(v.theta)), "holds", ("zeta = 1", lambda v: _local_factor(v, 1)),
+            kind="aggregation",
             needs=(DIAGONAL,),
             note="Delta_i = -m_i (theta_i - bar theta_i); the derivative of zeta plays no part at the fixed point: Delta is 0 "
             "there",
@@ -284,12 +295,14 @@ FULL = (
         "poster: 'a better update'",
         form(
             "never higher", r"F(\theta^+_{\text{elastic}})\le F(\theta^+_{\text{naive}})",
-            lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated", "aggregation", needs=(SENSITIVE, SHORT, TAU),
+            lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated",
+            kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
             wording="in words", note="a reading of the quoted words: a sensitive parameter that is right to move is held back",
         ),
         form(
             "never lower", r"F(\theta^+_{\text{naive}})\le F(\theta^+_{\text{elastic}})",
-            lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated", "aggregation", needs=(SENSITIVE, SHORT, TAU),
+            lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated",
+            kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
         ),
     ),
     statement(
@@ -297,35 +310,29 @@ FULL = (
         "a layer whose largest sensitivity is 0",
         "Algorithm 1, Omega' = max(Omega)",
         form(
-            "printed", r"\Omega'>0", lambda v: le(_is(True), 1 - _undefined(v)), "violated", "aggregation",
+            "printed", r"\Omega'>0", lambda v: le(_is(True), 1 - _undefined(v)), "violated", kind="aggregation",
             note="0/0 in the first round of every linear model that starts at 0",
         ),
         form(
             "repaired", r"\Omega'=0\iff F(\theta;a)=0\ \forall a\in\bigcup_kB_k",
             lambda v: eq(_undefined(v), _outputs_vanish(v)), "holds",
-            "aggregation", ("only at 0", lambda v: eq(_undefined(v), _is((v.theta == 0).all()))),
+            ("only at 0", lambda v: eq(_undefined(v), _is((v.theta == 0).all()))),
+            kind="aggregation",
             note="linear models, one batch a client: all w_k > 0, and S theta = 0 exactly where theta' S theta = 0, S being "
             "semidefinite",
         ),
         form(
             "one scale", r"\zeta(2\theta)=\zeta(\theta)",
-            lambda v: eq(v.zeta(2 * v.theta), v.zeta(v.theta)), "holds", "aggregation",
-            ("shifted by 1", lambda v: eq(v.zeta(v.theta + 1), v.zeta(v.theta))), needs=(SENSITIVE,),
+            lambda v: eq(v.zeta(2 * v.theta), v.zeta(v.theta)), "holds",
+            ("shifted by 1", lambda v: eq(v.zeta(v.theta + 1), v.zeta(v.theta))),
+            kind="aggregation", needs=(SENSITIVE,),
             note="Omega(2 theta) = 2 Omega(theta): the direction of theta alone decides, however short it is",
         ),
         form(
             "a limit", r"\lim_{t\to0}\zeta(t\theta)=\lim_{t\to0}\zeta(t\theta')",
-            lambda v: eq(v.zeta(v.theta), v.zeta(v.theta[::-1])), "violated", "aggregation", needs=(SENSITIVE,),
+            lambda v: eq(v.zeta(v.theta), v.zeta(v.theta[::-1])), "violated", kind="aggregation", needs=(SENSITIVE,),
             note="the limit depends on the direction: no choice of zeta at 0 is continuous",
         ),
         assumptions=("linear models, one batch a client",),
     ),
 )  # fmt: skip
-
-
-STATEMENTS = (*FULL, *SAMPLED, *AVERAGES)
-
-
-def load() -> None:
-    """Register these statements (once)."""
-    register(*STATEMENTS)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.notation import form, objects
 from fedtheory.theorems.elastic_aggregation.mean_motion import determinant
+from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
 from fedtheory.theorems.elastic_aggregation.quantities import (
     ALIKE,
     ALL,
@@ -26,24 +26,10 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     AverageView,
     SampledView,
 )
-from fedtheory.verification.statement import Form, Sides, Statement, eq, le
+from fedtheory.verification.rational import objects
+from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["AVERAGES", "QUADRATICS", "SAMPLED", "statement"]
-
-SYMBOLS = {
-    "theta, theta_k": "ElasticAggregationState.x, the local solver's result",
-    "Omega, Omega'": "fedtheory.clients.sensitivity, its maximum within a layer",
-    "zeta": "ElasticAggregation.zeta",
-    "tau, mu, eta": "ElasticAggregation.tau, .mu, .server_lr",
-    "w_k": "ElasticAggregation.aggregation",
-    "B_k": "Problem.held_out",
-}
-QUADRATICS = ("quadratic clients, E gradient steps of length at most 1/L", "sensitivities |2 S_k theta| of linear models")
-
-
-def statement(id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = QUADRATICS) -> Statement:
-    """A statement about Elastic Aggregation; it is judged as EFL's are."""
-    return Statement(f"elastic-aggregation/{id}", title, source, "efl", forms, assumptions, SYMBOLS)
+__all__ = ["AVERAGES", "SAMPLED"]
 
 
 def _reweighted(v: SampledView, weights: np.ndarray) -> Sides:
@@ -91,52 +77,55 @@ SAMPLED = (
         form(
             "as FedAvg", r"\mathbb E[\zeta_C\Delta_C]=0\Rightarrow\mathbb E\Delta_C=0",
             lambda v: eq(v.mean_update(v.theta), 0 * v.theta),
-            "violated", "sampled",
+            "violated", kind="sampled",
             note="as with all clients (the paper says nothing of it); but zeta comes from the cohort that makes the update, and "
             "the two go together: not FedAvg's fixed point",
         ),
         form(
             "repaired", r"\mathbb E[\zeta_C\Delta_C]=\textstyle\sum_kv_k\Delta_k,\ v_k^i=\mathbb E[w_k\zeta_C^i]",
-            lambda v: _reweighted(v, v.v), "holds", "sampled",
-            ("without the correlation", lambda v: _reweighted(v, v.u[:, None] * v.mean_zeta[None, :])),
+            lambda v: _reweighted(v, v.v), "holds",
+            ("without the correlation", lambda v: _reweighted(v, v.u[:, None] * v.mean_zeta[None, :])), kind="sampled",
             note="linear in Delta_k: FedAvg with other weights, of each client in each coordinate, the less where the client is "
             "sensitive against the rest of its layer. The weights v depend on theta. Whether the method goes to such a zero is "
             "another question (sampled-stability); round one that attracts, the path's own noise adds terms of order eta",
         ),
         form(
-            "between", r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds", "sampled",
-            ("nine tenths of the range", lambda v: _between(v, Fraction(9, 10))), needs=(DIAGONAL,),
+            "between", r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds",
+            ("nine tenths of the range", lambda v: _between(v, Fraction(9, 10))), kind="sampled", needs=(DIAGONAL,),
             note="0 = sum_k v_k^i m_k^i (theta^i - c_k^i) with weights > 0. On the faces of this box the mean motion points "
             "inward: where every cohort has some sensitivity all over the box, zeta is continuous there, and a zero exists "
             "(Poincare-Miranda)",
         ),
         form(
-            "covariance", r"\mathbb E\Delta^i=-\mathrm{Cov}(\zeta^i,\Delta^i)/\mathbb E\zeta^i", _covariance, "holds", "sampled",
-            ("the other sign", lambda v: _covariance(v, 1)),
+            "covariance", r"\mathbb E\Delta^i=-\mathrm{Cov}(\zeta^i,\Delta^i)/\mathbb E\zeta^i", _covariance, "holds",
+            ("the other sign", lambda v: _covariance(v, 1)), kind="sampled",
             note="0 = E[zeta Delta] = E zeta E Delta + Cov, and E zeta >= tau > 0",
         ),
         form(
             "distance", r"|\mathbb E\Delta^i|\le\mathbb E|\Delta^i|/(1+2\tau)",
-            lambda v: le((1 + 2 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update), "holds", "sampled",
+            lambda v: le((1 + 2 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update), "holds",
             ("1 + 3 tau", lambda v: le((1 + 3 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
+            kind="sampled",
             note="from tau E(Delta)_+ <= E[zeta (Delta)_+] = E[zeta (Delta)_-] <= (1 + tau) E(Delta)_-, and so the other way "
             "round; attained by two clients, each sensitive in another coordinate. A large tau is naive aggregation with a "
             "longer step",
         ),
         form(
             "one parameter", r"n=1\Rightarrow\mathbb E\Delta_C=0",
-            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds", "sampled",
-            ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)), needs=(ONE,),
+            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
+            ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)), kind="sampled", needs=(ONE,),
             note="a layer of one parameter: zeta is tau > 0 always, FedAvg with the step tau eta",
         ),
         form(
             "all take part", r"P=N\Rightarrow\mathbb E\Delta_C=0",
-            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds", "sampled",
-            ("the first client is satisfied", lambda v: eq(v.updates(v.theta)[0], 0 * v.theta)), needs=(ALL,),
+            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
+            ("the first client is satisfied", lambda v: eq(v.updates(v.theta)[0], 0 * v.theta)),
+            kind="sampled", needs=(ALL,),
             note="one cohort only, so that zeta Delta = 0, and zeta >= tau > 0",
         ),
         form(
-            "one local step", r"E=1\Rightarrow\theta_\infty=\theta^*", lambda v: eq(v.theta, v.star), "violated", "sampled",
+            "one local step", r"E=1\Rightarrow\theta_\infty=\theta^*", lambda v: eq(v.theta, v.star), "violated",
+            kind="sampled",
             needs=(ONE_STEP, EQUAL), note="FedAvg with one local step has no bias; with cohorts this method has",
         ),
         assumptions=(*QUADRATICS, "cohorts of P clients, all alike"),
@@ -146,25 +135,28 @@ SAMPLED = (
         "whether it goes to a zero of its mean motion when some clients take part",
         "Algorithm 1, 'for each activated client'",
         form(
-            "always", r"\mathbb E[\zeta_C\Delta_C](\theta)=0\Rightarrow\det(-J(\theta))\ge0", _attracts, "violated", "sampled",
+            "always", r"\mathbb E[\zeta_C\Delta_C](\theta)=0\Rightarrow\det(-J(\theta))\ge0", _attracts, "violated",
+            kind="sampled",
             needs=(SMOOTH,),
             note="J is the derivative of the mean motion. Where det(-J) < 0, J has an eigenvalue > 0: the zero repels, for "
             "every eta. In the witness theta_2 = 1 stays, and theta_1 has three zeros on [0, 5/2]: the optimum 0 attracts, 1 "
             "repels, 5/2 attracts. The start decides",
         ),
         form(
-            "all take part", r"P=N\Rightarrow J=-\zeta M", lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds", "sampled",
-            ("zeta = 1", lambda v: eq(v.J, -v.M_mean)), needs=(ALL, SMOOTH),
+            "all take part", r"P=N\Rightarrow J=-\zeta M", lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds",
+            ("zeta = 1", lambda v: eq(v.J, -v.M_mean)), kind="sampled", needs=(ALL, SMOOTH),
             note="Delta = 0 there, so that the derivative of zeta plays no part; zeta M is similar to zeta^(1/2) M zeta^(1/2), "
             "which is positive definite where M is and tau > 0: it attracts",
         ),
         form(
-            "one parameter", r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k", lambda v: eq(v.J, -v.tau * v.M_mean), "holds", "sampled",
-            ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)), needs=(ONE, SMOOTH), note="zeta is tau always",
+            "one parameter", r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k", lambda v: eq(v.J, -v.tau * v.M_mean), "holds",
+            ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)),
+            kind="sampled", needs=(ONE, SMOOTH), note="zeta is tau always",
         ),
         form(
             "two parameters", r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ \mathrm{tr}(-J)=A_1+q_1+A_2+q_2", _two,
-            "holds", "sampled", ("without q", lambda v: _two(v, 0)), ("nine tenths of q", lambda v: _two(v, Fraction(9, 10))),
+            "holds", ("without q", lambda v: _two(v, 0)), ("nine tenths of q", lambda v: _two(v, Fraction(9, 10))),
+            kind="sampled",
             needs=(TWO, SMOOTH),
             note="A_i = sum_k v_k^i m_k^i; q_i = E[Delta^i Omega^i/Omega' over the cohorts where i is not the most sensitive]/theta_i. "
             "Diagonal Hessians and Gram matrices. It attracts if both are > 0, repels if one is < 0. In any dimension -J is similar to "
@@ -181,17 +173,19 @@ SAMPLED = (
         "conference abstract: 'robust to large numbers of clients, partial participation, and imbalanced data'",
         form(
             "never farther", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
-            lambda v: _farther(v, True), "violated", "sampled", needs=(EQUAL, LOCAL_STEPS), wording="in words",
+            lambda v: _farther(v, True), "violated", kind="sampled", needs=(EQUAL, LOCAL_STEPS), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. With E = 1 FedAvg has no bias at all. In the witness both "
             "clients are sensitive where they are steep, and both coordinates end farther: 10/27 for 34/189, and 5/12 for 17/84",
         ),
         form(
-            "never nearer", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated", "sampled",
+            "never nearer", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated",
+            kind="sampled",
             needs=(EQUAL, LOCAL_STEPS),
         ),
         form(
             "repaired", r"(h_1-h_2)(v_1-v_2)\le0\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "holds",
-            "sampled", ("nearer", lambda v: _farther(v, True)), needs=(PAIR, FOLLOWS),
+            ("nearer", lambda v: _farther(v, True)),
+            kind="sampled", needs=(PAIR, FOLLOWS),
             note="the end's distance to theta* is |p - h_1/(h_1 + h_2)| |c_1 - c_2|, p client 1's share. Local steps already "
             "give the steeper client too little, p = m_1/(m_1 + m_2), as m_k/h_k falls with h_k ((1 - (1 - lr h)^E)/h does:"
             " concave through 0); held back where it is sensitive, which is where it is steep, p = m_1 v_1/(m_1 v_1 + m_2 "
@@ -200,7 +194,7 @@ SAMPLED = (
         form(
             "nearer", r"\tfrac{m_1}{m_2}\le\tfrac{m_1v_1}{m_2v_2}\le\tfrac{h_1}{h_2}\Rightarrow|\theta_\infty-\theta^*|_i\le"
             r"|\bar\theta-\theta^*|_i",
-            lambda v: _farther(v, True), "holds", "sampled", ("farther", _farther), needs=(PAIR, BETWEEN),
+            lambda v: _farther(v, True), "holds", ("farther", _farther), kind="sampled", needs=(PAIR, BETWEEN),
             note="client 1 the steeper: its share lies between FedAvg's and the optimum's; only where it is the less sensitive "
             "one",
         ),
@@ -229,29 +223,31 @@ AVERAGES = (
         form(
             "printed", r"\text{batches alike}\Rightarrow\Omega_k=|g_k|",
             lambda v: eq(v.printed, np.stack([b[0] for b in v.batches])),
-            "violated", "average", needs=(ALIKE,), note="it is (1 - mu^m) |g_k| for a client with m batches",
+            "violated", kind="average", needs=(ALIKE,), note="it is (1 - mu^m) |g_k| for a client with m batches",
         ),
         form(
             "repaired", r"\text{batches alike}\Rightarrow\Omega_k/(1-\mu^{m_k})=|g_k|",
-            lambda v: eq(v.corrected, np.stack([b[0] for b in v.batches])), "holds", "average",
-            ("as printed", lambda v: eq(v.printed, np.stack([b[0] for b in v.batches]))), needs=(ALIKE,),
+            lambda v: eq(v.corrected, np.stack([b[0] for b in v.batches])), "holds",
+            ("as printed", lambda v: eq(v.printed, np.stack([b[0] for b in v.batches]))),
+            kind="average", needs=(ALIKE,),
             note="(1 - mu)(1 + mu + ... + mu^(m - 1)) = 1 - mu^m",
         ),
         form(
             "it cancels", r"\zeta_{\text{printed}}=\zeta_{\text{corrected}}",
             lambda v: eq(v.zeta(v.printed), v.zeta(v.corrected)),
-            "violated", "average",
+            "violated", kind="average",
             note="not between clients with different numbers of batches: small clients count for less twice",
         ),
         form(
             "equal numbers", r"m_1=\dots=m_N\Rightarrow\zeta_{\text{printed}}=\zeta_{\text{corrected}}",
-            lambda v: eq(v.zeta(v.printed), v.zeta(v.corrected)), "holds", "average",
-            ("the plain mean over batches", lambda v: eq(v.zeta(v.printed), v.zeta(_plain(v)))), needs=(SAME_COUNT,),
+            lambda v: eq(v.zeta(v.printed), v.zeta(v.corrected)), "holds",
+            ("the plain mean over batches", lambda v: eq(v.zeta(v.printed), v.zeta(_plain(v)))),
+            kind="average", needs=(SAME_COUNT,),
             note="one factor for all clients leaves Omega/Omega' as it is",
         ),
         form(
             "distance", r"|\zeta^i_{\text{printed}}-\zeta^i_{\text{corrected}}|\le1-\tfrac{\min_k(1-\mu^{m_k})}{\max_k(1-\mu^{m_k})}",
-            _moved, "holds", "average", ("nine tenths of it", lambda v: _moved(v, Fraction(9, 10))),
+            _moved, "holds", ("nine tenths of it", lambda v: _moved(v, Fraction(9, 10))), kind="average",
             note="with q = min/max, q Omega <= Omega_printed/max_k(1 - mu^m_k) <= Omega in every coordinate, so that q r <= "
             "r_printed <= min(1, r/q) for r = Omega/Omega': r_printed - r <= min(1 - r, r (1/q - 1)) <= 1 - q, and r - "
             "r_printed <= (1 - q) r. Attained by two clients, each sensitive in another coordinate; mu = 0.95 with 1 and 10"

@@ -13,7 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ElasticConstants", "Losses", "RoundView", "RunView", "norm_sq", "sgn"]
+from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.verification.statement import Form
+
+__all__ = ["ElasticConstants", "Losses", "RoundView", "RunView", "inner", "norm_sq", "sgn"]
 
 
 def norm_sq(x: Any) -> Any:
@@ -91,6 +94,15 @@ class ElasticConstants:
         """Of Theorem B (sign rule)."""
         return self.family(3, 9 + 6 * tau)
 
+    def outside(self, form: Form, rule: str) -> str | None:
+        """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""
+        if rule not in form.established:
+            return f"not claimed for the {rule} rule"
+        if not np.all(self.lambda1 > 0):
+            return f"lambda_1 = {np.min(self.lambda1)} is not above 0, as Algorithm 3 asks"
+        ratio, limit = np.min(self.lambda2 / self.beta), form.limits.get(RATIO, 0)
+        return None if ratio > limit else f"{RATIO} = {float(ratio):.6g} is not above {limit:.6g}"
+
 
 @dataclass
 class RoundView:
@@ -124,6 +136,19 @@ class RoundView:
     stored_next: Any
     local_next: Any
     extra: dict[str, Any] = field(default_factory=dict)
+    exact = True  # all cohorts are enumerated
+
+    def applies(self, form: Form) -> str | None:
+        """Why the form is not claimed here, or None."""
+        return self.constants.outside(form, self.rule)
+
+    def locate(self, where: dict[str, Any]) -> None:
+        """Entries of one axis are states; of a cohort its clients are told."""
+        index, axes = where["index"], where.get("axes", [])
+        if len(index) == 1:
+            where["axes"] = ["state"]
+        elif "cohort" in axes:
+            where["cohort"] = [int(k) for k in np.flatnonzero(self.members[index[axes.index("cohort")]])]
 
     # --- the letters --------------------------------------------------------------------------------------------------
     @property
@@ -354,3 +379,13 @@ class RunView:
     def T(self) -> Any:
         """Horizons as a column."""
         return self.horizons[:, None]
+
+    def applies(self, form: Form) -> str | None:
+        """Why the form is not claimed here, or None."""
+        if form.exact_only and not self.exact:
+            return "needs exact expectations"
+        return self.constants.outside(form, self.rule)
+
+    def locate(self, where: dict[str, Any]) -> None:
+        """Rows are horizons."""
+        where["T"] = int(self.horizons[where["index"][0]])

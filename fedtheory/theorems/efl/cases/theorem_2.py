@@ -8,13 +8,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.theorems.efl.statements.theorem_2 import ARRIVAL, ShiftView
+from fedtheory.verification.statement import Form
 
 __all__ = ["event_of", "shift_on", "who_moves"]
 
 
-def event_of(requires: tuple[str, ...]) -> str:
-    """'departure' or 'arrival', of what a form requires."""
-    return "arrival" if ARRIVAL in requires else "departure"
+def event_of(form: Form) -> str:
+    """'departure' or 'arrival', of what a form needs."""
+    return "arrival" if ARRIVAL in form.needs else "departure"
 
 
 def who_moves(sampling: Sampling | None, event: str, clients: int) -> int:

@@ -1,0 +1,140 @@
+"""Theorem 1 of EFL, and the steps of its proof, on a problem of a user's: assumptions first, by name, value and limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.efl import EFL
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import LocalSGD
+from fedtheory.local.objective import LocalSolver
+from fedtheory.participation.cohorts import Full
+from fedtheory.participation.irregular import Irregular, Participation, as_irregular, complete, joint_law
+from fedtheory.problems.base import Problem
+from fedtheory.problems.linear import LeastSquares
+from fedtheory.problems.quadratic import Quadratic
+from fedtheory.randomness import Stream
+from fedtheory.theorems.efl.instances.runs import reached
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
+from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
+from fedtheory.verification.setting import Case
+
+__all__ = ["ROUNDS", "STEPS", "assumption_failure", "view_of"]
+
+STEPS = 5  # E where neither the sampling nor the solver says
+ROUNDS = 50  # T where nothing is said
+
+
+def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None) -> str | None:
+    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none."""
+    if not isinstance(algorithm, EFL):
+        return f"the statement is about EFL, not {type(algorithm).__name__}"
+    if algorithm.lam != 0:
+        return f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser"
+    for name, compressor in (("compressor", algorithm.compressor), ("down_compressor", algorithm.down_compressor)):
+        if compressor is not None:
+            return f"{name} = {compressor.name}: no theorem under compression is stated or proved; use None"
+    if solver is not None and not isinstance(solver, LocalSGD):
+        return f"local work by {type(solver).__name__}: gradients must be unbiased given the past, use LocalSGD"
+    if not problem.convex:
+        return "some client's loss is not convex (Assumption 2)"
+    try:
+        mu = problem.mu_k
+    except MissingCapability as error:
+        return str(error)
+    if not mu.min() > 0:
+        return f"client {int(np.argmin(mu))} has mu_k = {float(mu.min()):.6g}, the limit is > 0 (Assumption 2): add a ridge"
+    if not problem.weights.min() > 0:
+        return f"client {int(np.argmin(problem.weights))} has p^k = 0, the limit is > 0: leave it out"
+    return None
+
+
+def _enumerable(problem: Problem, sampling: Participation, scheme: str, solver: LocalSGD, rounds: int) -> bool:
+    """Whether the exact recursion applies: quadratic losses, independent clients."""
+    if not isinstance(problem, Quadratic | LeastSquares) or not isinstance(sampling, Irregular):
+        return False
+    if solver.batch_size is not None and not (solver.replacement and isinstance(problem, LeastSquares)):
+        return False
+    if any(joint_law(sampling, t) is not None for t in range(1, rounds + 1)):
+        return False
+    return scheme != "A" or problem.num_clients <= MAX_SUBSETS
+
+
+def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[RoundLaw]:
+    kept: dict[bytes, RoundLaw] = {}
+    out = []
+    for t in range(1, rounds + 1):
+        law = sampling.law(t)
+        out.append(kept.setdefault(law.tobytes(), RoundLaw(scheme, law, weights)))
+    return out
+
+
+def _check_step_sizes(problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD) -> None:
+    """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
+    if not callable(solver.lr):
+        return
+    m = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)
+    E, mu, S = sampling.max_steps, float(problem.mu_k.min()), [float(v.sum_ps) for v in m]
+    gamma = gamma_of(E, float(max(v.theta for v in m)), float(problem.beta_k.max()), mu, S)
+    for t, eta in enumerate(step_sizes(E, mu, gamma, S), start=1):
+        if abs(solver.lr(t) - eta) > 1e-9 * eta:
+            raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
+
+
+def _check_present(sampling: Participation, rounds: int) -> None:
+    for t in range(1, rounds + 1):
+        present = sampling.present_in(t)
+        if present is not None and not present.all():
+            k = int(np.argmin(present))
+            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
+
+
+def _law(case: Case) -> Participation:
+    """The law of s_k, over as many local steps as the sampling, the solver or neither says."""
+    solver, clients = case.local_solver, case.problem.num_clients
+    given = case.sampling.max_steps if isinstance(case.sampling, Participation) else None
+    E = given or (solver.steps if isinstance(solver, LocalSGD) else STEPS)
+    full = case.sampling is None or isinstance(case.sampling, Full)
+    return complete(clients, E) if full else as_irregular(case.sampling, E, clients)
+
+
+def view_of(kind: str, case: Case) -> Any:
+    """The run (kind 'run') of T = 50 rounds, where nothing else is said, or its first rounds one by one ('step').
+
+    Exact second moments for quadratic losses and independent clients; real runs otherwise. A step size that is a number stands
+    for the theorem's, a schedule must be it.
+
+    Raises
+    ------
+    NotCertified
+        An optimum that cannot be certified.
+    InvalidInput, MissingCapability
+        What the theorem, or its constants, ask of the problem, the participation or the local work.
+    """
+    problem, algorithm, rounds, law = case.problem, case.algorithm, case.rounds or ROUNDS, _law(case)
+    solver = case.local_solver if isinstance(case.local_solver, LocalSGD) else LocalSGD(law.max_steps, 1.0)
+    law.check_run(problem.num_clients, rounds)
+    _check_present(law, rounds)
+    solver.check(problem)
+    _check_step_sizes(problem, algorithm, law, rounds, solver)
+    exact = _enumerable(problem, law, algorithm.scheme, solver, rounds)
+    if kind == "step":
+        if not exact or solver.noise_std:
+            raise MissingCapability("one round is enumerated for quadratic losses and independent clients, without additive noise")
+        oracles = oracles_of(problem, solver.batch_size)
+        laws = _laws(algorithm.scheme, law, min(rounds, 6), problem.weights)
+        return reached(oracles, laws, case.x0, Stream(case.seed).generator("efl path"))
+    if exact and case.mode != "monte-carlo":
+        oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
+        return quadratic_run(oracles, _laws(algorithm.scheme, law, rounds, problem.weights), case.x0)
+    if case.mode == "exact":
+        raise MissingCapability("exact expectations need quadratic losses and independent clients: use mode='monte-carlo'")
+    if solver.noise_std:
+        raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
+    return measured_run(
+        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed, solver.batch_size, replacement=solver.replacement
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from fedtheory._moved import names_before
 from fedtheory.verification.check import in_words
 from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
 
@@ -37,6 +38,8 @@ __all__ = [
     "table_key",
     "tried",
 ]
+
+__getattr__ = names_before(__name__)
 
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}

@@ -48,7 +48,7 @@ def peak_memory_mib() -> dict[str, float]:
 
 def replay_shipped(workers: int, papers: Sequence[Paper] | None = None) -> list[tuple[str, Any]]:
     """(name, check) of every witness that comes with the papers; the error's text where one does not replay."""
-    from fedtheory.pools import as_finished
+    from fedtheory.parallel import as_finished
 
     about = None if papers is None else {s.id for p in papers for s in p.statements}
     shipped = [w for w in shipped_witnesses() if about is None or w.statement in about]
@@ -191,7 +191,7 @@ class _Run:
 
 def campaign_command(o: CampaignOptions) -> int:
     """Run everything, write everything; the exit code."""
-    from fedtheory.pools import stop_workers
+    from fedtheory.parallel import stop_workers
     from fedtheory.provenance import write_json
     from fedtheory.report.html import write_reports
 
@@ -228,7 +228,7 @@ def _search(
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory.pools import as_finished
+    from fedtheory.parallel import as_finished
     from fedtheory.verification import campaign
 
     jobs = campaign.search_plan(budget, seed, papers, violated=papers is not None)

@@ -1,6 +1,5 @@
 """Certified optima: a solver's point, a polish, and a lower bound on F* that holds in float64."""
 
 from fedtheory.optimum.certify import Optimum, assess, certify
-from fedtheory.optimum.on_ball import certify_on_ball
 
-__all__ = ["Optimum", "assess", "certify", "certify_on_ball"]
+__all__ = ["Optimum", "assess", "certify"]

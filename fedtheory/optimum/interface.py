@@ -6,16 +6,14 @@ anybody's own is certified as the built-in ones are, and this package imports no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from fedtheory.optimum.certify import Optimum
-    from fedtheory.optimum.duality import BallForm
-    from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.optimum.duality import BallForm
+from fedtheory.optimum.lower_bounds import Structure
 
-__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "HasConstants", "LinearSamples"]
+__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples", "structure_of"]
 
 
 class Certifiable(Protocol):
@@ -48,19 +46,6 @@ class CertifiableOnBall(Protocol):
         """F as a sum of kinks, maxima and distances."""
 
 
-class HasConstants(Protocol):
-    """What says whether a problem is to be solved on a ball, and on which one; raises `MissingCapability` for what it lacks."""
-
-    def smoothness(self) -> np.ndarray:
-        """beta_k (N,)."""
-
-    def lipschitz(self, radius: float) -> np.ndarray:
-        """G_k (N,) on the ball."""
-
-    def optimum_on_ball(self, radius: float) -> Optimum:
-        """The certified minimiser over ||x|| <= radius."""
-
-
 class LinearSamples(Protocol):
     """Samples a_kj of weight w_k w_kj, and the ridge: F(x) = sum_kj w_k w_kj loss_kj(a_kj'x) + ridge/2 ||x||^2."""
 
@@ -86,3 +71,8 @@ class DeclaredLoss(LinearSamples, Protocol):
 
     def d2phi(self, z: Any, b: Any) -> Any:
         """Its second derivative in z."""
+
+
+def structure_of(problem: Certifiable) -> Structure:
+    """The structure by which the problem's optimum is certified: what the problem itself hands over."""
+    return problem.structure()

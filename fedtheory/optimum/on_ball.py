@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Protocol
 
 import numpy as np
 
@@ -18,12 +19,25 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.certify import Optimum
 from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
-from fedtheory.optimum.interface import CertifiableOnBall, HasConstants
+from fedtheory.optimum.interface import CertifiableOnBall
 from fedtheory.optimum.intervals import Enclosure, norm_up
 
-__all__ = ["LARGEST_RADIUS", "certify_on_ball", "choose_radius", "is_smooth"]
+__all__ = ["LARGEST_RADIUS", "HasConstants", "certify_on_ball", "choose_radius", "is_smooth"]
 
 LARGEST_RADIUS = 2.0**20  # of a ball that is tried
+
+
+class HasConstants(Protocol):
+    """What says whether a problem is to be solved on a ball, and on which one; raises `MissingCapability` for what it lacks."""
+
+    def smoothness(self) -> np.ndarray:
+        """beta_k (N,)."""
+
+    def lipschitz(self, radius: float) -> np.ndarray:
+        """G_k (N,) on the ball."""
+
+    def optimum_on_ball(self, radius: float) -> Optimum:
+        """The certified minimiser over ||x|| <= radius."""
 
 
 def is_smooth(problem: HasConstants) -> bool:

@@ -21,6 +21,7 @@ from fedtheory.optimum.certify import Optimum, certify
 from fedtheory.optimum.duality import BallForm, check_gap, check_radius
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.optimum.on_ball import certify_on_ball
+from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
 
 __all__ = [
     "LAYERS",
@@ -33,8 +34,6 @@ __all__ = [
     "same_loss",
     "weights_after",
 ]
-
-LAYERS = ("module", "tensor", "model")
 
 
 @dataclass(frozen=True)
@@ -59,49 +58,6 @@ class Constants:
     beta_joint: float
     mu: float
     dissimilarity_sq: float | None = None
-
-
-def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
-    """'uniform' -> 1/N, 'samples' -> n_k/n, or N given positive numbers that sum to 1."""
-    num_clients = len(sample_counts)
-    if isinstance(weights, str):
-        if weights == "uniform":
-            return np.full(num_clients, 1.0 / num_clients)
-        if weights == "samples":
-            return sample_counts / sample_counts.sum()
-        raise InvalidInput(f"weights = {weights!r}: use 'uniform' (1/m), 'samples' (n_k/n) or {num_clients} numbers")
-    w = real_array("weights", weights)
-    if w.shape != (num_clients,):
-        raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number each")
-    if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
-        raise InvalidInput(f"weights sum to {float(w.sum())!r} (least {float(w.min())!r}): they must be >= 0 and sum to 1")
-    return w
-
-
-def check_layers(kind: str) -> None:
-    """Raise `InvalidInput` unless it is one of `LAYERS`."""
-    if kind not in LAYERS:
-        raise InvalidInput(f"layers = {kind!r}: use one of {', '.join(LAYERS)}")
-
-
-def weights_after(problem: Problem, counts: np.ndarray) -> np.ndarray:
-    """Weights of a problem whose clients now hold `counts` samples: n_k/n where they were that, else unchanged."""
-    before = problem.sample_counts / problem.sample_counts.sum()
-    return counts / counts.sum() if np.array_equal(problem.weights, before) else problem.weights
-
-
-def check_samples(problem: Problem, samples: Sequence[Any]) -> list[np.ndarray]:
-    """N arrays of sample numbers, none of them empty, as `Problem.select` takes them.
-
-    Raises
-    ------
-    InvalidInput
-        Another number of arrays; no samples, or a number that is none of the client's.
-    """
-    if len(samples) != problem.num_clients:
-        raise InvalidInput(f"samples for {len(samples)} clients: give an array of sample numbers for each of {problem.num_clients}")
-    counts = problem.sample_counts
-    return [numbered(f"samples[{k}]", s, int(n), "sample") for k, (s, n) in enumerate(zip(samples, counts, strict=True))]
 
 
 def same_loss(problem: Problem, kind: type[Problem]) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.parallel import as_finished
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
-from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.verification.registry import Paper, load_file, paper

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.inputs import real_number, whole_number
-from fedtheory.pools import as_finished
+from fedtheory.parallel import as_finished
 from fedtheory.verification.check import Check, judge_view
 from fedtheory.verification.registry import Paper, all_statements, load_file, paper, papers
 from fedtheory.verification.search import SearchResult
@@ -205,14 +205,16 @@ def run(
     """
     about = {(t.paper, t.only): t.whose[1] for t in tasks}
     checks = [judge_view(s, f, None) for some in about.values() for s in some for f in s.forms if f.symbolic is not None]
+    found: dict[int, list[Check]] = {}  # in the order of the tasks, so that ties are broken alike in every run
+    complete = True
     try:
-        for done, (_, result) in enumerate(as_finished(work, tasks, workers), 1):
-            checks += result
+        for done, (i, result) in enumerate(as_finished(work, tasks, workers), 1):
+            found[i] = result
             if on_task is not None:
                 on_task(done, result)
     except KeyboardInterrupt:
-        return checks, False
-    return checks, True
+        complete = False
+    return checks + [check for i in sorted(found) for check in found[i]], complete
 
 
 def summarise(

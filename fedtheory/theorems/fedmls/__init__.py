@@ -1,5 +1,6 @@
 """FedMLS and MOPES (gradient sliding): the statements of the poster, and how they are judged."""
 
+from fedtheory._moved import names_before
 from fedtheory.theorems.fedmls.notation import PAPER_ID
 from fedtheory.theorems.fedmls.setting import FedMLSSetting
 from fedtheory.theorems.fedmls.statements import STATEMENTS
@@ -20,3 +21,5 @@ PAPER = Paper(
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},
     rule_short={"deterministic": "exact", "stochastic": "noisy"},
 )
+
+__getattr__ = names_before(__name__)

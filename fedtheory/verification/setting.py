@@ -178,6 +178,7 @@ class Setting:
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    own_method : whether statements say themselves which method they are about, so that a user gives none
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
@@ -187,6 +188,7 @@ class Setting:
     share: Mapping[str, float] = {}
     accepts: Mapping[str, str] = {}
     scenarios: int = 1000
+    own_method: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------

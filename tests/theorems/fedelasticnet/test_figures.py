@@ -74,8 +74,8 @@ def test_every_file_is_written(tmp_path, campaign):
 
 
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
-    blank = [replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES]
-    monkeypatch.setattr(figures, "FIGURES", blank)
+    empty = tuple(replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES)
+    monkeypatch.setattr(figures, "FIGURES", empty)
     assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 12
 
 

@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make verify       run every statement on the whole battery; results/report.html"
 	@echo "make test         the test suite on two processes"
-	@echo "make lint         ruff"
+	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make clean        remove what these commands made"
@@ -31,7 +31,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.linted: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install -q --disable-pip-version-check 'ruff>=0.8'
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'ruff>=0.8' 'lizard>=1.17.28' 'import-linter>=2.6'
 	@touch $@
 
 verify: $(VENV)/.installed
@@ -42,6 +42,8 @@ test: $(VENV)/.tested
 
 lint: $(VENV)/.linted
 	$(BIN)/ruff check .
+	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only --whitelist .whitelizer -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
+	$(BIN)/lint-imports
 
 figures: $(VENV)/.installed
 	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)
@@ -49,8 +51,8 @@ figures: $(VENV)/.installed
 	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
 
 performance: $(VENV)/.installed
-	$(BIN)/python validation/performance.py $(ARGS)
+	$(BIN)/python validation/timings/performance.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) results .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

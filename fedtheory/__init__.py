@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from fedtheory._moved import install as _keep_old_names
+
 __version__ = "0.1.0"
 
 # Public names and where they live; imported when first used, so that `import fedtheory` stays fast.
@@ -13,9 +15,15 @@ _LAZY = {
     "Uniform": "fedtheory.participation.cohorts",
     "Bernoulli": "fedtheory.participation.cohorts",
 }
-_MODULES = (
-    "algorithms", "central", "cohorts", "errors", "local", "messages", "optimum", "problems", "rates", "testing", "theorems"
-)  # fmt: skip
+_MODULES = {
+    "cohorts": "fedtheory.participation.cohorts",
+    **{
+        name: f"fedtheory.{name}"
+        for name in ("algorithms", "central", "errors", "local", "messages", "optimum", "problems", "rates", "testing", "theorems")
+    },
+}
+
+_keep_old_names()
 
 __all__ = ["__version__", *_LAZY, *_MODULES]
 
@@ -24,7 +32,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     if name in _MODULES:
-        return import_module(f"fedtheory.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'fedtheory' has no attribute {name!r}")
 
 

@@ -112,6 +112,15 @@ def assert_rate(
         if optimum is not None:
             raise InvalidInput("optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values")
         found = fit_slope(x, values, window=window, confidence=confidence, **options)
+    _judge_rate(found, claimed, tolerance, kind, against, confidence)
+    return found
+
+
+def _judge_rate(
+    found: Slope, claimed: float, tolerance: float, kind: str, against: float | None, confidence: float
+) -> None:
+    """Raise `AssertionError` unless the interval lies within what is claimed, and tells it apart from `against`."""
+    __tracebackhide__ = True
     low = -np.inf if kind == "at least as fast" else claimed - tolerance
     high = np.inf if kind == "at least as slow" else claimed + tolerance
     lines = [
@@ -137,7 +146,6 @@ def assert_rate(
         if choice.verdict != "claimed":
             lines.append(f"against:  exponent {against:g} has p = {choice.p_other:.3g}, needed at most {1 - confidence:.3g}")
             _fail("Rate not told apart from the other exponent.", lines, _narrow(found))
-    return found
 
 
 def _check_covered(window: Any, x: Any, from_below: bool) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
         args.seed,
         progress=lambda name: print(f"{time.perf_counter() - start:7.1f} s  {name}", flush=True),
         effort=QUICK if args.quick else FULL,
-        family="fedelasticnet",
+        papers=["fedelasticnet"],
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
+from fedtheory.verification import registry
 
 runner = CliRunner()
 
@@ -23,3 +26,18 @@ def refused(*args):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
     return result.stderr
+
+
+def only_these(monkeypatch, *statements):
+    """The registry has these statements only (of one paper, possibly changed ones)."""
+    paper = replace(registry.paper_of(statements[0]), statements=statements)
+    monkeypatch.setattr(registry, "_PAPERS", {paper.id: paper})
+    monkeypatch.setattr(registry, "_STATEMENTS", {s.id: s for s in statements})
+
+
+def instead(monkeypatch, changed):
+    """The registry has this statement in place of the one of its id."""
+    paper = registry.paper_of(changed)
+    others = tuple(changed if s.id == changed.id else s for s in paper.statements)
+    monkeypatch.setitem(registry._PAPERS, paper.id, replace(paper, statements=others))
+    monkeypatch.setitem(registry._STATEMENTS, changed.id, changed)

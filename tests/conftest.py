@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import one_round
 import pytest
 
 
@@ -19,3 +21,9 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(params=["gathered", "dense"])
+def play(request: pytest.FixtureRequest) -> Callable:
+    """One round of a method by hand, in both layouts of a cohort: ``one_round.after_one_round`` with that layout."""
+    return functools.partial(one_round.after_one_round, request.param)

@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from fedtheory.errors import InvalidInput
-from fedtheory.pools import as_finished, stop_workers
-
-ROOT = Path(__file__).resolve().parents[1]
+from fedtheory.parallel import as_finished, stop_workers
 
 
 def square(n: int) -> int:
@@ -53,7 +51,7 @@ def test_the_handler_of_interrupts_is_given_back() -> None:
 
 LONG = """
 import os, sys, time
-from fedtheory.pools import as_finished
+from fedtheory.parallel import as_finished
 
 def work(n):
     if n == 0:
@@ -116,7 +114,7 @@ def test_a_background_job_is_not_interrupted(workers: int) -> None:
 def test_the_tests_of_interrupts_pass_in_a_background_job() -> None:
     """Their fixture gives SIGINT its handler back, whatever the suite inherits."""
     chosen = "handler or (ctrl_c and main) or an_interrupt"
-    files = [str(ROOT / "tests" / name) for name in ("test_pools.py", "test_simulation.py")]
+    files = [str(ROOT / "tests" / name) for name in ("test_pools.py", "simulation/test_simulation.py")]
     process = in_the_background("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen, *files)
     try:
         said, _ = process.communicate(timeout=200)

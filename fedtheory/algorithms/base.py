@@ -113,10 +113,20 @@ def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
 
 
 class Algorithm:
-    """A federated method. Its state is a NamedTuple of arrays with the server model ``x`` (S, d) first."""
+    """A federated method. Its state is a NamedTuple of arrays with the server model ``x`` (S, d) first.
+
+    Attributes
+    ----------
+    name, source : its name at the command line, and where it is from
+    local_work : what clients do where nothing else is asked for: 'local-sgd'; 'sliding' and 'none' say that the method has
+        local steps of its own, or none; '' leaves it to the problem
+    parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
+    """
 
     name: ClassVar[str]
     source: ClassVar[str]
+    local_work: ClassVar[str] = ""
+    parameters_from: ClassVar[str] = ""
 
     def check(self, solver: LocalSolver) -> None:
         """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""

@@ -101,6 +101,8 @@ class EFL(Algorithm):
 
     name: ClassVar[str] = "efl"
     source: ClassVar[str] = "Ma et al. 2021, Algorithm 1"
+    local_work: ClassVar[str] = "local-sgd"
+    parameters_from: ClassVar[str] = "efl"
 
     lam: float = 0.0
     scheme: Literal["A", "B", "C", "C-corrected"] = "C"

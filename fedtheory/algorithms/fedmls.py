@@ -132,6 +132,8 @@ class FedMLS(Algorithm):
 
     name: ClassVar[str] = "fedmls"
     source: ClassVar[str] = "Palenzuela, Löfstedt and Yurtsever, FedMLS, Algorithm 1"
+    local_work: ClassVar[str] = "sliding"
+    parameters_from: ClassVar[str] = "fedmls"
 
     lam: float  # lambda
     D: float  # D~

@@ -56,6 +56,7 @@ class Subgradient(Algorithm):
 
     name: ClassVar[str] = "subgradient"
     source: ClassVar[str] = "Nesterov, Introductory Lectures on Convex Optimization, 2004, section 3.2.3"
+    local_work: ClassVar[str] = "none"
 
     step: float
     schedule: Literal["constant", "inverse-sqrt", "hold-and-cut"] = "constant"

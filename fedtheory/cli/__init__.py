@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli import explain as catalogue
-from fedtheory.cli import run as working
-from fedtheory.cli import verify as checking
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
-from fedtheory.cli.common import App, Group, Json, Out, Seed
+from fedtheory.cli.common import App, Group, Json, Out, Seed, in_file, statements_in
 from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 
@@ -25,7 +23,8 @@ app = App(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="The theory of federated optimisation, run and not believed.\n\nStart with `fedtheory list`, then "
-    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.",
+    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.\n\nA theorem of your own, in one Python "
+    "file: `fedtheory verify mine.py`, and `list mine.py`, `explain mine.py`.",
 )
 
 ONE, ALL = "With a statement", "Without one: the campaign"
@@ -50,30 +49,52 @@ def root(
         raise typer.Exit
 
 
-@app.command("list", epilog=examples("fedtheory list", "fedtheory list problems", "fedtheory list statements --json"))
+@app.command(
+    "list",
+    epilog=examples("fedtheory list", "fedtheory list problems", "fedtheory list statements --json", "fedtheory list mine.py"),
+)
 def list_command(
     what: Annotated[
-        Literal["statements", "methods", "problems", "metrics", "witnesses"], typer.Argument(help="What to list.")
+        str,
+        typer.Argument(
+            help="statements, papers, methods, problems, metrics or witnesses; or FILE.py, the statements of a Python file.",
+            metavar="[WHAT|FILE.py]",
+        ),
     ] = "statements",
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """List what there is: statements with what is on record for them, methods, problems, metrics, shipped witnesses."""
-    catalogue.list_things(what, json, out)
+    """List what there is: statements with what is on record for them, papers, methods, problems, metrics, shipped witnesses; or the
+    statements of a Python file of yours. With --json every statement says whether it runs on a problem of yours, and if not why."""
+    from fedtheory.cli import list as listing
+
+    listing.list_things(what, json, out)
 
 
-@app.command(epilog=examples("fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json"))
-def explain(
-    statement: Annotated[str, typer.Argument(help="A statement's id; the paper's name before the / may be left out.")],
+@app.command(
+    "explain",
+    epilog=examples(
+        "fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json",
+        "fedtheory explain mine.py::lemma-4",
+    )
+)  # fmt: skip
+def explain_command(
+    statement: Annotated[
+        str,
+        typer.Argument(help="A statement's id; the paper's name before the / may be left out. Or FILE.py, FILE.py::NAME."),
+    ],
     json: Json = False,
     out: Out = None,
 ) -> None:
     """Explain a statement: what it says as printed and as repaired, what it assumes, where its symbols live in the code, which wrong
     variants it rejects, and what is on record."""
-    catalogue.explain(statement, json, out)
+    from fedtheory.cli import explain as explaining
+
+    explaining.explain(statement, json, out)
 
 
 @app.command(
+    "solve",
     epilog=examples(
         "fedtheory solve diabetes",
         "fedtheory solve digits --partition dirichlet --clients 10 --ridge 0.1",
@@ -82,7 +103,7 @@ def explain(
     )
 )
 @with_options(PROBLEM_OPTIONS, RADIUS)
-def solve(
+def solve_command(
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
     ] = None,
@@ -99,10 +120,13 @@ def solve(
     A nonsmooth problem is solved on a ball (--radius), with its clients' Lipschitz constants there.
 
     A problem that is not convex, or that has no minimiser, ends with exit code 2."""
-    working.solve(problem, options, gap, seed, json, out)
+    from fedtheory.cli import solve as solving
+
+    solving.solve(problem, options, gap, seed, json, out)
 
 
 @app.command(
+    "run",
     epilog=examples(
         "fedtheory run fedelasticnet-dyn diabetes --l1 0.1 --l2-over-beta 30 --rounds 300",
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
@@ -114,7 +138,7 @@ def solve(
     )
 )
 @with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
-def run(
+def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
         str | None, typer.Argument(help="A named problem (`fedtheory list problems`); none with --data.")
@@ -170,11 +194,16 @@ def run(
         "name": local_solver, "steps": local_steps, "lr": local_lr, "batch": batch_size, "epochs": epochs, "decay": lr_decay,
         "l1": local_l1,
     }  # fmt: skip
-    code = working.run(method, problem, options, rounds, participants, scenarios, solver, figures, seed, json, out, device, dtype)
-    raise typer.Exit(code)
+    from fedtheory.cli import run as running
+
+    o = running.RunOptions(
+        method, problem, options, solver, rounds, participants, scenarios, figures, seed, json, out or Path("results"), device, dtype
+    )
+    raise typer.Exit(running.run(o))
 
 
 @app.command(
+    "verify",
     epilog=examples(
         "fedtheory verify",
         "fedtheory verify --quick --details",
@@ -185,6 +214,8 @@ def run(
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
+        "fedtheory verify mine.py",
+        "fedtheory verify mine.py::lemma-4 --problem quadratic",
     )
 )
 @with_options(
@@ -194,9 +225,14 @@ def run(
     FEDMLS_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl"]),
 )
-def verify(
+def verify_command(
     statement: Annotated[
-        str | None, typer.Argument(help="A statement (`fedtheory list`); without one, all on the whole battery.")
+        str | None,
+        typer.Argument(
+            help="A statement (`fedtheory list`); without one, all on the whole battery. FILE.py: the statements of a Python file "
+            "on instances of their own, with a search for counterexamples; FILE.py::NAME with --problem: one of them on a problem.",
+            metavar="[STATEMENT|FILE.py[::NAME]]",
+        ),
     ] = None,
     problem: Annotated[
         str | None, typer.Option("--problem", help="A named problem (default quadratic; lad for FedMLS).", rich_help_panel=ONE)
@@ -247,61 +283,64 @@ def verify(
     out: Out = None,
     **options: Any,
 ) -> None:
-    """Verify one statement on a problem, or all of them on the whole battery (the campaign).
+    """Verify one statement on a problem, or all of them on the whole battery (the campaign); or a theorem of your own, in FILE.py.
 
     The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
-    unless --out says otherwise). Interrupted, it writes what it has and exits with 130; so does one statement,
-    once a stage of Monte Carlo is finished."""
-    from fedtheory.cli import campaign as verifying
+    unless --out says otherwise; of FILE.py to results/FILE/). Interrupted, it writes what it has and exits with 130; so does one
+    statement, once a stage of Monte Carlo is finished."""
+    from fedtheory.cli import campaign as campaigning
+    from fedtheory.cli import verify as verifying
 
-    if statement is not None:
-        given = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
-        checking.refuse_with_statement(statement, {**given, "workers": workers is not None, "details": details})
-        of_efl = catalogue.find_statement(statement).scope == "efl"
-        solver = {"rounds": rounds, "scenarios": (200 if of_efl else 1000) if scenarios is None else scenarios, "mode": mode}
-        raise typer.Exit(checking.verify_one(statement, problem, options, participants, solver, seed, json, out))
-    checking.refuse_without_statement({**options, "problem": problem, "participants": participants, "rounds": rounds})
+    file, name = (None, "") if statement is None else in_file(statement)
+    given = {**options, "problem": problem, "participants": participants, "rounds": rounds}
+    if statement is not None and (file is None or problem or options.get("data")):
+        of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
+        verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
+        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
+        raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
+    verifying.refuse_without_statement(given, file)
+    papers = None if file is None else statements_in(file, name)
+    folder = Path("results") if file is None else Path("results") / file.stem
     budget = budget if budget is not None else (100 if quick else 1000)
-    code = verifying.campaign_command(
-        out or Path("results"),
-        seed,
-        quick,
-        scale,
-        long_runs,
-        workers or verifying.default_workers(),
-        budget,
-        details,
-        json,
-    )
-    raise typer.Exit(code)
+    workers = workers or campaigning.default_workers()
+    o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, workers, budget, details, json, papers)
+    raise typer.Exit(campaigning.campaign_command(o))
 
 
 @app.command(
+    "replay",
     epilog=examples(
-        "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json"
+        "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
+        "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
     )
-)
-def replay(
+)  # fmt: skip
+def replay_command(
     file: Annotated[
         str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")
     ],
+    paper: Annotated[
+        Path | None, typer.Option("--paper", help="The Python file whose statement it is about.", metavar="FILE.py")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
     """Rerun a witness in exact rational arithmetic and print both sides as fractions.
 
     A file that does not prove what it claims ends with exit code 2."""
-    checking.replay(file, json, out)
+    from fedtheory.cli import replay as replaying
+
+    replaying.replay(file, json, out, paper)
 
 
 @app.command(
+    "rates",
     epilog=examples(
         "fedtheory rates",
         "fedtheory rates --quick --out results",
         "fedtheory rates --epsilons 0.1,0.05,0.02,0.01 --no-figures",
     )
 )
-def rates(
+def rates_command(
     epsilons: Annotated[
         str | None,
         typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default 9 from 0.1 to 0.001)."),
@@ -325,6 +364,7 @@ def rates(
 
 
 @app.command(
+    "bench",
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
@@ -333,7 +373,7 @@ def rates(
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
-def bench(
+def bench_command(
     table: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCH_TABLES)}.")],
     data: Annotated[
         Path | None,
@@ -410,7 +450,8 @@ def bench(
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point; SIGTERM ends a command as Ctrl-C does, with what is finished written."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app(prog_name="fedtheory")
     except BrokenPipeError:  # the reader (head, less) went away

@@ -1,43 +1,18 @@
-"""Problems on a ball ||x|| <= R, and FedMLS on them: what the command line chooses, and what it says about it."""
+"""Problems on a ball ||x|| <= R: what the command line chooses there, and what it says about it."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from fedtheory.algorithms.fedmls import FedMLS
     from fedtheory.optimum.certify import Optimum
     from fedtheory.problems.base import Problem
 
-__all__ = [
-    "ACCURACY",
-    "MadeFedMLS",
-    "choose_radius",
-    "facts_on_ball",
-    "is_smooth",
-    "make_fedmls",
-    "start_of",
-    "with_theory_step",
-]
-
-ACCURACY = 0.2  # default --epsilon, in units of G ||x_0 - x*||
-LARGEST_RADIUS = 2.0**20
-SHORTEST_ROUND = 1e-4  # seconds, whatever the problem
-
-
-def is_smooth(problem: Problem) -> bool:
-    """Whether the problem has smoothness constants; without them it is solved on a ball."""
-    try:
-        problem.smoothness()
-    except MissingCapability:
-        return False
-    return True
+__all__ = ["BY_THEORY", "facts_on_ball", "start_of", "with_theory_step"]
 
 
 def start_of(text: str | None, dim: int) -> np.ndarray:
@@ -59,139 +34,7 @@ def start_of(text: str | None, dim: int) -> np.ndarray:
     return np.full(dim, point[0]) if len(point) == 1 else point
 
 
-def choose_radius(problem: Problem, radius: float | None, x0: np.ndarray | None = None) -> tuple[float, str]:
-    """The radius, and where it is from: as given, or the least power of 2 whose ball provably holds a minimiser, and x_0.
-
-    Raises
-    ------
-    InvalidInput
-        radius <= 0; x_0 outside the given ball; no minimiser in any ball tried.
-    """
-    size = 0.0 if x0 is None else float(np.linalg.norm(x0))
-    if radius is not None:
-        if not (math.isfinite(radius) and radius > 0):
-            raise InvalidInput(f"--radius {radius:g}: the ball's radius must be a finite number > 0")
-        if size > radius * (1 + 1e-12):
-            raise InvalidInput(
-                f"--radius {radius:g}: ||x_0|| = {size:.6g} is outside the ball: enlarge --radius, or start inside it (--start)"
-            )
-        return float(radius), "given"
-    problem.lipschitz(1.0)  # tells a missing capability before anything is solved
-    r = 1.0
-    while r < size or problem.optimum_on_ball(r).details["constraint"] != "inactive":
-        r *= 2
-        if r > LARGEST_RADIUS:
-            raise InvalidInput(f"no ball up to radius {LARGEST_RADIUS:g} could be shown to hold a minimiser: give one with --radius")
-    return r, "chosen: the least power of 2 whose ball holds a minimiser" + (" and x_0" if size else "")
-
-
-@dataclass(frozen=True)
-class MadeFedMLS:
-    """FedMLS as the options ask for it, with what it was made from."""
-
-    algorithm: FedMLS
-    optimum: Optimum
-    radius: float
-    radius_from: str
-    distance: float  # ||x_0 - x*||
-    G_i: np.ndarray
-    relative: float  # epsilon in units of G ||x_0 - x*||
-    epsilon: float
-    given: tuple[str, ...]
-
-    def rows(self, skip_last: bool) -> list[tuple[str, str]]:
-        """What to print, name and value; skip_last: round K's local work is not done."""
-        a = self.algorithm
-        K = int(a.rounds)
-        last = f"T_K-1 = {a.steps(max(1, K - 1)):,}" if skip_last else f"T_K = {a.steps(K):,}"
-        lam = "given" if "lam" in self.given else "epsilon/G^2" if a.norm == "mean" else "N epsilon/G^2"
-        steps = f"{a.total_steps(skip_last=skip_last):,} a client: T_1 = {a.steps(1):,}, ..., {last}"
-        spread = f"{self.G_i.min():.6g} to {self.G_i.max():.6g}"
-        rows = [
-            ("G", f"{self.g:.10g}, root mean square of G_i = {spread}"),
-            ("radius", f"{self.radius:g} ({self.radius_from})"),
-            ("||x_0 - x*||", f"{self.distance:.6g}"),
-            ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"),
-            ("lambda", f"{float(a.lam):.6g} ({lam})"),
-            ("rounds K", f"{K:,}"),
-            ("local steps", steps),
-        ]
-        if a.noise_std:
-            rows.append(("noise added", f"standard deviation {float(a.noise_std):.6g} = {float(a.noise_std) / self.g:.4g} G"))
-        if a.sigma:
-            rows.append(("sigma in T_k", f"{float(a.sigma):.6g}"))
-        return rows
-
-    @property
-    def g(self) -> float:
-        return math.sqrt(float((self.G_i**2).mean()))
-
-    def to_json(self, skip_last: bool) -> dict[str, Any]:
-        total = self.algorithm.total_steps(skip_last=skip_last)
-        return {
-            "name": self.algorithm.name, **asdict(self.algorithm), "radius_from": self.radius_from, "epsilon": self.epsilon,
-            "epsilon_relative": self.relative, "distance": self.distance, "G_i": self.G_i, "local_steps": total,
-        }  # fmt: skip
-
-
-def make_fedmls(
-    problem: Problem,
-    options: dict[str, Any],
-    x0: np.ndarray,
-    rounds: Literal["fewest", "printed"] | int,
-    batch_size: int | None = None,
-) -> MadeFedMLS:
-    """FedMLS with Theorem 2's parameters for --epsilon, and with what else is given in place of them.
-
-    Raises
-    ------
-    InvalidInput
-        Values out of range; a ball without x_0 or without a minimiser; a run that would take hours.
-    MissingCapability
-        A problem without a Lipschitz constant on a ball, or without a certified optimum there.
-    """
-    from fedtheory.algorithms.fedmls import fedmls_parameters
-
-    def get(name: str, default: Any = None) -> Any:
-        return default if options.get(name) is None else options[name]
-
-    relative, noise = get("epsilon", ACCURACY), get("noise", 0.0)
-    if not (math.isfinite(relative) and relative > 0):
-        raise InvalidInput(f"--epsilon {relative:g}: the accuracy, in units of G ||x_0 - x*||, must be a finite number > 0")
-    if not (math.isfinite(noise) and noise >= 0):
-        raise InvalidInput(f"--noise {noise:g}: the noise, in units of G, must be a finite number >= 0")
-    if noise and get("noise_std") is not None:
-        raise InvalidInput("--noise and --noise-std: give one of them (the first is in units of G)")
-    radius, radius_from = choose_radius(problem, options.get("radius"), x0)
-    G_i = np.asarray(problem.lipschitz(radius), dtype=float)
-    g = float(problem.lipschitz_rms(radius))
-    optimum = problem.optimum_on_ball(radius)
-    distance = float(np.linalg.norm(x0 - optimum.x))
-    if distance == 0:
-        raise InvalidInput("x_0 is the minimiser: there is nothing to do from there; start elsewhere with --start")
-    epsilon, noise_std = relative * g * distance, get("noise_std", noise * g)
-    drawn_sq = 0.0 if batch_size is None else float(np.mean(problem.batch_noise_sq(radius, batch_size)))
-    switches = ("average", "server_projection", "norm", "skip_last", "allow_long")
-    settings = {k: options[k] for k in switches if options.get(k) is not None}
-    sigma = get("sigma", math.sqrt(noise_std**2 + drawn_sq))
-    algorithm = fedmls_parameters(
-        problem, epsilon, radius, x0=x0, rounds=rounds, sigma=sigma, lipschitz=get("lipschitz", g), noise_std=noise_std, **settings
-    )
-    given = tuple(name for name in ("lam", "D") if options.get(name) is not None)
-    algorithm = replace(algorithm, **{name: options[name] for name in given})
-    if algorithm.norm == "product" and not given:  # the same run in the other norm
-        n = problem.num_clients
-        algorithm = replace(
-            algorithm, lam=n * algorithm.lam, D=n * algorithm.D, lipschitz=algorithm.lipschitz / math.sqrt(n),
-            sigma=algorithm.sigma / math.sqrt(n),
-        )  # fmt: skip
-    hours = int(algorithm.rounds) * SHORTEST_ROUND / 3600
-    if hours > 1 and not algorithm.allow_long:  # before arrays of that length are made
-        raise InvalidInput(
-            f"K = {algorithm.rounds:,} rounds would take at least {hours:,.1f} hours: ask for a larger --epsilon or fewer --rounds, or "
-            "pass --allow-long to go on"
-        )
-    return MadeFedMLS(algorithm, optimum, radius, radius_from, distance, G_i, relative, epsilon, given)
+BY_THEORY = {"subgradient": {"--step": "by theory", "--output": "average", "--radius": "least power of 2"}}
 
 
 def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, rounds: int) -> dict[str, Any]:

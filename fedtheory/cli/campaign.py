@@ -7,15 +7,28 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedtheory.cli.common import check_out, emit, err_console, error_line, not_writable, out_console, progress
-from fedtheory.cli.explain import shipped_witnesses
+from rich.text import Text
+
+from fedtheory.cli.common import (
+    check_out,
+    emit,
+    err_console,
+    error_line,
+    not_writable,
+    out_console,
+    progress,
+    shipped_witnesses,
+)
 from fedtheory.errors import FedTheoryError
 
-__all__ = ["campaign_command", "default_workers", "peak_memory_mib"]
+if TYPE_CHECKING:
+    from fedtheory.verification.registry import Paper
+
+__all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
 
 
 def default_workers() -> int:
@@ -33,11 +46,12 @@ def peak_memory_mib() -> dict[str, float]:
     }
 
 
-def replay_shipped(workers: int) -> list[tuple[str, Any]]:
-    """(name, check) of every witness that comes with the package; the error's text where one does not replay."""
-    from fedtheory.pools import as_finished
+def replay_shipped(workers: int, papers: Sequence[Paper] | None = None) -> list[tuple[str, Any]]:
+    """(name, check) of every witness that comes with the papers; the error's text where one does not replay."""
+    from fedtheory.parallel import as_finished
 
-    shipped = shipped_witnesses()
+    about = None if papers is None else {s.id for p in papers for s in p.statements}
+    shipped = [w for w in shipped_witnesses() if about is None or w.statement in about]
     out: dict[int, Any] = {}
     with progress("witnesses", len(shipped)) as advance:
         for i, result in as_finished(_replay_one, shipped, workers):
@@ -47,7 +61,7 @@ def replay_shipped(workers: int) -> list[tuple[str, Any]]:
 
 
 def _replay_one(witness: Any) -> Any:
-    from fedtheory.verification.witness import replay
+    from fedtheory.verification.replay import replay
 
     try:
         return replay(witness)
@@ -55,108 +69,174 @@ def _replay_one(witness: Any) -> Any:
         return str(error)
 
 
-def campaign_command(
-    out: Path, seed: int, quick: bool, scale: float, long: bool, workers: int, budget: int, details: bool, json_out: bool
-) -> int:
-    """Run everything, write everything; the exit code."""
-    from fedtheory.pools import stop_workers
-    from fedtheory.provenance import provenance, write_json
-    from fedtheory.report.html import write_reports
-    from fedtheory.verification import campaign
+@dataclass(frozen=True)
+class CampaignOptions:
+    """What the command line says of a campaign; names as its options.
 
-    check_out(out)
-    start = time.perf_counter()
-    scale, long = (0.1, False) if quick else (scale, long)
-    tasks = campaign.plan(seed, scale, long=long)
-    counts: dict[str, int] = {}
-    for task in tasks:
-        counts[task.instance.family] = counts.get(task.instance.family, 0) + 1
-    settings = {
-        "seed": seed, "scale": scale, "long_runs": long, "workers": workers, "instances_by_family": counts,
-        "search_budget": budget, "statements": len(_statements()),
-    }  # fmt: skip
-    checked = False  # all instances; only the search is left
-    result = campaign.Campaign(instances=len({t.instance.name for t in tasks}), settings=settings, complete=False)
-    checks: list[Any] = []
-    replayed: list[tuple[str, Any]] = []
+    Attributes
+    ----------
+    out : folder
+    budget : instances that the search tries for each form; 0 for no search
+    papers : the papers it is about, with the statements that are judged; None for all
+    """
 
-    def record() -> dict[str, Any]:
-        broken = {name: text for name, text in replayed if isinstance(text, str)}
-        result.rows = campaign.summarise(checks, [(name, check) for name, check in replayed if name not in broken])
+    out: Path
+    seed: int = 0
+    quick: bool = False
+    scale: float = 1.0
+    long_runs: bool = True
+    workers: int = 1
+    budget: int = 1000
+    details: bool = False
+    json: bool = False
+    papers: Sequence[Paper] | None = None
+
+    @property
+    def size(self) -> tuple[float, bool]:
+        """The battery's scale, and whether there are long runs."""
+        return (0.1, False) if self.quick else (self.scale, self.long_runs)
+
+    @property
+    def statements(self) -> Sequence[Any]:
+        """What is judged."""
+        from fedtheory.verification.registry import all_statements
+
+        return all_statements() if self.papers is None else [s for p in self.papers for s in p.statements]
+
+
+class _Run:
+    """A campaign under way: what is known of it, at any time."""
+
+    def __init__(self, o: CampaignOptions) -> None:
+        from fedtheory.verification import campaign
+
+        self.o, self.start = o, time.perf_counter()
+        scale, long = o.size
+        self.tasks = campaign.plan(o.seed, scale, long=long, only=o.papers)
+        counts: dict[str, int] = {}
+        for task in self.tasks:
+            counts[task.instance.family] = counts.get(task.instance.family, 0) + 1
+        settings = {
+            "seed": o.seed, "scale": scale, "long_runs": long, "workers": o.workers, "instances_by_family": counts,
+            "search_budget": o.budget, "statements": len(o.statements),
+        }  # fmt: skip
+        if o.papers is not None:
+            settings["papers"] = [p.id for p in o.papers]
+        self.result = campaign.Campaign(instances=len({t.instance.name for t in self.tasks}), settings=settings, complete=False)
+        self.checks: list[Any] = []
+        self.checked = False  # all instances; only search and studies are left
+        self.replayed: list[tuple[str, Any]] = []
+        self.refuted: list[tuple[str, Any]] = []  # (file, replayed check) of what the search found, of papers of one's own
+        self.studies: dict[str, Any] = {}
+
+    def go(self) -> None:
+        """Everything but the figures; an interrupt leaves what is finished, and ``result.complete`` False."""
+        from fedtheory.provenance import write_json
+        from fedtheory.verification import campaign
+
+        o, result = self.o, self.result
+        try:
+            self.replayed = replay_shipped(o.workers, o.papers)
+            with progress("instances", len(self.tasks)) as advance:
+                self.checks, result.complete = campaign.run(self.tasks, o.workers, on_task=lambda done, _: advance())
+            self.checked = result.complete
+            if self.checked and o.budget:
+                result.complete = False
+                write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
+                result.searches, result.complete = _search(o.budget, o.seed, o.workers, o.papers)
+                self.refuted = _witness_files(o, result.searches)
+            if result.complete and o.budget and o.papers is not None:
+                result.complete = False
+                result.complete = self._study()
+        except KeyboardInterrupt:
+            result.complete = False
+
+    def _study(self) -> bool:
+        """Tightness and necessity of the statements whose setting has such a study; whether it was finished."""
+        from fedtheory.verification.registry import setting_of
+
+        with progress("studies", len(self.o.statements)) as advance:
+            for statement in self.o.statements:
+                found = setting_of(statement).study(statement, self.o.budget, self.o.seed)
+                if found is not None:
+                    self.studies[statement.id] = found
+                advance()
+        return True
+
+    def record(self) -> dict[str, Any]:
+        """Everything for campaign.json."""
+        from fedtheory.provenance import provenance
+        from fedtheory.verification import campaign
+
+        o, result = self.o, self.result
+        broken = {name: text for name, text in self.replayed if isinstance(text, str)}
+        fine = [(name, check) for name, check in self.replayed if name not in broken] + self.refuted
+        result.rows = campaign.summarise(self.checks, fine, o.statements)
         rows = len(result.rows)
-        if not result.complete or scale < 1:  # a form that met no instance that it is about has no verdict to compare
+        if not result.complete or o.size[0] < 1:  # a form that met no instance that it is about has no verdict to compare
             result.rows = [r for r in result.rows if r.instances or r.inconclusive]
-        missed = rows - len(result.rows)
-        result.seconds = time.perf_counter() - start
+        result.seconds = time.perf_counter() - self.start
+        studies = {"studies": {id: study.to_json() for id, study in self.studies.items()}} if self.studies else {}
         return {
             **result.to_json(),
-            "checked": len({c.instance for c in checks if c.instance}),
-            "comparisons": sum(c.count for c in checks),
-            "witnesses": {"replayed": len(replayed) - len(broken), "broken": broken},
-            "forms_not_met": missed,
+            **studies,
+            "checked": len({c.instance for c in self.checks if c.instance}),
+            "comparisons": sum(c.count for c in self.checks),
+            "witnesses": {"replayed": len(self.replayed) - len(broken), "broken": broken},
+            "forms_not_met": rows - len(result.rows),
             "memory_mib": peak_memory_mib(),
-            "provenance": provenance(seed, "cpu"),
+            "provenance": provenance(o.seed, "cpu"),
         }
 
+
+def campaign_command(o: CampaignOptions) -> int:
+    """Run everything, write everything; the exit code."""
+    from fedtheory.parallel import stop_workers
+    from fedtheory.provenance import write_json
+    from fedtheory.report.html import write_reports
+
+    check_out(o.out)
+    run = _Run(o)
+    result = run.result
     try:
-        replayed = replay_shipped(workers)
-        with progress("instances", len(tasks)) as advance:
-            checks, result.complete = campaign.run(tasks, workers, on_task=lambda done, _: advance())
-        checked = result.complete
-        if checked and budget:
-            result.complete = False
-            write_json(out / "campaign.json", record())  # so that nothing that goes wrong from here on loses what is known
-            result.searches, result.complete = _search(budget, seed, workers)
-    except KeyboardInterrupt:
-        result.complete = False
-    if not result.complete:
-        err_console().print("interrupted: writing what was checked so far", style="yellow")
-    try:
-        path = write_json(out / "campaign.json", record())
-        drawn, stopped = _figures(out, path, seed, workers) if result.complete else ([], False)
+        run.go()
+        if not result.complete:
+            err_console().print("interrupted: writing what was checked so far", style="yellow")
+        path = write_json(o.out / "campaign.json", run.record())
+        drawn, stopped = _figures(o, path) if result.complete else ([], False)
         stop_workers()
-        final = record()
+        final = run.record()
         write_json(path, final)
-        files = [path, *drawn, *write_reports(out, result.rows, final, drawn)]
+        found = [s for s in result.searches if s["found"] and s.get("on_record", "holds") == "holds"]
+        witnesses = [Path(file) for file, _ in run.refuted]
+        files = [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)]
     except OSError as error:
-        raise not_writable(out, error) from error
-    found = any(s["found"] for s in result.searches)
-    code = 130 if stopped or not result.complete else int(not result.ok or found or bool(final["witnesses"]["broken"]))
-    if json_out:
+        raise not_writable(o.out, error) from error
+    broken = final["witnesses"]["broken"]
+    code = 130 if stopped or not result.complete else int(not result.ok or bool(found) or bool(broken))
+    if o.json:
         emit({**final, "files": files, "exit_code": code})
-        return code
-    _show(result, final, files, details, checked)
+    else:
+        _show(run, final, files)
     return code
 
 
-def _statements() -> Sequence[Any]:
-    from fedtheory.theorems import all_statements
-
-    return all_statements()
-
-
-def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]], bool]:
-    """The witness search turned on every form not on record as violated; a quarter of the budget where forms share instances.
+def _search(
+    budget: int, seed: int, workers: int, papers: Sequence[Paper] | None = None
+) -> tuple[list[dict[str, Any]], bool]:
+    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form.
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory.pools import as_finished
-    from fedtheory.verification import search as efl_search
+    from fedtheory.parallel import as_finished
+    from fedtheory.verification import campaign
 
-    jobs: list[tuple[str, ...]] = [("fedmls",), *((kind,) for kind in efl_search.kinds())]  # all forms of a kind at once
-    jobs += [
-        (s.id, f.name, rule)
-        for s in _statements()
-        for f in s.forms
-        if s.scope in ("round", "run")
-        for rule, verdict in f.established.items()
-        if verdict != "violated"
-    ]
+    jobs = campaign.search_plan(budget, seed, papers, violated=papers is not None)
     out: list[dict[str, Any]] = []
     complete = False
     try:
         with progress("search for counterexamples", len(jobs)) as advance:
-            for _, records in as_finished(_search_one, [(job, budget, seed) for job in jobs], workers):
+            for _, records in as_finished(_search_one, jobs, workers):
                 out += records
                 advance()
         complete = True
@@ -165,22 +245,29 @@ def _search(budget: int, seed: int, workers: int) -> tuple[list[dict[str, Any]],
     return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"])), complete
 
 
-def _search_one(task: tuple[tuple[str, ...], int, int]) -> list[dict[str, Any]]:
-    job, budget, seed = task
-    from fedtheory.theorems.fedelasticnet import search as witness_search
-    from fedtheory.theorems.fedmls import search as fedmls_search
-    from fedtheory.verification import search as efl_search
-
-    if job == ("fedmls",):
-        found = fedmls_search.search_all(max(1, budget // 4), seed)
-    elif len(job) == 1:
-        found = efl_search.search_kind(job[0], max(1, budget // 4), seed)
-    else:
-        found = [witness_search.search(*job, budget=budget, seed=seed)]
-    return [{**asdict(f), "found": not f.empty} for f in found]
+def _search_one(task: Any) -> list[dict[str, Any]]:
+    return [{**asdict(f), "found": not f.empty} for f in task()]
 
 
-def _figures(out: Path, campaign_json: Path, seed: int, workers: int) -> tuple[list[Path], bool]:
+def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """The counterexamples to a paper of one's own, as files that `fedtheory replay` takes, and replayed."""
+    from fedtheory.verification.registry import get
+    from fedtheory.verification.replay import replay
+    from fedtheory.verification.replay import save as save_witness
+    from fedtheory.verification.witness import Witness
+
+    if o.papers is None:
+        return []
+    out = []
+    for found in searches:
+        found["on_record"] = get(found["statement"]).form(found["form"]).established.get(found["rule"], "open")
+        if found["witness"]:
+            witness = Witness(**found["witness"])
+            out.append((str(save_witness(witness, o.out / "witnesses" / f"{witness.name}.json")), replay(witness)))
+    return out
+
+
+def _figures(o: CampaignOptions, campaign_json: Path) -> tuple[list[Path], bool]:
     """The figures' files, and whether drawing them was interrupted."""
     try:
         from fedtheory.report.figures import draw_all
@@ -188,49 +275,85 @@ def _figures(out: Path, campaign_json: Path, seed: int, workers: int) -> tuple[l
         return [], False
     try:
         with progress("figures") as advance:
-            return draw_all(out / "figures", campaign_json, seed, lambda *_: advance(), workers=workers), False
+            only = None if o.papers is None else [p.id for p in o.papers]
+            return draw_all(o.out / "figures", campaign_json, o.seed, lambda *_: advance(), papers=only, workers=o.workers), False
     except KeyboardInterrupt:
         err_console().print("interrupted: the figures are left out", style="yellow")
         return [], True
 
 
-def _show(result: Any, record: dict[str, Any], files: Sequence[Path], details: bool, checked: bool) -> None:
-    from fedtheory.report.tables import details_table, disagreements, rule_text, statement_table, table_key, tried
+def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
+    from fedtheory.report.tables import details_table, statement_table, table_key
 
-    console = out_console()
+    console, result = out_console(), run.result
     console.print(statement_table(result.rows, console.width))
     console.print(f"\n{table_key(result.rows)}", style="dim")
-    if details:
+    if run.o.details:
         console.print()
         console.print(details_table(result.rows, console.width))
-    memory = record["memory_mib"]
-    workers = result.settings["workers"]
-    console.print(
-        f"\n{record['checked']} of {result.instances} instances, {record['comparisons']:,} comparisons, "
-        f"{record['witnesses']['replayed']} witnesses replayed"
-    )
-    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
-    console.print(f"{result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
-    if result.searches:
-        found = [s for s in result.searches if s["found"]]
-        console.print(
-            f"counterexample search: {len(result.searches)} forms not on record as violated, {tried(result.searches)}: "
-            f"{len(found) or 'none'} found"
-        )
-        for s in found:
-            error_line(f"counterexample to {s['statement']} [{s['form']}, {rule_text(s['rule'])}]: {s['best_instance']}")
+    _show_refuted(run.refuted)
+    for study in run.studies.values():
+        console.print()
+        console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
+    _show_effort(run, record)
+    _show_searches(result.searches)
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
+    _show_end(run, record)
+
+
+def _show_refuted(refuted: Sequence[tuple[str, Any]]) -> None:
+    """The counterexamples to a paper of one's own, in fractions."""
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.replay import load
+
+    for file, check in refuted:
+        setting, witness = setting_of(check.statement), load(file)
+        lhs, rhs = witness.lhs, witness.rhs
+        sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
+        out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
+
+
+def _show_effort(run: _Run, record: dict[str, Any]) -> None:
+    memory, workers, console = record["memory_mib"], run.o.workers, out_console()
+    console.print(
+        f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
+        f"{record['witnesses']['replayed']} witnesses replayed"
+    )
+    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
+    console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
+
+
+def _show_searches(searches: Sequence[dict[str, Any]]) -> None:
+    from fedtheory.report.tables import tried
+    from fedtheory.verification.registry import rule_words
+
+    if not searches:
+        return
+    found = [s for s in searches if s["found"]]
+    which = "forms" if any("on_record" in s for s in searches) else "forms not on record as violated"
+    out_console().print(f"counterexample search: {len(searches)} {which}, {tried(searches)}: {len(found) or 'none'} found")
+    for s in found:
+        if s.get("on_record", "holds") != "holds":
+            continue  # the table has it
+        rule = rule_words(s["rule"], s["statement"])
+        error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {s['best_instance']}")
+
+
+def _show_end(run: _Run, record: dict[str, Any]) -> None:
+    """Whether everything is as recorded, and what is not."""
+    from fedtheory.report.tables import disagreements
+
+    result, console = run.result, out_console()
     if result.complete and (missed := record["forms_not_met"]):
         console.print(f"{missed} forms met no instance that they are about in so small a campaign, and are left out")
     wrong = disagreements(result.rows, result.complete)
     for name, text in record["witnesses"]["broken"].items():
         error_line(f"the witness {name} does not replay: {text}")
     if not result.complete:
-        error_line(f"incomplete: interrupted before all {'searches were finished' if checked else 'instances were checked'}")
+        error_line(f"incomplete: interrupted before all {'searches were finished' if run.checked else 'instances were checked'}")
     for line in wrong:
         error_line(f"not as recorded: {line}")
     if result.complete and not wrong:
         console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")
-

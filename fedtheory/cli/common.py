@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from fedtheory.errors import FedTheoryError
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName, suggest
 
-__all__ = ["App", "Group", "Json", "Out", "Seed", "check_out", "emit", "error_line", "not_writable", "out_console", "progress", "save"]
+if TYPE_CHECKING:
+    from fedtheory.verification.registry import Paper
+
+__all__ = [
+    "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
+    "find_statement", "in_file", "in_words", "not_writable", "out_console", "problem_of", "progress",
+    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
+]  # fmt: skip
 
 
 def not_writable(out: Path, error: OSError) -> FedTheoryError:
@@ -75,6 +86,168 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
         raise not_writable(out, error) from error
 
 
+# --- statements and files ---------------------------------------------------------------------------------------------------
+def find_statement(name: str) -> Any:
+    """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest ids, or with all of that name where several papers have one.
+    FedTheoryError
+        As `fedtheory.verification.registry.load_file` raises it.
+    """
+    from fedtheory.verification.registry import all_statements, get, papers
+
+    file, name = in_file(name)
+    if file is not None:
+        return _only_one(file, name)
+    same = [s for s in all_statements() if s.id.lower().split("/", 1)[-1] == name.lower()]
+    if len(same) > 1:
+        ids = [s.id for s in same]
+        raise UnknownName(f"{name!r} is a statement of {len(ids)} papers: write {', '.join(ids[:-1])} or {ids[-1]}")
+    if same:
+        return same[0]
+    for paper in () if "/" in name else papers():
+        with suppress(UnknownName):
+            return get(f"{paper.id}/{name}")  # an alias
+    if "/" not in name:  # near ids without their papers, or short ids are always the nearest
+        near = difflib.get_close_matches(name.lower(), {s.id.split("/", 1)[-1] for s in all_statements()}, n=3, cutoff=0.6)
+        ids = [s.id for tail in near for s in all_statements() if s.id.split("/", 1)[-1] == tail][:4]
+        hint = f"did you mean {' or '.join(map(repr, ids))}?" if ids else "see `fedtheory list`"
+        raise UnknownName(f"unknown statement {name!r}: {hint}")
+    return get(name)
+
+
+def in_file(name: str) -> tuple[Path | None, str]:
+    """(FILE, NAME) of 'FILE.py::NAME' or 'FILE.py'; (None, name) of what is no file."""
+    file, _, inside = name.partition("::")
+    if file.endswith(".py") or (("::" in name or "/" in name) and Path(file).is_file()):
+        return Path(file), inside
+    return None, name
+
+
+def statements_in(file: Path, name: str = "") -> list[Paper]:
+    """The papers of a file, each with all its statements or with the one of that name.
+
+    Raises
+    ------
+    UnknownName
+        No statement of that name in the file.
+    FedTheoryError
+        As `fedtheory.verification.registry.load_file` raises it.
+    """
+    from fedtheory.verification.registry import load_file
+
+    papers = load_file(file)
+    if not name:
+        return papers
+    of = [(p, s) for p in papers for s in p.statements]
+    chosen = [(p, s) for p, s in of if name in (s.id, s.id.split("/", 1)[-1])]
+    if not chosen:
+        raise suggest(name, [s.id.split("/", 1)[-1] for _, s in of], f"statement of {file}")
+    paper, statement = chosen[0]
+    return [replace(paper, statements=(statement,))]
+
+
+def _only_one(file: Path, name: str) -> Any:
+    found = [s for p in statements_in(file, name) for s in p.statements]
+    if len(found) > 1:
+        names = [f"{file}::{s.id.split('/', 1)[-1]}" for s in found]
+        raise InvalidInput(f"{file} has {len(names)} statements: write {', '.join(names[:-1])} or {names[-1]}")
+    return found[0]
+
+
+def in_words(statement: Any) -> str:
+    """How a statement is written at the command line: its id, or FILE.py::NAME."""
+    from fedtheory.verification.registry import paper_of
+
+    source = paper_of(statement).source
+    return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+
+
+def _short_path(source: str) -> str:
+    """A path from here where it is below, else as it is."""
+    path = Path(source)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else source
+
+
+def shipped_witnesses() -> list[Any]:
+    """Witnesses that come with the papers; none when they carry no such folder."""
+    from fedtheory.verification.replay import builtin_witnesses
+
+    try:
+        return builtin_witnesses()
+    except FileNotFoundError:
+        return []
+
+
+# --- a problem ------------------------------------------------------------------------------------------------------------
+def problem_of(name: str | None, options: Mapping[str, Any], seed: int) -> Any:
+    """The named problem, or that of --data."""
+    from fedtheory.cli.options import PROBLEM_OPTIONS
+    from fedtheory.cli.problems import build
+
+    return build(name, {p.name: options.get(p.name) for p in PROBLEM_OPTIONS}, seed)
+
+
+def slug(*parts: str) -> str:
+    """A file name of the parts."""
+    return "-".join("".join(c if c.isalnum() or c in ".-" else "-" for c in p) for p in parts)
+
+
+def facts(rows: Sequence[tuple[str, Any]]) -> Table:
+    """Names and values in two columns."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(str(value)))
+    return table
+
+
+def about_problem(problem: Any) -> dict[str, Any]:
+    """What a file says of the problem."""
+    return {
+        "name": problem.name,
+        "class": type(problem).__name__,
+        "clients": problem.num_clients,
+        "dimension": problem.dim,
+        "samples": [int(n) for n in problem.sample_counts],
+        "partition": getattr(problem, "partition", None),
+    }
+
+
+def refuse_no_participants(participants: int | None, problem: Any) -> None:
+    """Raise `InvalidInput`, by the option's name, for a cohort of no clients."""
+    if participants is not None and participants < 1:
+        raise InvalidInput(f"--participants {participants}: it must be an integer from 1 to m = {problem.num_clients}")
+
+
+def sampling_of(participants: int | None, problem: Any) -> Any:
+    """All clients, or cohorts of so many drawn uniformly."""
+    from fedtheory.participation.cohorts import Full, Uniform
+
+    refuse_no_participants(participants, problem)
+    law = Full() if participants is None else Uniform(participants)
+    law.check(problem.num_clients)
+    return law
+
+
+def solver_rows(optimum: Any) -> list[tuple[str, Any]]:
+    """cvxpy's own value next to the polished one, and what it solved."""
+    d, rows = optimum.details, []
+    if optimum.solver_value is not None:
+        off = optimum.solver_value - optimum.value
+        which = f"{abs(off):.2g} {'above' if off > 0 else 'below'} the polished value" if off else "the polished value"
+        rows.append(("value by cvxpy", f"{optimum.solver_value:.15g} ({which}), {d['conic']}"))
+    if d.get("conic_form"):
+        time = f", {d['conic_seconds']:.2g} s" if optimum.solver_value is not None else ""
+        rows.append(("cone programme", f"{d['conic_form']}{time}"))
+    return rows
+
+
+# --- progress and errors --------------------------------------------------------------------------------------------------
 GO_WITHOUT = " (--max-conic-entries 0 goes without it)"
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "hyperparameters",
     "make_algorithm",
     "refuse_foreign",
+    "taken_by",
     "with_options",
 ]
 
@@ -306,11 +307,17 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
 
 def refuse_foreign(method: str, given: Iterable[str]) -> None:
     """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
-    takes = [h.name for h in hyperparameters().values() if method in h.methods]
-    more = ["l2_over_beta"] if "l2" in takes else ["epsilon", "noise"] if method == "fedmls" else []  # other words for some of them
+    takes = taken_by(method)
     for name in given:
-        if name not in (*takes, *more):
-            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(dict.fromkeys((*takes, *more)))}")
+        if name not in takes:
+            raise InvalidInput(f"{method} has no hyperparameter {flag(name)}: it takes {_flags(takes)}")
+
+
+def taken_by(method: str) -> list[str]:
+    """The options that a method takes: its hyperparameters, and other words for some of them."""
+    takes = [h.name for h in hyperparameters().values() if method in h.methods]
+    more = ["l2_over_beta"] if "l2" in takes else ["epsilon", "noise"] if "noise_std" in takes else []
+    return list(dict.fromkeys((*takes, *more)))
 
 
 def _flags(names: Iterable[str]) -> str:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory.cli.common import refuse_no_participants
 from fedtheory.cli.options import flag, option
-from fedtheory.cli.parts import refuse_no_participants
 from fedtheory.errors import InvalidInput, MissingCapability
 
 __all__ = [
@@ -181,12 +181,13 @@ def participation_in_words(problem: Any, options: dict[str, Any], participants: 
 def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any = None, rounds: int = 1) -> float:
     """1/(c (beta + penalty + lambda U)).
 
-    U is the largest entry that sum_k diag I_k can have (EFL's elastic term), c the largest p_tau^k/p^k that the law allows: under
+    U is the largest entry that sum_k diag I_k can have (an elastic term), c the largest p_tau^k/p^k that the law allows: under
     scheme C a client that stops after one of E steps counts E times.
     """
-    elastic = float(algorithm.lam) * _largest_fisher(algorithm, problem) if algorithm.name == "efl" and algorithm.lam else 0.0
+    has_elastic_term = hasattr(algorithm, "fisher_kind") and algorithm.lam
+    elastic = float(algorithm.lam) * _largest_fisher(algorithm, problem) if has_elastic_term else 0.0
     scale = 1.0
-    if algorithm.name == "efl" and sampling is not None:
+    if hasattr(algorithm, "scheme") and sampling is not None:
         scale = max(1.0, max(_largest_factor(algorithm.scheme, sampling, t) for t in _different_rounds(sampling, rounds)))
     return 1 / (scale * (float(problem.beta_k.max()) + penalty + elastic))
 
@@ -224,7 +225,7 @@ def _largest_factor(scheme: str, sampling: Any, round_index: int) -> float:
 
 def local_sgd(problem: Any, algorithm: Any, o: dict[str, Any], sampling: Any, rounds: int, lr: Any) -> Any:
     """`LocalSGD` as the options ask for it; `lr()` is the default step size."""
-    from fedtheory.local import InverseTime, LocalSGD, TheoremStep
+    from fedtheory.local import InverseTime, LocalSGD
 
     E, kind, value = sampling.max_steps, o.get("lr_schedule") or "constant", o.get("local_lr")
     if value is not None and not value > 0:
@@ -234,7 +235,7 @@ def local_sgd(problem: Any, algorithm: Any, o: dict[str, Any], sampling: Any, ro
     if kind == "theorem":
         if value is not None:
             raise InvalidInput(f"--local-lr {value:g} with --lr-schedule theorem, which says what the step is: leave one of them out")
-        schedule: Any = _theorem_step(problem, algorithm, sampling, rounds, TheoremStep)
+        schedule: Any = _theorem_step(problem, algorithm, sampling, rounds)
     else:
         schedule = lr() if value is None else value
         if kind == "inverse":
@@ -248,18 +249,17 @@ def local_sgd(problem: Any, algorithm: Any, o: dict[str, Any], sampling: Any, ro
     return LocalSGD(E, schedule, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
 
 
-def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int, made: Any) -> Any:
-    from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
-    from fedtheory.theorems.efl.quantities.run import gamma_of
+def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int) -> Any:
+    """The steps that a theorem of the method's paper gives the run."""
+    from fedtheory import algorithms
+    from fedtheory.verification.registry import paper
+    from fedtheory.verification.setting import Setting
 
-    if algorithm.name != "efl":
-        raise InvalidInput(f"--lr-schedule theorem: the steps of EFL's Theorem 1 are for efl, not for {algorithm.name}")
-    mu = float(problem.mu_k.min())
-    if not mu > 0:
-        raise InvalidInput(f"--lr-schedule theorem: mu = {mu:g}, but Theorem 1 needs mu > 0 (Assumption 2): add --ridge")
-    if algorithm.lam:
-        raise InvalidInput(f"--lr-schedule theorem, --lam {algorithm.lam:g}: Theorem 1 is about lambda = 0; use --lr-schedule inverse")
-    moments = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)
-    S = [float(m.sum_ps) for m in moments]
-    gamma = gamma_of(sampling.max_steps, float(max(m.theta for m in moments)), float(problem.beta_k.max()), mu, S)
-    return made(mu, sampling.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
+    def gives_steps(method: Any) -> bool:
+        source = getattr(method, "parameters_from", "")
+        return bool(source) and type(paper(source).setting).step_sizes is not Setting.step_sizes
+
+    if not gives_steps(algorithm):
+        known = [name for name in algorithms.names() if gives_steps(algorithms.get(name))]
+        raise InvalidInput(f"--lr-schedule theorem: steps that a theorem says are for {', '.join(known)}, not for {algorithm.name}")
+    return paper(algorithm.parameters_from).setting.step_sizes(algorithm, problem, sampling, rounds)

@@ -179,7 +179,7 @@ def build(name: str | None, options: dict[str, Any], seed: int) -> Problem:
         raise InvalidInput(f"--max-conic-entries {limit}: it must be an integer >= 0")
     problem = _build(name, given, seed)
     if limit is not None:
-        from fedtheory.cli.ball import is_smooth
+        from fedtheory.optimum.on_ball import is_smooth
 
         if not is_smooth(problem):
             raise InvalidInput(f"--max-conic-entries does not apply to {problem.name}, which is solved on a ball: leave it out")

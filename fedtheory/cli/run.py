@@ -1,23 +1,37 @@
-"""`fedtheory solve` and `run`."""
+"""`fedtheory run`: a method on a problem."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 
 from fedtheory.arrays import to_numpy
-from fedtheory.cli.common import emit, err_console, out_console, progress, save
-from fedtheory.cli.options import make_algorithm
-from fedtheory.cli.parts import about_problem, facts, problem_of, refuse_for_fedmls, sampling_of, slug, solver_rows
+from fedtheory.cli.common import (
+    about_problem,
+    emit,
+    err_console,
+    facts,
+    out_console,
+    problem_of,
+    progress,
+    sampling_of,
+    save,
+    slug,
+)
+from fedtheory.cli.options import hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput, MissingCapability
 
-__all__ = ["run", "solve"]
+__all__ = ["RunOptions", "run"]
+
+if TYPE_CHECKING:
+    from fedtheory.simulation.simulate import Resume, Trajectory
+    from fedtheory.verification.request import Tuned
 
 RUN_METRICS = {  # and their column titles
     "suboptimality": "F(x) - F*",
@@ -27,110 +41,61 @@ RUN_METRICS = {  # and their column titles
     "entropy": "bits/entry",
     "bits": "bits",
 }
+WIRE = ("nonzeros", "entropy", "bits")  # what is sent: nothing before round 1
 
 
-OWN_STEPS = {"fedmls": "sliding", "subgradient": "none"}  # methods with local steps of their own
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says; names as its options.
+
+    Attributes
+    ----------
+    options : of the problem, of who takes part, and the hyperparameters
+    solver : name, steps, lr, batch, epochs, decay, l1 of the local solver
+    """
+
+    method: str
+    problem: str | None
+    options: dict[str, Any]
+    solver: dict[str, Any]
+    rounds: int | None = None
+    participants: int | None = None
+    scenarios: int = 1
+    figures: bool = True
+    seed: int = 0
+    json: bool = False
+    out: Path = Path("results")
+    device: str | None = None
+    dtype: str | None = None
 
 
-def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
-    x = optimum.x
-    shown = np.array2string(x if x.size <= 8 else x[:8], precision=6, separator=", ", max_line_width=10_000)
-    return [
-        ("optimal value", f"{optimum.value:.15g} (rounded up)"),
-        ("proven lower bound", f"{optimum.lower_bound:.15g}"),
-        ("relative gap", f"{optimum.gap:.3g}"),
-        (gradient, f"{optimum.kkt_residual:.3g} at most"),
-        ("certificate", optimum.certificate),
-        ("found by", optimum.solver),
-        *solver_rows(optimum),
-        ("x*", shown if x.size <= 8 else f"{shown[:-1]}, ...] ({x.size} numbers; all with --json)"),
-    ]
+@dataclass
+class _Made:
+    """A run that is made from them.
 
+    Attributes
+    ----------
+    radius, radius_from : of the ball that it is about, and where it is from; None where there is none
+    tuned : what a theorem says of it, or None
+    like : an array of the namespace, device and type of the run, or None for NumPy's
+    """
 
-def _partition_rows(problem: Any) -> list[tuple[str, Any]]:
-    part = getattr(problem, "partition", None)
-    return [("partition", f"{part['name']}, sha256 {part['sha256'][:12]}...")] if part else []
+    problem: Any
+    algorithm: Any
+    x0: np.ndarray
+    rounds: int
+    radius: float | None
+    radius_from: str
+    tuned: Tuned | None
+    like: Any
+    sampling: Any = None
+    solver: Any = None
+    optimum: Any = None
 
-
-def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as_json: bool, out: Path | None) -> None:
-    from fedtheory.cli.ball import choose_radius, facts_on_ball
-    from fedtheory.provenance import provenance
-
-    with progress("certifying the optimum"):
-        radius, radius_from = choose_radius(problem, radius)
-        optimum = problem.optimum_on_ball(radius, gap)
-    result = {
-        "problem": about_problem(problem),
-        "radius": radius,
-        "radius_from": radius_from,
-        "optimum": asdict(optimum),
-        "constants": {
-            "lipschitz": problem.lipschitz(radius),
-            "lipschitz_exact": problem.lipschitz_exact(radius),
-            "lipschitz_rms": problem.lipschitz_rms(radius),
-            "mu_k": problem.strong_convexity(),
-        },
-        "provenance": provenance(seed),
-    }
-    path = save(out, slug("solve", problem.name), result)
-    if as_json:
-        emit(result)
-        return
-    console = out_console()
-    console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, N = {problem.num_clients} clients, d = {problem.dim}")
-    rows = _optimum_rows(optimum, "KKT residual") + facts_on_ball(problem, optimum, radius, radius_from)
-    console.print(facts(rows + _partition_rows(problem)))
-    if path:
-        console.print(f"wrote {path}")
-
-
-def solve(
-    name: str | None, options: dict[str, Any], gap: float | None, seed: int, as_json: bool, out: Path | None
-) -> None:
-    """Print, and write on request, the certified optimum; on a ball where there is a radius or no smoothness."""
-    from fedtheory.cli.ball import is_smooth
-    from fedtheory.provenance import provenance
-
-    problem = problem_of(name, options, seed)
-    if options.get("radius") is not None or not is_smooth(problem):
-        _solve_on_ball(problem, options.get("radius"), 1e-9 if gap is None else gap, seed, as_json, out)
-        return
-    gap = 1e-12 if gap is None else gap
-    with progress("certifying the optimum"):
-        optimum = problem.optimum(gap)
-    c = problem.constants()
-    constants = {
-        "beta": c.beta,
-        "beta_joint": c.beta_joint,
-        "mu": c.mu,
-        "beta_k": c.beta_k,
-        "mu_k": c.mu_k,
-        "beta_k_exact": problem.smoothness_exact(),
-        "dissimilarity_sq": c.dissimilarity_sq,
-    }
-    result = {
-        "problem": about_problem(problem),
-        "optimum": asdict(optimum),
-        "constants": constants,
-        "provenance": provenance(seed),
-    }
-    path = save(out, slug("solve", problem.name), result)
-    if as_json:
-        emit(result)
-        return
-    exact = "" if problem.smoothness_exact().all() else " (an upper bound)"
-    console = out_console()
-    console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, m = {problem.num_clients} clients, d = {problem.dim}")
-    spread = f"{c.beta_k.min():.6g} to {c.beta_k.max():.6g}"
-    rows = [
-        *_optimum_rows(optimum, "||gradient|| at x*"),
-        ("beta = max beta_k", f"{c.beta:.10g}{exact}; clients {spread}"),
-        ("beta, mu of F", f"{c.beta_joint:.10g}, {c.mu:.10g}"),
-        ("dissimilarity at x*", f"{c.dissimilarity_sq:.10g} (weighted mean of ||grad f_k(x*)||^2)"),
-    ]
-    console.print(facts(rows + _partition_rows(problem)))
-    if path:
-        console.print(f"wrote {path}")
+    @property
+    def titles(self) -> dict[str, str]:
+        """What is shown of every round: name and column title."""
+        return RUN_METRICS if self.radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
 
 
 def _plain(value: Any) -> Any:
@@ -155,37 +120,42 @@ def _penalty(algorithm: Any) -> float:
     return next((float(getattr(algorithm, name)) for name in names if hasattr(algorithm, name)), 0.0)
 
 
+def _own_steps(algorithm: Any) -> str:
+    """'sliding' or 'none' for a method with local steps of its own, or without any; else ''."""
+    work = getattr(algorithm, "local_work", "")
+    return work if work in ("sliding", "none") else ""
+
+
 def _local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     """Which local solver: as asked for, else what the method trains with."""
-    from fedtheory.cli.ball import is_smooth
+    from fedtheory.optimum.on_ball import is_smooth
 
-    own = OWN_STEPS.get(algorithm.name)
+    own = _own_steps(algorithm)
     if own and o["name"] is not None:
         raise InvalidInput(f"--local-solver {o['name']}: {algorithm.name} has local steps of its own; leave the option out")
-    if own or o["name"]:
-        return own or o["name"]
-    if algorithm.name == "efl":
-        return "local-sgd"
+    usual = own or o["name"] or getattr(algorithm, "local_work", "")
+    if usual:
+        return usual
     return "exact" if is_smooth(problem) and _takes_exact(algorithm) else "gradient"
 
 
 def _whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
     """Whose local work it is; a solver that was not asked for is told as the default."""
     default = ", by which the local problems are solved by default" if o["name"] is None else ""
-    return algorithm.name if algorithm.name in OWN_STEPS else f"--local-solver {kind}{default}"
+    return algorithm.name if _own_steps(algorithm) else f"--local-solver {kind}{default}"
 
 
 def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
     from fedtheory import local
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import step_size
+    from fedtheory.optimum.on_ball import is_smooth
 
     flags = {
         "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
         "decay": "--lr-decay", "l1": "--local-l1",
     }  # fmt: skip
-    own, smooth = OWN_STEPS.get(algorithm.name), is_smooth(problem)
+    own, smooth = _own_steps(algorithm), is_smooth(problem)
     some = ("steps", "lr", "decay", "l1")
     takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": some, "sgd": tuple(flags)}[kind]
     for key, flag in flags.items():
@@ -207,38 +177,30 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     return local.SGD(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common)
 
 
-def _who_and_how(
-    o: dict[str, Any],
-    options: dict[str, Any],
-    problem: Any,
-    algorithm: Any,
-    participants: int | None,
-    rounds: int,
-    refuse_long: Callable[[Any], None],
-) -> tuple[Any, Any]:
+def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refuse_long: Callable[[Any], None]) -> tuple[Any, Any]:
     """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
-    from fedtheory.cli.ball import is_smooth
     from fedtheory.cli.participation import STEPS, local_sgd, participation_of, refuse_participation, step_size
     from fedtheory.local import LocalSGD
+    from fedtheory.optimum.on_ball import is_smooth
 
-    kind = _local_kind(o, problem, algorithm)
+    given, options = o.solver, o.options
+    kind = _local_kind(given, problem, algorithm)
     if kind != "local-sgd":
-        own = algorithm.name in OWN_STEPS
-        remedy = "leave it out" if own else "clients that do part of the work need --local-solver local-sgd"
-        refuse_participation(options, _whose(o, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
-        sampling, solver = sampling_of(participants, problem), _solver(o, problem, algorithm, kind)
+        remedy = "leave it out" if _own_steps(algorithm) else "clients that do part of the work need --local-solver local-sgd"
+        refuse_participation(options, _whose(given, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
+        sampling, solver = sampling_of(o.participants, problem), _solver(given, problem, algorithm, kind)
         refuse_long(solver)
         return sampling, solver
     for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
-        if o[key] is not None:
-            raise InvalidInput(f"{name} does not apply to {_whose(o, algorithm, kind)}: leave it out")
-    if not is_smooth(problem) and o["lr"] is None:
+        if given[key] is not None:
+            raise InvalidInput(f"{name} does not apply to {_whose(given, algorithm, kind)}: leave it out")
+    if not is_smooth(problem) and given["lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
-    steps = STEPS if o["steps"] is None else o["steps"]
+    steps = STEPS if given["steps"] is None else given["steps"]
     if steps > 10_000:  # laws of as many steps are made below
-        refuse_long(LocalSGD(steps, 1e-6, o["batch"], noise_std=options.get("noise") or 0.0))
-    sampling = participation_of(problem, options, participants, steps, rounds)
-    work = {**options, "local_lr": o["lr"], "batch_size": o["batch"]}
+        refuse_long(LocalSGD(steps, 1e-6, given["batch"], noise_std=options.get("noise") or 0.0))
+    sampling = participation_of(problem, options, o.participants, steps, rounds)
+    work = {**options, "local_lr": given["lr"], "batch_size": given["batch"]}
 
     def default() -> float:
         return step_size(algorithm, problem, _penalty(algorithm), sampling, rounds)
@@ -248,63 +210,106 @@ def _who_and_how(
     return sampling, solver
 
 
-def run(
-    method: str,
-    name: str | None,
-    options: dict[str, Any],
-    rounds: int | None,
-    participants: int | None,
-    scenarios: int,
-    solver_options: dict[str, Any],
-    figures: bool,
-    seed: int,
-    as_json: bool,
-    out: Path,
-    device: str | None = None,
-    dtype: str | None = None,
-) -> int:
+def run(o: RunOptions) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
-    from fedtheory import algorithms
-    from fedtheory.cli.ball import choose_radius, is_smooth, make_fedmls, start_of, with_theory_step
-    from fedtheory.cli.participation import participation_in_words
-    from fedtheory.cli.time_limit import RoundClock, refuse_long_rounds
-    from fedtheory.provenance import provenance
     from fedtheory.rates.endings import how_it_ended
     from fedtheory.rates.fits import precision_floor
-    from fedtheory.simulation.simulate import METRICS, Resume, Trajectory, simulate
 
-    cls = algorithms.get(method)  # an unknown method is told before a problem is built
-    like = array_like(device, dtype or "float64")  # and so is a device that is not there
-    problem = problem_of(name, options, seed)
-    x0, made, radius = start_of(options.get("start"), problem.dim), None, None
-    if cls.name == "fedmls":
-        refuse_for_fedmls(options, participants, problem)
-        with progress("certifying the optimum"):
-            made = make_fedmls(problem, options, x0, rounds or "fewest", solver_options["batch"])
-        algorithm, rounds, radius = made.algorithm, int(made.algorithm.rounds), made.radius
+    made = _make(o)
+    trajectory = _simulated(o, made)
+    if trajectory.rounds < made.rounds:
+        told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there"
+        err_console().print(told, style="yellow")
+    ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(made.optimum))
+    result = _result(o, made, trajectory, ended)
+    stem, code = slug("run", made.algorithm.name, made.problem.name), 0 if result["complete"] else 130
+    files = [save(o.out, stem, result)]
+    if o.figures:
+        from fedtheory.plotting.curves import draw_curves
+
+        try:
+            with progress("drawing"):
+                files += draw_curves(trajectory, o.out / stem, f"{made.algorithm.name} on {made.problem.name}", ended)
+        except KeyboardInterrupt:
+            code = 130
+            err_console().print("interrupted: the picture is left out", style="yellow")
+    if o.json:
+        emit({**result, "files": files})
     else:
-        if options.get("noise") is not None and cls.name != "efl" and solver_options["name"] != "local-sgd":
-            raise InvalidInput(f"--noise is for fedmls, and for others with --local-solver local-sgd, not for {method}")
-        chosen = {**options, "allow_long": None}
-        rounds = 100 if rounds is None else rounds
-        if not is_smooth(problem):
-            with progress("certifying the optimum"):
-                radius, radius_from = choose_radius(problem, chosen.get("radius"), x0)
-            # a method without a ball of its own is only compared with the optimum there
-            chosen["radius"] = radius if "radius" in {f.name for f in fields(cls)} else None
-            if cls.name == "subgradient" and chosen.get("step") is None:
-                chosen = with_theory_step(problem, chosen, x0, rounds)
-        algorithm = make_algorithm(method, problem, chosen)
-    allow_long = made is not None or bool(options.get("allow_long"))  # FedMLS has seen to it by itself
+        _show(o, made, trajectory, result, files)
+    return code
+
+
+def _make(o: RunOptions) -> _Made:
+    """Problem, method, cohorts, local solver and optimum."""
+    from fedtheory import algorithms
+    from fedtheory.cli.ball import start_of
+    from fedtheory.cli.time_limit import refuse_long_rounds
+
+    cls = algorithms.get(o.method)  # an unknown method is told before a problem is built
+    like = array_like(o.device, o.dtype or "float64")  # and so is a device that is not there
+    problem = problem_of(o.problem, o.options, o.seed)
+    x0 = start_of(o.options.get("start"), problem.dim)
+    tuned = _tuned(o, cls, problem)
+    if tuned is not None:
+        made = _Made(problem, tuned.algorithm, x0, tuned.rounds, tuned.radius, "", tuned, like)
+    else:
+        made = _with_given_parameters(o, cls, problem, x0, like)
+    allow_long = tuned is not None or bool(o.options.get("allow_long"))  # a theorem's parameters have seen to it themselves
 
     def refuse_long(solver: Any) -> None:
-        refuse_long_rounds(solver, problem, rounds, participants, scenarios, allow_long, like)
+        refuse_long_rounds(solver, problem, made.rounds, o.participants, o.scenarios, allow_long, like)
 
-    sampling, solver = _who_and_how(solver_options, options, problem, algorithm, participants, rounds, refuse_long)
+    made.sampling, made.solver = _who_and_how(o, problem, made.algorithm, made.rounds, refuse_long)
     with progress("certifying the optimum"):
-        optimum = problem.optimum() if radius is None else problem.optimum_on_ball(radius)
-    titles = RUN_METRICS if radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
-    points = [np.broadcast_to(x0, (scenarios, problem.dim))] if radius is not None else []
+        made.optimum = problem.optimum() if made.radius is None else problem.optimum_on_ball(made.radius)
+    return made
+
+
+def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
+    """The method with a theorem's parameters, where its paper gives it some."""
+    from fedtheory.cli.verify import CommandRequest
+    from fedtheory.verification.registry import paper
+
+    source = getattr(cls, "parameters_from", "")
+    if not source:
+        return None
+    foreign = [name for name in (*hyperparameters(), "l2_over_beta") if o.options.get(name) is not None]
+    refuse_foreign(cls.name, [name for name in foreign if name not in ("rounds", "radius", "allow_long")])
+    request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
+    with progress("certifying the optimum"):
+        return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch"])
+
+
+def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray, like: Any) -> _Made:
+    """The method with the hyperparameters given; on a nonsmooth problem with a ball, and the step that theory says."""
+    from fedtheory.cli.ball import BY_THEORY, with_theory_step
+    from fedtheory.optimum.on_ball import choose_radius, is_smooth
+
+    if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
+        noisy = ", ".join(hyperparameters()["noise_std"].methods)
+        raise InvalidInput(f"--noise is for {noisy}, and for others with --local-solver local-sgd, not for {o.method}")
+    chosen, radius, radius_from = {**o.options, "allow_long": None}, None, ""
+    rounds = 100 if o.rounds is None else o.rounds
+    if not is_smooth(problem):
+        with progress("certifying the optimum"):
+            radius, radius_from = choose_radius(problem, chosen.get("radius"), x0)
+        # a method without a ball of its own is only compared with the optimum there
+        chosen["radius"] = radius if "radius" in {f.name for f in fields(cls)} else None
+        if cls.name in BY_THEORY and chosen.get("step") is None:
+            chosen = with_theory_step(problem, chosen, x0, rounds)
+    algorithm = make_algorithm(o.method, problem, chosen)
+    return _Made(problem, algorithm, x0, rounds, radius, radius_from, None, like)
+
+
+def _simulated(o: RunOptions, made: _Made) -> Trajectory:
+    """The run, or where it is interrupted its rounds up to there; on a ball it is measured against the optimum there."""
+    from fedtheory.cli.time_limit import RoundClock
+    from fedtheory.provenance import provenance
+    from fedtheory.simulation.simulate import Trajectory, simulate
+
+    problem, algorithm, x0, radius = made.problem, made.algorithm, made.x0, made.radius
+    points = [np.broadcast_to(x0, (o.scenarios, problem.dim))] if radius is not None else []
     finished: list[Trajectory] = []  # the run up to its last round, for an interrupt
 
     def after_round(t: int, old: Any, new: Any, clients: Any) -> None:
@@ -317,96 +322,84 @@ def run(
         final = done.state._replace(x=np.array(to_numpy(done.state.x)))  # the run overwrites its own
         finished[:] = [Trajectory(problem, algorithm, done.round_index, done.metrics or {}, final)]
 
-    clock = RoundClock(rounds, allow_long)
-    with progress("rounds", rounds) as advance:
+    clock = RoundClock(made.rounds, made.tuned is not None or bool(o.options.get("allow_long")))
+    record = tuple(made.titles) if radius is None else ("objective", *WIRE)
+    with progress("rounds", made.rounds) as advance:
         try:
             trajectory = simulate(
-                problem,
-                algorithm,
-                rounds,
-                x0,
-                sampling=sampling,
-                scenarios=scenarios,
-                seed=seed,
-                local_solver=solver,
-                record=tuple(titles) if radius is None else ("objective", "nonzeros", "entropy", "bits"),
-                like=like,
-                on_round=after_round,
-                in_place=True,
-                checkpoint=keep,
-            )
+                problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed,
+                local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
+            )  # fmt: skip
         except KeyboardInterrupt:
             if not finished:
                 raise
             trajectory = finished[0]
-            trajectory.provenance = provenance(seed)
-    asked, rounds = rounds, trajectory.rounds
-    if rounds < asked:
-        err_console().print(f"interrupted after round {rounds} of {asked}: what follows is up to there", style="yellow")
-    if radius is not None:  # measured against the optimum on the ball
-        m, moved = trajectory.metrics, np.stack(points[: rounds + 1]) - optimum.x
-        suboptimality, distance = m["objective"] - optimum.value, np.linalg.norm(moved, axis=-1)
-        wire = {name: m[name] for name in ("nonzeros", "entropy", "bits")}
-        trajectory.metrics = {"suboptimality": suboptimality, "distance": distance, **wire}
-    ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(optimum))
-    result = {
+            trajectory.provenance = provenance(o.seed)
+    if radius is not None:
+        m, moved = trajectory.metrics, np.stack(points[: trajectory.rounds + 1]) - made.optimum.x
+        suboptimality, distance = m["objective"] - made.optimum.value, np.linalg.norm(moved, axis=-1)
+        trajectory.metrics = {"suboptimality": suboptimality, "distance": distance, **{name: m[name] for name in WIRE}}
+    return trajectory
+
+
+def _result(o: RunOptions, made: _Made, trajectory: Trajectory, ended: str) -> dict[str, Any]:
+    algorithm = made.algorithm
+    return {
         "method": algorithm.name,
         "source": algorithm.source,
         "hyperparameters": {f.name: _plain(getattr(algorithm, f.name)) for f in fields(algorithm)},
-        "optimum": asdict(optimum),
-        **({} if radius is None else {"radius": radius}),
-        **({} if made is None else {"fedmls": made.to_json(made.algorithm.skip_last)}),
-        "problem": about_problem(problem),
-        "sampling": repr(sampling),
-        "local_solver": repr(solver),
-        "rounds": rounds,
-        "complete": rounds == asked,
-        "scenarios": scenarios,
+        "optimum": asdict(made.optimum),
+        **({} if made.radius is None else {"radius": made.radius}),
+        **({} if made.tuned is None else {algorithm.name: dict(made.tuned.details)}),
+        "problem": about_problem(made.problem),
+        "sampling": repr(made.sampling),
+        "local_solver": repr(made.solver),
+        "rounds": trajectory.rounds,
+        "complete": trajectory.rounds == made.rounds,
+        "scenarios": o.scenarios,
         "ended": ended,
         "metrics": trajectory.metrics,
         "final_x": trajectory.x,
         "provenance": trajectory.provenance,
     }
-    stem, code = slug("run", algorithm.name, problem.name), 0 if rounds == asked else 130
-    files = [save(out, stem, result)]
-    if figures:
-        from fedtheory.plotting.curves import draw_curves
 
-        try:
-            with progress("drawing"):
-                files += draw_curves(trajectory, out / stem, f"{algorithm.name} on {problem.name}", ended)
-        except KeyboardInterrupt:
-            code = 130
-            err_console().print("interrupted: the picture is left out", style="yellow")
-    if as_json:
-        emit({**result, "files": files})
-        return code
+
+def _show(o: RunOptions, made: _Made, trajectory: Trajectory, result: dict[str, Any], files: list[Path]) -> None:
+    from fedtheory.simulation.simulate import METRICS
+
     console = out_console()
-    settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in result["hyperparameters"].items())
-    head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
-    if made is not None:
-        console.print(head + f"N = {problem.num_clients}, d = {problem.dim}")
-        console.print(facts(made.rows(made.algorithm.skip_last)))
-    else:
-        who = participation_in_words(problem, options, participants)
-        sizes = f"m = {problem.num_clients}, {who}, d = {problem.dim}"
-        trains = "" if algorithm.name == "subgradient" else f"; local solver {solver}"
-        console.print(head + f"{sizes}{settings and ', '}{settings}{trains}")
-        if options.get("arrival") or options.get("departure"):
-            console.print("F and F* are those of all clients, whoever is there")
-        if radius is not None:
-            console.print(f"F* is the optimum on the ball of radius {radius:g} ({radius_from})")
+    _show_head(o, made, result)
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("round", justify="right")
-    for title in titles.values():
+    for title in made.titles.values():
         table.add_column(title, justify="right")
+    rounds = trajectory.rounds
     for t in sorted({0, rounds, *(int(r) for r in np.geomspace(1, rounds, min(rounds, 10)).round())}):
-        cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in ("nonzeros", "entropy", "bits") else "" for m in titles]
+        cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in WIRE else "" for m in made.titles]
         table.add_row(str(t), *cells)
     console.print(table)
-    if ended:
-        console.print(ended, style="bold yellow")
-    over = f"means over {scenarios} scenarios; " if scenarios > 1 else ""
+    if result["ended"]:
+        console.print(result["ended"], style="bold yellow")
+    over = f"means over {o.scenarios} scenarios; " if o.scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
-    return code
+
+
+def _show_head(o: RunOptions, made: _Made, result: dict[str, Any]) -> None:
+    """The method, the problem, and what was chosen."""
+    from fedtheory.cli.participation import participation_in_words
+
+    console, algorithm, problem = out_console(), made.algorithm, made.problem
+    head = f"[bold]{algorithm.name}[/bold] ({algorithm.source}) on [bold]{problem.name}[/bold]: "
+    if made.tuned is not None:
+        console.print(head + f"N = {problem.num_clients}, d = {problem.dim}")
+        console.print(facts(made.tuned.rows))
+        return
+    settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in result["hyperparameters"].items())
+    sizes = f"m = {problem.num_clients}, {participation_in_words(problem, o.options, o.participants)}, d = {problem.dim}"
+    trains = "" if _own_steps(algorithm) == "none" else f"; local solver {made.solver}"
+    console.print(head + f"{sizes}{settings and ', '}{settings}{trains}")
+    if o.options.get("arrival") or o.options.get("departure"):
+        console.print("F and F* are those of all clients, whoever is there")
+    if made.radius is not None:
+        console.print(f"F* is the optimum on the ball of radius {made.radius:g} ({made.radius_from})")

@@ -38,6 +38,9 @@ PHRASES = (
     ("a larger epsilon", "epsilon", "a larger --epsilon"),
     ("a larger gap", "gap", "a larger --gap"),
     ("start elsewhere", "start", "start elsewhere (--start)"),
+    ("enlarge the radius", "radius", "enlarge --radius"),
+    ("give the radius", "radius", "give one with --radius"),
+    ("start inside it", "start", "start inside it (--start)"),
     ("leave out the radius", "radius", "leave out --radius"),
     ("leave out the sampling", "participants", "leave out --participants"),
     ("or use Monte Carlo", "mode", "or use --mode monte-carlo"),
@@ -57,7 +60,7 @@ _SOLVER = f"({'|'.join(SOLVERS)})"
 
 def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
     """The options {name: flag} of a command that apply to the problem and the method given."""
-    from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters
+    from fedtheory.cli.options import PROBLEM_OPTIONS, hyperparameters, taken_by
     from fedtheory.cli.problems import PROBLEMS
 
     flags = {p.name: [o for o in p.opts if o.startswith("--")] for p in command.params}
@@ -68,7 +71,7 @@ def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
         left = {n: f for n, f in left.items() if n not in every or n in named.takes}
     method = given.get("method")
     if isinstance(method, str):
-        foreign = {h.name for h in hyperparameters().values() if method not in h.methods} - {"allow_long", "rounds"}
+        foreign = {*hyperparameters()} - {*taken_by(method), "allow_long", "rounds"}
         left = {n: f for n, f in left.items() if n not in foreign}
     if given.get("l2_over_beta") is not None and "l2" in left:
         left["l2"] = "--l2-over-beta, which makes --l2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,12 +10,12 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, on_host
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import sliding_compiled
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.sliding_draws import draws
 from fedtheory.problems.base import Problem
 
 __all__ = ["SubgradientSliding", "averaging_weight", "draws", "project_ball"]
-
-CHUNK = 1 << 20  # random numbers held at a time
 
 
 def averaging_weight(t: int) -> float:
@@ -116,9 +115,7 @@ class SubgradientSliding(LocalSolver):
         if objective.l1:
             raise InvalidInput(f"l1 = {objective.l1!r}: subgradient sliding has no l1 penalty; put it into the problem's loss")
         if self.use_compiled(problem, start):
-            from fedtheory.local import sliding_compiled as sliding_numba
-
-            return sliding_numba.solve(self, problem, objective, start, rows)
+            return sliding_compiled.solve(self, problem, objective, start, rows)
         return self._walk(problem, objective, start, rows)
 
     def use_compiled(self, problem: Problem, start: Array) -> bool:
@@ -154,40 +151,4 @@ class SubgradientSliding(LocalSolver):
 
 def compiled(problem: Problem) -> bool:
     """Whether the compiled engine knows this problem."""
-    from fedtheory.local import sliding_compiled as sliding_numba
-
-    return sliding_numba.compiled_form(problem) is not None
-
-
-def draws(
-    solver: SubgradientSliding, problem: Problem, dim: int, rows: Rows
-) -> Iterator[tuple[int, np.ndarray | None, np.ndarray | None]]:
-    """c, noise (N, B, c, d) and sample numbers (N, B, c, batch) of the next c steps, until all are served; None if not wanted."""
-    shape, batch = rows.scenarios.shape, solver.batch_size
-    if not solver.noise_std and batch is None:
-        yield solver.steps, None, None
-        return
-    flat = [(int(c), int(s)) for c, line in zip(rows.clients, rows.scenarios, strict=True) for s in line]
-    counts = np.repeat(np.asarray(problem.sample_counts).astype(int), shape[1])
-
-    def generators(purpose: str) -> list[np.random.Generator]:
-        return [rows.stream.generator(purpose, rows.round_index, client, scenario) for client, scenario in flat]
-
-    normal = generators("sliding noise") if solver.noise_std else None
-    picks = generators("sliding samples") if batch is not None else None
-    scale = solver.noise_std / math.sqrt(dim)
-    width = (dim if normal else 0) + (batch or 0)
-    chunk = max(1, CHUNK // (width * len(flat)))
-    for t in range(0, solver.steps, chunk):
-        size = min(chunk, solver.steps - t)
-        noise = samples = None
-        if normal is not None:
-            noise = np.empty((len(flat), size, dim))
-            for out, generator in zip(noise, normal, strict=True):
-                generator.standard_normal(out=out)
-            noise *= scale
-            noise = noise.reshape(*shape, size, dim)
-        if picks is not None:
-            samples = np.stack([g.integers(0, n, size=(size, batch)) for g, n in zip(picks, counts, strict=True)])
-            samples = samples.reshape(*shape, size, batch)
-        yield size, noise, samples
+    return sliding_compiled.compiled_form(problem) is not None

@@ -9,16 +9,14 @@ import importlib.util
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, to_numpy
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.sliding_draws import Sliding, draws
 from fedtheory.problems.base import Problem
-
-if TYPE_CHECKING:
-    from fedtheory.local.sliding import SubgradientSliding
 
 __all__ = ["CompiledForm", "available", "compiled_form", "solve"]
 
@@ -101,12 +99,9 @@ def _forms() -> dict[type, Any]:
     }
 
 
-def solve(
-    solver: SubgradientSliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows
-) -> LocalResult:
+def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
     """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
-    from fedtheory.local.sliding import draws
-    from fedtheory.local.sliding_kernels import WALKS
+    from fedtheory.local.sliding_kernels import WALKS, Drawn, Pace, Points
 
     form, shape = compiled_form(problem), start.shape
     count, per, d = shape[0] * shape[1], shape[1], shape[2]
@@ -116,21 +111,20 @@ def solve(
         host = 0.0 if values is None else to_numpy(values)
         return np.array(np.broadcast_to(host, shape), order="C").reshape(count, d)
 
-    u, center, linear = flat(start), flat(objective.center), flat(objective.linear)
-    average, beta, radius, done = u.copy(), float(objective.curvature), float(solver.radius), 0
+    u = flat(start)
+    points, done = Points(u, u.copy(), flat(objective.center), flat(objective.linear)), 0
     no_noise, no_samples = np.empty((0, 0, d)), np.empty((0, 0, 0), dtype=np.int64)
     for size, noise, samples in draws(solver, problem, d, rows):
         noise = no_noise if noise is None else noise.reshape(count, size, d)
         samples = no_samples if samples is None else samples.reshape(count, size, -1)
+        pace, drawn = Pace(float(objective.curvature), float(solver.radius), done, size), Drawn(noise, samples)
 
-        def run(first: int, last: int, done: int = done, size: int = size, noise: Any = noise, samples: Any = samples) -> None:
-            walk(
-                first, last, per, *form.arguments, u, average, center, linear, beta, radius, done, size, noise, samples
-            )  # fmt: skip
+        def run(first: int, last: int, pace: Pace = pace, drawn: Drawn = drawn) -> None:
+            walk(first, last, per, form.arguments, points, pace, drawn)
 
         _share(run, count, solver.threads, count * size * (form.work + 6 * d))
         done += size
-    return LocalResult(astype_like(u.reshape(shape), start), average=astype_like(average.reshape(shape), start))
+    return LocalResult(astype_like(u.reshape(shape), start), average=astype_like(points.average.reshape(shape), start))
 
 
 def cores() -> int:

@@ -1,8 +1,7 @@
 """Compiled loops of subgradient sliding; imported only when a compiled run is asked for.
 
-Every walk takes (first, last, per, <the form's arrays>, u, average, center, linear, beta, radius, done, steps, noise, samples): rows
-first..last of the (rows, d) arrays, `per` rows a client, steps done + 1..done + steps. u and average are overwritten; noise
-(rows, steps, d) and samples (rows, steps, b) are empty where not wanted.
+Every walk takes (first, last, per, form, points, pace, drawn): rows first..last of all, `per` rows a client; the arrays and numbers of
+the problem's compiled form; and three tuples, `Points`, `Pace` and `Drawn`.
 
 Elementwise work keeps NumPy's order of operations. Only sums over samples and coordinates are reordered.
 """
@@ -10,14 +9,40 @@ Elementwise work keeps NumPy's order of operations. Only sums over samples and c
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-__all__ = ["WALKS"]
+__all__ = ["WALKS", "Drawn", "Pace", "Points"]
 
 _SUM = {"reassoc", "contract", "nsz"}  # sums may be reordered and fused, nothing else
 LAD, QUANTILE, HINGE = 0, 1, 2
+
+
+class Points(NamedTuple):
+    """(rows, d) each: where the walks are and the averages of their points, both overwritten; the penalty's centre and linear part."""
+
+    u: np.ndarray
+    average: np.ndarray
+    center: np.ndarray
+    linear: np.ndarray
+
+
+class Pace(NamedTuple):
+    """The penalty's curvature, the ball's radius, and steps done + 1..done + steps."""
+
+    beta: float
+    radius: float
+    done: int
+    steps: int
+
+
+class Drawn(NamedTuple):
+    """Noise (rows, steps, d) and sample numbers (rows, steps, b), empty where not wanted."""
+
+    noise: np.ndarray
+    samples: np.ndarray
 
 
 @njit(cache=True, nogil=True, fastmath=_SUM)
@@ -126,10 +151,11 @@ def _sampled(loss, tau, features, targets, picked, u, z, target, share, gradient
 
 
 @njit(cache=True, nogil=True)
-def linear_model(
-    first, last, per, loss, tau, ridge, features, targets, shares, u_all, average_all, centers, linears, beta, radius, done, steps,
-    noise, samples,
-):  # fmt: skip
+def linear_model(first, last, per, form, points, pace, drawn):
+    loss, tau, ridge, features, targets, shares = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise, samples = drawn
     d, b = u_all.shape[1], samples.shape[2]
     gradient = np.empty(d)
     z = np.empty(features.shape[2])
@@ -161,9 +187,11 @@ def _piece(slope, u):
 
 
 @njit(cache=True, nogil=True)
-def max_affine(
-    first, last, per, slopes, offsets, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples
-):
+def max_affine(first, last, per, form, points, pace, drawn):
+    slopes, offsets = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
     d = u_all.shape[1]
     gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
@@ -181,8 +209,12 @@ def max_affine(
 
 
 @njit(cache=True, nogil=True)
-def largest_coordinate(first, last, per, mu, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples):
+def largest_coordinate(first, last, per, form, points, pace, drawn):
     """max_j x_j + (mu/2)||x||^2."""
+    (mu,) = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
     d = u_all.shape[1]
     gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
@@ -200,10 +232,12 @@ def largest_coordinate(first, last, per, mu, u_all, average_all, centers, linear
 
 # --- distances and chains ----------------------------------------------------------------------------------------------------
 @njit(cache=True, nogil=True)
-def separable(
-    first, last, per, pulls, slopes, kinks, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples
-):
+def separable(first, last, per, form, points, pace, drawn):
     """sum_i pull_i x_i + slope_i |x_i - kink_i|: the l1 distance and the two-client pull."""
+    pulls, slopes, kinks = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
     d = u_all.shape[1]
     gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
@@ -217,13 +251,17 @@ def separable(
 
 
 @njit(cache=True, nogil=True)
-def distance(first, last, per, points, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples):
+def distance(first, last, per, form, points, pace, drawn):
     """||x - point||."""
+    (places,) = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
     d = u_all.shape[1]
     gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):
         u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
-        c = points[r // per]
+        c = places[r // per]
         for s in range(steps):
             for i in range(d):
                 gradient[i] = u[i] - c[i]
@@ -235,10 +273,12 @@ def distance(first, last, per, points, u_all, average_all, centers, linears, bet
 
 
 @njit(cache=True, nogil=True)
-def chain(
-    first, last, per, heads, links, end, u_all, average_all, centers, linears, beta, radius, done, steps, noise, samples
-):
+def chain(first, last, per, form, points, pace, drawn):
     """head |x_1 - end| + sum_j link_j |x_j - x_{j+1}|."""
+    heads, links, end = form
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
     d = u_all.shape[1]
     gradient, noisy = np.empty(d), noise.size > 0
     for r in range(first, last):

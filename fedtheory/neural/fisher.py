@@ -9,18 +9,17 @@ from torch import nn
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
+from fedtheory.neural.interface import NetworkOnSamples
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["check_fisher", "fisher_diagonal"]
 
 ENTRIES = 2**26  # numbers in the gradients of one piece of samples
 
 
-def check_fisher(problem: NeuralProblem, kind: str) -> None:
+def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
     """Raise `MissingCapability` for kinds that a network or its loss does not have."""
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
@@ -31,7 +30,7 @@ def check_fisher(problem: NeuralProblem, kind: str) -> None:
         )
 
 
-def fisher_diagonal(problem: NeuralProblem, y: Tensor, kind: str) -> Tensor:
+def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
     """diag I_k(y_kb) (N, B, d) without the ridge: the mean over a client's samples of the squared gradient of the loss.
 
     Parameters
@@ -40,11 +39,11 @@ def fisher_diagonal(problem: NeuralProblem, y: Tensor, kind: str) -> Tensor:
         With the samples' labels, or in expectation over labels drawn from the network's own output (as many passes as classes).
     """
     check_fisher(problem, kind)
-    rows = [torch.stack([_one(problem, held, point, kind) for point in y[k]]) for k, held in enumerate(problem._clients)]
+    rows = [torch.stack([_one(problem, held, point, kind) for point in y[k]]) for k, held in enumerate(problem.client_samples)]
     return torch.stack(rows)
 
 
-def _one(problem: NeuralProblem, held: Any, point: Tensor, kind: str) -> Tensor:
+def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tensor:
     def loss(flat: Tensor, x: Tensor, t: Tensor) -> Tensor:
         return problem.loss(problem.flat.call(flat, x[None]), t[None])
 

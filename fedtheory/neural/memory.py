@@ -12,10 +12,10 @@ import torch
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.device import exact_kernels
+from fedtheory.neural.interface import NetworkOnSamples
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["OutOfMemory", "computed_there", "evaluation_piece", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
 
@@ -24,14 +24,14 @@ class OutOfMemory(FedTheoryError, MemoryError):
     """What a run needs at once does not fit the memory: one model's step, or what is kept of all clients."""
 
 
-def evaluation_piece(problem: NeuralProblem) -> int:
+def evaluation_piece(problem: NetworkOnSamples) -> int:
     """Samples that are evaluated together: on a CPU, as many as leave the outputs of convolutions in the cache."""
     if problem.device.type == "cuda":
         return 4096
     return 100 if problem.engine.channels_last else 1000
 
 
-def rows_at_once(problem: NeuralProblem, rows: int) -> int:
+def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
     """Models trained side by side: the problem's own number, or as many as take at most a quarter of the free memory."""
     if problem.rows_at_once is not None:
         return max(1, min(rows, problem.rows_at_once))
@@ -113,7 +113,7 @@ def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
     )
 
 
-def of_state(algorithm: Algorithm, problem: NeuralProblem) -> str:
+def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
     """What a method keeps of all clients, for `explained`."""
     point = torch.empty(1, problem.dim, dtype=problem.dtype, device="meta")  # shapes without memory
     fields = [f for f in algorithm.init(point, problem.num_clients) if hasattr(f, "ndim")]
@@ -130,7 +130,7 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took."""
 
     @wraps(method)
-    def inside(problem: NeuralProblem, *args: Any, **options: Any) -> Any:
+    def inside(problem: NetworkOnSamples, *args: Any, **options: Any) -> Any:
         def needed() -> str:
             models = max((a.numel() // problem.dim for a in args if isinstance(a, torch.Tensor)), default=1)
             width = torch.finfo(problem.dtype).bits // 8

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import LocalObjective
+from fedtheory.neural.engines.compiled import PenaltyTerms
+from fedtheory.neural.engines.kernels import penalise, shrink
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,6 +40,14 @@ class Penalty:
             self.arrays = [(none if a is None else a.contiguous()).numpy() for a in (self.pull, self.anchor)]
             self._l1 = y.numpy().dtype.type(self.l1)
 
+    def terms(self, clip: float | None, spares: str | None) -> PenaltyTerms:
+        """The same as the compiled walks take it, on a CPU with one slope for all; clip and spares as in `clipped_step`."""
+        pull, anchor = self.arrays
+        kind = type(self._l1)
+        later = self.ridge + (self.curvature if spares == "curvature" else 0.0)  # what is not clipped
+        slopes = np.array([self.slope - later, later] if clip else [0.0, self.slope], kind)
+        return PenaltyTerms(pull, anchor, slopes, self._l1, self.prox, kind(clip or 0.0))
+
     def before(self, y: Tensor, lr: Any) -> float:
         """To the first rows y (r, d), in place, what the gradient of the penalty does to them; lr a number, or (r, 1).
 
@@ -47,8 +58,6 @@ class Penalty:
             return 1.0 - lr * self.slope
         r = len(y)
         if self.compiled:
-            from fedtheory.neural.engines.kernels import penalise
-
             pull, anchor = self.arrays
             rows = y.numpy()
             penalise(rows, _each(lr, rows), rows.dtype.type(self.slope), pull, anchor if subgradient else anchor[:, :0], self._l1)
@@ -84,8 +93,6 @@ class Penalty:
         if not (self.l1 and self.prox):
             return
         if self.compiled:
-            from fedtheory.neural.engines.kernels import shrink
-
             rows = y.numpy()
             shrink(rows, _each(lr, rows), self.arrays[1], self._l1)
             return
@@ -97,6 +104,4 @@ class Penalty:
 
 def _each(lr: Any, rows: Any) -> Any:
     """The step size of each row (r,)."""
-    import numpy as np
-
     return np.full(len(rows), lr, dtype=rows.dtype) if isinstance(lr, float) else lr.numpy()[:, 0]

@@ -20,7 +20,7 @@ from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, as_named
 from fedtheory.neural.models import check_model
-from fedtheory.neural.samples import as_samples, sample_numbers
+from fedtheory.neural.samples import as_samples, check_finite, check_held, check_labels, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
@@ -70,9 +70,10 @@ class NeuralProblem(Problem):
     Raises
     ------
     InvalidInput
-        Samples that are no real numbers; no clients or empty ones, sample numbers out of range, test_clients for another number of
-        clients, CUDA asked for where there is none; no module, one without sizes (lazy layers) or that fails on the first samples, a
-        loss that is not a scalar or has no gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
+        Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
+        sample numbers out of range, test_clients for another number of clients, CUDA asked for where there is none; no module, one
+        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
+        gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
     MissingCapability
         BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
     """
@@ -110,57 +111,40 @@ class NeuralProblem(Problem):
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
-        self._check(len(self.inputs), len(self.targets))
+        check_held(self._clients, len(self.inputs), len(self.targets))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)
         self.augment = augment
         self.test = None if test is None else self._of_test(test)
-        self.tested = None if test_clients is None else self._own_tests(test_clients)
+        tests = 0 if self.test is None else len(self.test[1])
+        self.tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
         targets = [self.targets] if self.test is None else [self.targets, self.test[1]]
         self.loss = Loss(as_named(loss, targets, self.flat, self.inputs[first]))
+        self._check_finite()
         self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
         check_model(self.flat.module, loss, (as_module_takes(self.inputs[first]), self.targets[first]))
         if self.loss.weighted and self.loss.name == "cross_entropy" and not self.targets.is_floating_point():
             with torch.no_grad():
-                self._check_labels(self.flat.call(self.initial(), self.inputs[first]).shape[-1])
-
-    def _check(self, inputs: int, targets: int) -> None:
-        if inputs != targets:
-            raise InvalidInput(f"{inputs} inputs and {targets} targets: give one target a sample")
-        if not self._clients:
-            raise InvalidInput("clients is empty: give the sample numbers of at least one client")
-        for k, c in enumerate(self._clients):
-            if len(c) == 0:
-                raise InvalidInput(f"client {k} has no samples: leave it out, or deal samples to it")
-            if c.min() < 0 or c.max() >= inputs:
-                wrong = int(c.min() if c.min() < 0 else c.max())
-                raise InvalidInput(f"client {k} names sample {wrong} of {inputs}: samples count from 0")
-
-    def _own_tests(self, test_clients: Sequence[Any]) -> list[np.ndarray]:
-        own, samples = sample_numbers("test_clients", test_clients), 0 if self.test is None else len(self.test[1])
-        if len(own) != self.num_clients or not any(map(len, own)):
-            given = f"{len(own)} entries, {sum(map(len, own))} samples in all"
-            raise InvalidInput(f"test_clients has {given}: give {self.num_clients}, not all of them empty")
-        for k, c in enumerate(own):
-            if len(c) and not 0 <= c.min() <= c.max() < samples:
-                wrong = int(c.min() if c.min() < 0 else c.max())
-                raise InvalidInput(f"test_clients: client {k} names test sample {wrong} of {samples}: samples count from 0")
-        return own
-
-    def _check_labels(self, classes: int) -> None:
-        for where, labels in (("targets", self.targets), ("test", None if self.test is None else self.test[1])):
-            least, most = (0, 0) if labels is None or not len(labels) else (int(labels.min()), int(labels.max()))
-            if least < 0 or most >= classes:
-                wrong = least if least < 0 else most
-                raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
+                classes = self.flat.call(self.initial(), self.inputs[first]).shape[-1]
+            check_labels("targets", self.targets, classes)
+            check_labels("test", None if self.test is None else self.test[1], classes)
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
         with memory.explained(lambda: memory.of_samples(what, values, self.dtype), self.device):
             return as_samples(what, values, self.device, self.dtype, small)
+
+    def _check_finite(self) -> None:
+        """Targets may be whatever a loss of the user's own understands; those of the named ones are numbers."""
+        given = {"inputs": self.inputs, "targets": self.targets}
+        if self.test is not None:
+            given |= {"test inputs": self.test[0], "test targets": self.test[1]}
+        for what, values in given.items():
+            if what.endswith("inputs") or self.loss.weighted:
+                check_finite(what, values)
 
     def _of_test(self, test: Any) -> tuple[Tensor, Tensor]:
         if not isinstance(test, tuple | list) or len(test) != 2:
@@ -169,6 +153,11 @@ class NeuralProblem(Problem):
         if len(inputs) != len(targets):
             raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
         return inputs, targets
+
+    @property
+    def client_samples(self) -> list[np.ndarray]:
+        """The numbers of the samples that each client holds: N int64 arrays (n_k,)."""
+        return self._clients
 
     # --- the point ----------------------------------------------------------------------------------------------------
     def initial(self) -> Tensor:
@@ -267,7 +256,7 @@ class NeuralProblem(Problem):
         other = copy.copy(self)
         other._clients = [held[s] for held, s in zip(self._clients, samples, strict=True)]
         other.sample_counts = np.array([len(c) for c in other._clients])
-        other._check(len(self.inputs), len(self.targets))
+        check_held(other._clients, len(self.inputs), len(self.targets))
         other.weights = weights_after(self, other.sample_counts)
         return other
 

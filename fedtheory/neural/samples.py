@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.partitions import Partition
 
-__all__ = ["as_samples", "sample_numbers"]
+__all__ = ["as_samples", "check_finite", "check_held", "check_labels", "own_tests", "sample_numbers"]
 
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
@@ -62,3 +62,57 @@ def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.nda
                 f"{what}: client {k}'s are of dtype {numbers.dtype}: give sample numbers, whole ones from 0 (np.flatnonzero of a mask)"
             )
     return [numbers.astype(np.int64, copy=False) for numbers in held]
+
+
+def check_finite(what: str, values: torch.Tensor) -> None:
+    """Raise `InvalidInput` that names the first NaN or infinity, in the dtype that the network computes in."""
+    if not values.is_floating_point() or not values.numel():
+        return
+    if all(bool(torch.isfinite(end)) for end in torch.aminmax(values)):  # which a NaN is passed on by, and takes no memory
+        return
+    where = torch.nonzero(~torch.isfinite(values))[0].tolist()
+    kind = str(values.dtype).removeprefix("torch.")
+    raise InvalidInput(
+        f"{what}{where} is {values[tuple(where)].item()} in {kind}: samples must be finite; clean or drop that entry, or rescale them"
+    )
+
+
+def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int) -> None:
+    """Raise `InvalidInput` unless there are as many inputs as targets, and every client holds some of them."""
+    if inputs != targets:
+        raise InvalidInput(f"{inputs} inputs and {targets} targets: give one target a sample")
+    if not clients:
+        raise InvalidInput("clients is empty: give the sample numbers of at least one client")
+    for k, c in enumerate(clients):
+        if len(c) == 0:
+            raise InvalidInput(f"client {k} has no samples: leave it out, or deal samples to it")
+        if c.min() < 0 or c.max() >= inputs:
+            wrong = int(c.min() if c.min() < 0 else c.max())
+            raise InvalidInput(f"client {k} names sample {wrong} of {inputs}: samples count from 0")
+
+
+def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> list[np.ndarray]:
+    """Each client's test sample numbers, of so many samples: one int64 array (t_k,) a client, not all of them empty.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of clients, no samples at all, numbers out of range.
+    """
+    own = sample_numbers("test_clients", test_clients)
+    if len(own) != num_clients or not any(map(len, own)):
+        given = f"{len(own)} entries, {sum(map(len, own))} samples in all"
+        raise InvalidInput(f"test_clients has {given}: give {num_clients}, not all of them empty")
+    for k, c in enumerate(own):
+        if len(c) and not 0 <= c.min() <= c.max() < samples:
+            wrong = int(c.min() if c.min() < 0 else c.max())
+            raise InvalidInput(f"test_clients: client {k} names test sample {wrong} of {samples}: samples count from 0")
+    return own
+
+
+def check_labels(where: str, labels: torch.Tensor | None, classes: int) -> None:
+    """Raise `InvalidInput` unless all labels are from 0 to classes - 1; None and no labels at all are."""
+    least, most = (0, 0) if labels is None or not len(labels) else (int(labels.min()), int(labels.max()))
+    if least < 0 or most >= classes:
+        wrong = least if least < 0 else most
+        raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")

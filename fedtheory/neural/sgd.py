@@ -13,15 +13,14 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, sample_order
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
+from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedtheory.neural.problem import NeuralProblem
-
-__all__ = ["walk"]
+__all__ = ["is_compiled", "walk"]
 
 
 class _Plan:
@@ -31,7 +30,7 @@ class _Plan:
     is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
     """
 
-    def __init__(self, problem: NeuralProblem, solver: SGD, rows: Rows) -> None:
+    def __init__(self, problem: NetworkOnSamples, solver: SGD, rows: Rows) -> None:
         clients, columns = np.nonzero(rows.valid)
         schedules = {n: solver.schedule(int(problem.sample_counts[n]), rows.round_index) for n in np.unique(clients)}
         lengths = np.array([len(schedules[n]) for n in clients])
@@ -47,7 +46,7 @@ class _Plan:
         tables = {n: _table(schedule, int(problem.sample_counts[n]), widest) for n, schedule in schedules.items()}
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
             place, weight, lr, epochs = tables[n]
-            held = problem._clients[n]
+            held = problem.client_samples[n]
             shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
             self.samples[r, : len(lr)] = shuffled[place]
             if self.how is not None:
@@ -67,7 +66,7 @@ def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) 
     return place, real / (last - first), np.array([lr for *_, lr in schedule]), int(epoch[-1, 0]) + 1
 
 
-def walk(problem: NeuralProblem, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
+def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
     """`SGD`'s steps on f_k + penalty for all rows: start (N, B, d)."""
     plan = _Plan(problem, solver, rows)
     n, b = torch.from_numpy(plan.clients), torch.from_numpy(plan.columns)
@@ -82,7 +81,7 @@ def walk(problem: NeuralProblem, solver: SGD, objective: LocalObjective, start: 
         _steps(problem, solver, sub, y, plan, part, stop)
         out[n[part], b[part]] = y
 
-    if fits(problem, solver, objective):
+    if is_compiled(problem, solver, objective):
         with one_blas_thread():
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
@@ -95,15 +94,22 @@ def walk(problem: NeuralProblem, solver: SGD, objective: LocalObjective, start: 
     return LocalResult(out, step_sum=taken)
 
 
+def is_compiled(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective) -> bool:
+    """Whether the rows are walked by compiled code, one after the other."""
+    return problem.augment is None and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
+
+
 def _steps(
-    problem: NeuralProblem, solver: SGD, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
+    problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
 ) -> None:
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
-    penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
-    if fits(problem, solver, objective):
-        walk_rows(problem, solver, penalty, y.numpy(), plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part], stop)
-        return
     device, engine = problem.device, problem.engine
+    penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
+    if is_compiled(problem, solver, objective):
+        steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
+        terms = penalty.terms(solver.clip, solver.clip_spares)
+        walk_rows(engine, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
+        return
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)
     lrs, lengths = plan.lr[part].T, plan.lengths[part]

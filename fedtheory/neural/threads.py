@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.memory import in_chunks, rows_at_once
-
-if TYPE_CHECKING:
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["side_by_side"]
 
@@ -22,7 +19,7 @@ WORTH_A_THREAD = 2**23  # weights moved by all threads together, well above what
 
 
 def side_by_side(
-    problem: NeuralProblem, lengths: np.ndarray, work: Callable[[slice, Event], None], singly: bool = False
+    problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None], singly: bool = False
 ) -> None:
     """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads as torch may use.
 

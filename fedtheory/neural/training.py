@@ -94,8 +94,8 @@ def configuration(
     x0: Any,
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
-    clients = [np.array([len(c) for c in problem._clients]), *problem._clients]
-    kept_back = [] if problem.held_out is None else list(problem.held_out._clients)
+    clients = [problem.sample_counts, *problem.client_samples]
+    kept_back = [] if problem.held_out is None else list(problem.held_out.client_samples)
     constants, own = problem.flat.constants(), problem.tested
     return {
         "algorithm": _plain(algorithm),
@@ -185,6 +185,84 @@ def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
         raise CheckpointError(f"checkpoint = {str(checkpoint)!r} is a folder: name a file in it")
 
 
+class _Log:
+    """What a run has done, and what is kept of it after every round."""
+
+    def __init__(self, rounds: int, seed: int, configuration: dict[str, Any], checkpoint: Path | str | None, every: int | None) -> None:
+        self.rounds, self.seed, self.configuration = rounds, seed, configuration
+        self.checkpoint, self.every = checkpoint, every
+        self.past: Resume | None = None
+        self.parts: list[dict[str, Any]] = []
+        self.seconds: list[float] = []
+        self.measured: dict[str, np.ndarray] = {}
+        self.saved = self.round_began = 0.0
+        self._before = 0  # seconds that are those of earlier parts
+
+    @property
+    def done(self) -> int:
+        """Rounds of earlier parts."""
+        return 0 if self.past is None else self.past.round_index
+
+    @property
+    def last(self) -> int:
+        """Rounds done by now."""
+        return self.done + len(self.seconds) - self._before
+
+    def go_on(self, algorithm: Algorithm, problem: NeuralProblem) -> None:
+        """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or beyond the rounds asked for."""
+        import torch
+
+        from fedtheory.neural import memory
+
+        found = checkpoints.load(self.checkpoint)
+        checkpoints.compare(self.checkpoint, found.configuration, self.configuration)
+        with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
+            shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
+            self.past = Resume(found.round_index, found.state(problem.like_array(), shapes), dict(found.metrics))
+        self.parts, self.seconds = list(found.about["parts"]), list(found.about["seconds"])
+        self.measured = self.past.metrics
+        if self.done > self.rounds:
+            raise CheckpointError(
+                f"{self.checkpoint} is at round {self.done}, beyond rounds = {self.rounds}: ask for as many, or name another file"
+            )
+
+    def begin(self, problem: NeuralProblem) -> None:
+        """A new part of the run, on this machine, and its clocks."""
+        import torch
+
+        made_with = provenance(self.seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
+        machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
+        self.parts.append({"first_round": self.done + 1, "last_round": self.done, **machine})
+        self._before = len(self.seconds)
+        self.saved = self.round_began = time.perf_counter()
+
+    def note(self, at: Resume, interrupted: Callable[[], bool], board: Any) -> bool:
+        """Take what a round measured, write it for TensorBoard, and the checkpoint where it is due; whether the run is to end here."""
+        now, t, stop = time.perf_counter(), at.round_index, interrupted()
+        self.measured = at.metrics
+        self.seconds.append(now - self.round_began)
+        for name, values in at.metrics.items() if board is not None else ():
+            if np.isfinite(values[t, 0]):
+                board.add_scalar(name, float(values[t, 0]), t)
+        due = now - self.saved >= SECONDS if self.every is None else t % self.every == 0
+        if self.checkpoint is not None and (due or stop or t == self.rounds):
+            self._save(at)
+        return stop
+
+    def _save(self, at: Resume) -> None:
+        self.parts[-1]["last_round"] = at.round_index
+        about = {"parts": self.parts, "seconds": self.seconds}
+        state = dict(zip(at.state._fields, at.state, strict=True))
+        checkpoints.save(self.checkpoint, checkpoints.Checkpoint(at.round_index, self.configuration, at.metrics, state, about))
+        self.saved = time.perf_counter()
+
+    def run(self, rounds: int, metrics: dict[str, np.ndarray], final: Any) -> TrainingRun:
+        """What is handed to the user, after so many rounds."""
+        self.parts[-1]["last_round"] = rounds
+        made_with = {"seed": self.seed, "parts": self.parts, "configuration": self.configuration}
+        return TrainingRun(rounds, metrics, final, self.seconds, made_with)
+
+
 def train(
     problem: NeuralProblem,
     algorithm: Algorithm,
@@ -247,8 +325,6 @@ def train(
     Diverged
         At the first non-finite number, with round and client; the last checkpoint stays, and `measured` are the rounds before.
     """
-    import torch
-
     from fedtheory.local import SGD
     from fedtheory.neural import memory
 
@@ -257,63 +333,30 @@ def train(
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
     start = problem.initial() if x0 is None else x0
     config = configuration(problem, algorithm, sampling, solver, seed, record, evaluate_every, start)
-    past, parts, seconds = None, [], []
+    log = _Log(rounds, seed, config, checkpoint, every)
     if checkpoint is not None and not resume:
         Path(checkpoint).unlink(missing_ok=True)  # else a kill before the first one would bring the old run back
     if checkpoint is not None and Path(checkpoint).exists():
-        found = checkpoints.load(checkpoint)
-        checkpoints.compare(checkpoint, found.configuration, config)
-        with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
-            shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
-            past = Resume(found.round_index, found.state(problem.like_array(), shapes), dict(found.metrics))
-        parts, seconds = list(found.about["parts"]), list(found.about["seconds"])
-        if past.round_index > rounds:
-            raise CheckpointError(
-                f"{checkpoint} is at round {past.round_index}, beyond rounds = {rounds}: ask for as many, or name another file"
-            )
-        if past.round_index == rounds:
-            made_with = {"seed": seed, "parts": parts, "configuration": config}
-            return TrainingRun(rounds, dict(found.metrics), past.state, seconds, made_with)
+        log.go_on(algorithm, problem)
+    if log.done == rounds:
+        return log.run(rounds, log.past.metrics, log.past.state)
     if checkpoint is not None:
         checkpoints.check_writable(checkpoint)
-    done = 0 if past is None else past.round_index
-    made_with = provenance(seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
-    machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
-    parts.append({"first_round": done + 1, "last_round": done, **machine})
-    clock = {"round": time.perf_counter(), "save": time.perf_counter()}
-    before = len(seconds)
-    measured = {} if past is None else past.metrics
-
-    def keep(at: Resume) -> None:
-        parts[-1]["last_round"] = at.round_index
-        about = {"parts": parts, "seconds": seconds}
-        state = dict(zip(at.state._fields, at.state, strict=True))
-        checkpoints.save(checkpoint, checkpoints.Checkpoint(at.round_index, config, at.metrics, state, about))
-        clock["save"] = time.perf_counter()
-
+    log.begin(problem)
     with (
-        _board(tensorboard, done) as board,
+        _board(tensorboard, log.done) as board,
         _patient() as interrupted,
-        Progress(rounds - done, label or f"{algorithm.name}, {problem.name}", progress) as bar,
+        Progress(rounds - log.done, label or f"{algorithm.name}, {problem.name}", progress) as bar,
     ):
 
         def after(at: Resume) -> None:
-            nonlocal measured
-            now, measured = time.perf_counter(), at.metrics
-            seconds.append(now - clock["round"])
-            t, stop = at.round_index, interrupted()
-            for name, values in at.metrics.items() if board is not None else ():
-                if np.isfinite(values[t, 0]):
-                    board.add_scalar(name, float(values[t, 0]), t)
-            due = now - clock["save"] >= SECONDS if every is None else t % every == 0
-            if checkpoint is not None and (due or stop or t == rounds):
-                keep(at)
+            stop = log.note(at, interrupted, board)
             if on_round is not None:
                 on_round(at)
-            bar.update(t - done)
-            if stop and t < rounds:
+            bar.update(at.round_index - log.done)
+            if stop and at.round_index < rounds:
                 raise KeyboardInterrupt
-            clock["round"] = time.perf_counter()
+            log.round_began = time.perf_counter()
 
         try:
             with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
@@ -327,14 +370,11 @@ def train(
                     local_solver=solver,
                     record=tuple(record),
                     like=problem.like_array(),
-                    resume=past,
+                    resume=log.past,
                     checkpoint=after,
                     evaluate_every=evaluate_every,
                 )
         except Diverged as error:
-            parts[-1]["last_round"] = done + len(seconds) - before
-            about = {"seed": seed, "parts": parts, "configuration": config}
-            error.measured = TrainingRun(parts[-1]["last_round"], dict(measured), None, seconds, about)
+            error.measured = log.run(log.last, dict(log.measured), None)
             raise
-    parts[-1]["last_round"] = rounds
-    return TrainingRun(rounds, run.metrics, run.final, seconds, {"seed": seed, "parts": parts, "configuration": config})
+    return log.run(rounds, run.metrics, run.final)

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array
 from fedtheory.optimum import conic
+from fedtheory.optimum.interface import Certifiable
 from fedtheory.optimum.intervals import norm_up
-from fedtheory.optimum.loss_enclosures import structure_of
 from fedtheory.optimum.lower_bounds import LowerBound, Structure, lower_bounds
-from fedtheory.problems.base import Problem
 
 __all__ = ["Optimum", "assess", "certify"]
 
@@ -78,12 +77,13 @@ class Optimum:
         return values - self.lower_bound, values - self.value
 
 
-def certify(problem: Problem, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
+def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
     """The certified minimiser of F.
 
     Parameters
     ----------
-    problem : Problem
+    problem : Certifiable
+        A `fedtheory.problems.Problem`, or whatever has the methods that `fedtheory.optimum.interface` names.
     gap : float > 0
         Largest relative gap that is accepted.
     max_conic_entries : int or None
@@ -99,7 +99,7 @@ def certify(problem: Problem, gap: float = 1e-12, max_conic_entries: int | None 
     """
     if not (np.isfinite(gap) and gap > 0):
         raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12")
-    structure = structure_of(problem)
+    structure = problem.structure()
     found = conic.solve(problem, max_conic_entries)
     start, said, conic_value = _start(problem, found)
     x, steps = _polish(problem, structure, start)
@@ -120,7 +120,7 @@ def certify(problem: Problem, gap: float = 1e-12, max_conic_entries: int | None 
     })
 
 
-def assess(problem: Problem, x: Any) -> Optimum:
+def assess(problem: Certifiable, x: Any) -> Optimum:
     """What can be proven of F* from a given point x (d,), however good or bad: `gap` says which.
 
     Raises
@@ -133,10 +133,10 @@ def assess(problem: Problem, x: Any) -> Optimum:
     point = real_array("x", x)
     if point.shape != (problem.dim,):
         raise InvalidInput(f"x of shape {point.shape}: expected ({problem.dim},) finite numbers")
-    return _assess(problem, structure_of(problem), point)
+    return _assess(problem, problem.structure(), point)
 
 
-def _assess(problem: Problem, structure: Structure, x: np.ndarray) -> Optimum:
+def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimum:
     with np.errstate(over="ignore", invalid="ignore"):
         value, gradient = structure.enclose(x)
         upper = float(value.upper)
@@ -152,7 +152,7 @@ def _assess(problem: Problem, structure: Structure, x: np.ndarray) -> Optimum:
     )  # fmt: skip
 
 
-def _start(problem: Problem, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
+def _start(problem: Certifiable, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
     """Where the polish starts (d,), what the solver said, and F there (None: the start is 0)."""
     zero = np.zeros(problem.dim)
     if found.x is None:
@@ -163,7 +163,7 @@ def _start(problem: Problem, found: conic.ConicSolve) -> tuple[np.ndarray, str, 
     return found.x, found.said, value
 
 
-def _polish(problem: Problem, structure: Structure, x: np.ndarray) -> tuple[np.ndarray, int]:
+def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[np.ndarray, int]:
     """Newton from x (d,) until the gradient stops decreasing: the point and the number of steps."""
     if problem.dim > NEWTON_DIM:
         from scipy.optimize import minimize
@@ -198,7 +198,7 @@ def _polish(problem: Problem, structure: Structure, x: np.ndarray) -> tuple[np.n
     return (kept if size < np.inf else x), steps
 
 
-def _newton(problem: Problem, structure: Structure, x: np.ndarray, coordinates: np.ndarray) -> tuple[np.ndarray, int]:
+def _newton(problem: Certifiable, structure: Structure, x: np.ndarray, coordinates: np.ndarray) -> tuple[np.ndarray, int]:
     """Damped Newton with plain float64 values, until rounding hides any further decrease."""
     value = float(problem.objective(x))
     for steps in range(200):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.problems.base import Problem
+from fedtheory.optimum.interface import Certifiable
 
 __all__ = ["ConicSolve", "announced", "solve"]
 
@@ -68,7 +68,7 @@ def announced(say: Callable[[str], None]) -> Iterator[None]:
         _listeners.remove(say)
 
 
-def solve(problem: Problem, max_entries: int | None = None) -> ConicSolve:
+def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
     """Solve min F by cvxpy.
 
     Parameters
@@ -117,7 +117,7 @@ def solve(problem: Problem, max_entries: int | None = None) -> ConicSolve:
     return result(f"status {conic.status!r}", np.asarray(x, dtype=float), value, form, entries)
 
 
-def _size(problem: Problem, data: dict[str, Any]) -> tuple[str, int]:
+def _size(problem: Certifiable, data: dict[str, Any]) -> tuple[str, int]:
     """The cone programme in words, and its entries."""
     dims, quadratic = data["dims"], data.get("P")
     curved = 0 if quadratic is None else int(quadratic.nnz)

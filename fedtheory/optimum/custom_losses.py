@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fedtheory.errors import NotCertified
-from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Ball
+from fedtheory.optimum.interface import DeclaredLoss
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure
 from fedtheory.optimum.loss_enclosures import RowLoss
 from fedtheory.optimum.lower_bounds import Metric
-from fedtheory.problems.linear import LinearModel
 
 __all__ = ["DeclaredRows", "declared_rows"]
 
@@ -23,12 +23,12 @@ class DeclaredRows(RowLoss):
 
     radius_law = "none"
 
-    def __init__(self, problem: LinearModel) -> None:
+    def __init__(self, problem: DeclaredLoss) -> None:
         super().__init__(problem, problem.targets)
         self.problem = problem
         self.declared = f", phi within {problem.rounding:g} units of roundoff as declared"
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         at, off = z.hi[:, 0], (np.abs(z.lo) + z.rad)[:, 0] * UP
         value, slope = self.problem.phi(at, self.b), self.problem.dphi(at, self.b)
         relative, bend = self.problem.rounding * ROUNDOFF, self.problem.curvature_max
@@ -36,9 +36,9 @@ class DeclaredRows(RowLoss):
         slope_rad = (np.abs(slope) * exact + bend * off) * UP
         value_rad = np.abs(value) * exact + (np.abs(slope) + slope_rad + bend * off) * off
         zeros = np.zeros_like(at)
-        return Ball(value, zeros, value_rad * UP + TINY), Ball(slope, zeros, slope_rad + TINY)[:, None]
+        return Enclosure(value, zeros, value_rad * UP + TINY), Enclosure(slope, zeros, slope_rad + TINY)[:, None]
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         return self.problem.d2phi(z.hi[:, 0], self.b), 0.0  # for search directions only
 
     def local_curvature(self, x: np.ndarray, coordinates: np.ndarray, metric: Metric, radius: float) -> float:
@@ -51,7 +51,7 @@ class DeclaredRows(RowLoss):
         )
 
 
-def declared_rows(problem: LinearModel) -> DeclaredRows:
+def declared_rows(problem: DeclaredLoss) -> DeclaredRows:
     """The structure of a linear model that declares `rounding`.
 
     Raises
@@ -73,7 +73,7 @@ def declared_rows(problem: LinearModel) -> DeclaredRows:
     return DeclaredRows(problem)
 
 
-def _sample(problem: LinearModel) -> None:
+def _sample(problem: DeclaredLoss) -> None:
     """What a few thousand points can disprove: slope and curvature, and, where NumPy has a longer float, the errors declared."""
     labels = np.unique(problem.targets[problem.sample_weights > 0])
     b = labels[np.linspace(0, len(labels) - 1, min(len(labels), 50)).astype(int)][:, None]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Ball, dot, norm_up
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, dot, norm_up
 
 __all__ = ["BallForm", "Multipliers", "check_gap", "check_radius", "into_ball"]
 
@@ -41,12 +41,12 @@ def check_gap(gap: Any) -> float:
     return float(gap)
 
 
-def _no_ball() -> Ball:
-    return Ball.exact(np.zeros(0))
+def _nothing() -> Enclosure:
+    return Enclosure.exact(np.zeros(0))
 
 
-def _zero() -> Ball:
-    return Ball.exact(0.0)
+def _zero() -> Enclosure:
+    return Enclosure.exact(0.0)
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,20 @@ class BallForm:
     dim: int
     rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     offsets: np.ndarray = field(default_factory=lambda: np.zeros((0,)))
-    low: Ball = field(default_factory=_no_ball)
-    high: Ball = field(default_factory=_no_ball)
+    low: Enclosure = field(default_factory=_nothing)
+    high: Enclosure = field(default_factory=_nothing)
     slopes: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 0)))
     intercepts: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
-    group_weights: Ball = field(default_factory=_no_ball)
+    group_weights: Enclosure = field(default_factory=_nothing)
     centers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    center_weights: Ball = field(default_factory=_no_ball)
-    top_weight: Ball = field(default_factory=_zero)
-    linear: Ball | None = None
-    ridge: Ball = field(default_factory=_zero)
+    center_weights: Enclosure = field(default_factory=_nothing)
+    top_weight: Enclosure = field(default_factory=_zero)
+    linear: Enclosure | None = None
+    ridge: Enclosure = field(default_factory=_zero)
 
-    def value(self, x: np.ndarray) -> Ball:
+    def value(self, x: np.ndarray) -> Enclosure:
         """An enclosure of F(x), x (d,) exact."""
-        total = Ball.exact(0.0)
+        total = Enclosure.exact(0.0)
         if len(self.rows):
             z = dot(self.rows, x[None])[:, 0] - self.offsets
             total = total + (self.high * z.clip(0.0, np.inf) + self.low * z.clip(-np.inf, 0.0)).sum()
@@ -93,20 +93,20 @@ class BallForm:
             flat = dot(self.slopes.reshape(groups * pieces, self.dim), x[None])[:, 0] + self.intercepts.ravel()
             total = total + (self.group_weights * _largest(flat, groups, pieces)).sum()
         if len(self.centers):
-            r = Ball.exact(x) - self.centers
-            total = total + (self.center_weights * _root(Ball(*_transposed(r * r)).sum())).sum()
+            r = Enclosure.exact(x) - self.centers
+            total = total + (self.center_weights * _root(Enclosure(*_transposed(r * r)).sum())).sum()
         if float(self.top_weight.mag) > 0:
             total = total + self.top_weight * float(x.max())
         if self.linear is not None:
             total = total + (self.linear * x).sum()
-        return total + self.ridge * (Ball.exact(x) * x).sum() * 0.5
+        return total + self.ridge * (Enclosure.exact(x) * x).sum() * 0.5
 
-    def bound(self, m: Multipliers, radius: float) -> tuple[float, Ball]:
+    def bound(self, m: Multipliers, radius: float) -> tuple[float, Enclosure]:
         """(a number that F* on the ball is not below, an enclosure of the slope P (d,)); multipliers are made feasible first."""
-        constant, slope = Ball.exact(0.0), Ball.exact(np.zeros(self.dim))
+        constant, slope = Enclosure.exact(0.0), Enclosure.exact(np.zeros(self.dim))
         if len(self.rows):
             u = np.clip(m.u, self.low.upper, self.high.lower)
-            constant = constant - (Ball.exact(u) * self.offsets).sum()
+            constant = constant - (Enclosure.exact(u) * self.offsets).sum()
             slope = slope + dot(np.ascontiguousarray(self.rows.T), u[None])[:, 0]
         for g in range(len(self.slopes)):
             s = _on_simplex(m.s[g], self.group_weights[g])
@@ -114,7 +114,7 @@ class BallForm:
             slope = slope + (s[:, None] * self.slopes[g]).sum()
         for c, weight in zip(range(len(self.centers)), self.center_weights.lower, strict=True):
             q = into_ball(m.q[c], float(weight))
-            constant = constant - (Ball.exact(q) * self.centers[c]).sum()
+            constant = constant - (Enclosure.exact(q) * self.centers[c]).sum()
             slope = slope + q
         if float(self.top_weight.mag) > 0:
             slope = slope + _on_simplex(m.top, self.top_weight)
@@ -123,50 +123,50 @@ class BallForm:
         size, ridge = norm_up(slope.mag), float(self.ridge.lower)
         if ridge > 0 and size < ridge * radius * (1 + 1e-12):
             # the minimum over all r >= 0, a bound whatever the radius
-            drop = Ball.exact(size * size / (2 * ridge) * UP + (TINY if size else 0.0))
+            drop = Enclosure.exact(size * size / (2 * ridge) * UP + (TINY if size else 0.0))
         else:
-            drop = Ball.exact(size) * radius - Ball.exact(radius) * radius * (ridge / 2)
+            drop = Enclosure.exact(size) * radius - Enclosure.exact(radius) * radius * (ridge / 2)
         return float((constant - drop).lower), slope
 
 
-def _transposed(ball: Ball) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    shape = np.broadcast_shapes(np.shape(ball.hi), np.shape(ball.lo), np.shape(ball.rad))
-    return tuple(np.broadcast_to(a, shape).T for a in (ball.hi, ball.lo, ball.rad))
+def _transposed(numbers: Enclosure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shape = np.broadcast_shapes(np.shape(numbers.hi), np.shape(numbers.lo), np.shape(numbers.rad))
+    return tuple(np.broadcast_to(a, shape).T for a in (numbers.hi, numbers.lo, numbers.rad))
 
 
-def _largest(flat: Ball, groups: int, pieces: int) -> Ball:
+def _largest(flat: Enclosure, groups: int, pieces: int) -> Enclosure:
     """Enclosures (G,) of the largest of each group's pieces."""
-    parts = Ball(*(np.reshape(np.broadcast_to(a, (groups * pieces,)), (groups, pieces)) for a in (flat.hi, flat.lo, flat.rad)))
+    parts = Enclosure(*(np.reshape(np.broadcast_to(a, (groups * pieces,)), (groups, pieces)) for a in (flat.hi, flat.lo, flat.rad)))
     first, every = parts.hi.argmax(axis=1), np.arange(groups)
     chosen = parts[every, first]
     above = (parts.upper.max(axis=1) - chosen.hi) - chosen.lo
-    return Ball(chosen.hi, chosen.lo, np.maximum(chosen.rad, np.maximum(above, 0.0) * UP + ROUNDOFF * np.abs(chosen.lo)))
+    return Enclosure(chosen.hi, chosen.lo, np.maximum(chosen.rad, np.maximum(above, 0.0) * UP + ROUNDOFF * np.abs(chosen.lo)))
 
 
-def _root(square: Ball) -> Ball:
+def _root(square: Enclosure) -> Enclosure:
     """Square roots of enclosed numbers >= 0."""
     r = np.sqrt(np.maximum(square.hi, 0.0))
-    rest = square - Ball.exact(r) * r
+    rest = square - Enclosure.exact(r) * r
     safe = np.where(r > 0, r, 1.0)
     step, miss = (rest.hi + rest.lo) / (2 * safe), rest.mag
     # |sqrt(r^2 + e) - r - e/(2r)| <= e^2/(2 r^3), and the radius of e passes through 1/r at most
     rad = (miss**2 / (2 * safe**3) + rest.rad / safe + 4 * ROUNDOFF * np.abs(step)) * UP + TINY
     near = np.sqrt(np.maximum(square.upper, 0.0)) * UP
-    return Ball(r, np.where(r > 0, step, 0.0), np.where(r > 0, rad, near))
+    return Enclosure(r, np.where(r > 0, step, 0.0), np.where(r > 0, rad, near))
 
 
-def _on_simplex(s: np.ndarray, weight: Ball) -> Ball:
+def _on_simplex(s: np.ndarray, weight: Enclosure) -> Enclosure:
     """s (p,) made >= 0 with the sum that is exactly `weight`: the largest entry takes what the others leave."""
     total = float(weight.hi)
     s = np.maximum(np.where(np.isfinite(s), s, 0.0), 0.0)
     s = s * (total / s.sum()) if s.sum() > 0 else np.full(len(s), total / len(s))
     j = int(s.argmax())
-    others = Ball.exact(np.delete(s, j)).sum()
+    others = Enclosure.exact(np.delete(s, j)).sum()
     rest = weight - others
     if float(rest.lower) < 0:  # only the largest entry could absorb it: put everything there
         s, rest = np.zeros_like(s), weight
     keep = np.arange(len(s)) != j
-    return Ball(np.where(keep, s, rest.hi), np.where(keep, 0.0, rest.lo), np.where(keep, 0.0, rest.rad))
+    return Enclosure(np.where(keep, s, rest.hi), np.where(keep, 0.0, rest.lo), np.where(keep, 0.0, rest.rad))
 
 
 def into_ball(x: np.ndarray, radius: float) -> np.ndarray:

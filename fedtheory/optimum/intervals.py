@@ -1,6 +1,6 @@
 """Numbers with a proven error: double-double midpoints with a radius, elementwise on NumPy arrays.
 
-A `Ball` (hi, lo, rad) encloses every real number within rad of hi + lo. Every operation returns a ball that contains the exact
+An `Enclosure` (hi, lo, rad) holds every real number within rad of hi + lo. Every operation returns an enclosure of the exact
 result for all numbers in its operands, rounding included; radii are rounded up. The building blocks are the error-free
 transformations of Knuth (two_sum) and Dekker (two_product); the bound of `dot` follows Ogita, Rump, Oishi, "Accurate sum and dot
 product", SIAM J. Sci. Comput. 26 (2005).
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Ball", "dot", "gamma", "norm_up", "stack_sum", "two_product"]
+__all__ = ["LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Enclosure", "dot", "gamma", "norm_up", "stack_sum", "two_product"]
 
 ROUNDOFF = 2.0**-53
 LIBRARY_ERROR = 16 * ROUNDOFF
@@ -58,7 +58,7 @@ def two_product(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class Ball:
+class Enclosure:
     """All real numbers within rad of hi + lo, elementwise; the three arrays broadcast against each other."""
 
     hi: Any
@@ -66,10 +66,10 @@ class Ball:
     rad: Any
 
     @staticmethod
-    def exact(values: Any) -> Ball:
+    def exact(values: Any) -> Enclosure:
         """The float64 numbers themselves."""
         values = np.asarray(values, dtype=float)
-        return Ball(values, np.zeros_like(values), np.zeros_like(values))
+        return Enclosure(values, np.zeros_like(values), np.zeros_like(values))
 
     @property
     def mag(self) -> Any:
@@ -88,22 +88,22 @@ class Ball:
         """A float64 number that every member reaches."""
         return -(-self).upper
 
-    def __neg__(self) -> Ball:
-        return Ball(-self.hi, -self.lo, self.rad)
+    def __neg__(self) -> Enclosure:
+        return Enclosure(-self.hi, -self.lo, self.rad)
 
-    def __add__(self, other: Any) -> Ball:
-        other = _ball(other)
+    def __add__(self, other: Any) -> Enclosure:
+        other = _enclosed(other)
         s, e = _two_sum(self.hi, other.hi)
         t = self.lo + other.lo
         low = e + t
         hi, lo = _two_sum(s, low)
-        return Ball(hi, lo, (self.rad + other.rad + ROUNDOFF * (np.abs(t) + np.abs(low))) * UP)
+        return Enclosure(hi, lo, (self.rad + other.rad + ROUNDOFF * (np.abs(t) + np.abs(low))) * UP)
 
-    def __sub__(self, other: Any) -> Ball:
-        return self + -_ball(other)
+    def __sub__(self, other: Any) -> Enclosure:
+        return self + -_enclosed(other)
 
-    def __mul__(self, other: Any) -> Ball:
-        other = _ball(other)
+    def __mul__(self, other: Any) -> Enclosure:
+        other = _enclosed(other)
         p, e = two_product(self.hi, other.hi)
         u, v = self.hi * other.lo, self.lo * other.hi
         t = u + v
@@ -112,49 +112,49 @@ class Ball:
         rounding = ROUNDOFF * (np.abs(u) + np.abs(v) + np.abs(t) + np.abs(low)) + np.abs(self.lo * other.lo)
         carried = self.mag * other.rad + other.mag * self.rad  # counts rad*rad twice: still an upper bound
         nonzero = (self.mag > 0) & (other.mag > 0)
-        return Ball(hi, lo, (rounding + carried) * UP + TINY * nonzero)
+        return Enclosure(hi, lo, (rounding + carried) * UP + TINY * nonzero)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __getitem__(self, key: Any) -> Ball:
+    def __getitem__(self, key: Any) -> Enclosure:
         shape = np.broadcast_shapes(np.shape(self.hi), np.shape(self.lo), np.shape(self.rad))
-        return Ball(*(np.broadcast_to(a, shape)[key] for a in (self.hi, self.lo, self.rad)))
+        return Enclosure(*(np.broadcast_to(a, shape)[key] for a in (self.hi, self.lo, self.rad)))
 
-    def clip(self, low: float, high: float) -> Ball:
+    def clip(self, low: float, high: float) -> Enclosure:
         """Elementwise clip at two float64 limits; it is 1-Lipschitz, so radii do not grow."""
         above, below = (self.hi - high) + self.lo > 0, (self.hi - low) + self.lo < 0
         hi = np.where(above, high, np.where(below, low, self.hi))
-        return Ball(hi, np.where(above | below, 0.0, self.lo), self.rad)
+        return Enclosure(hi, np.where(above | below, 0.0, self.lo), self.rad)
 
-    def sum(self) -> Ball:
+    def sum(self) -> Enclosure:
         """Sum over axis 0, in pairs: log2(n) levels."""
         shape = np.broadcast_shapes(np.shape(self.hi), np.shape(self.lo), np.shape(self.rad))
         if shape[0] == 0:
-            return Ball.exact(np.zeros(shape[1:]))
+            return Enclosure.exact(np.zeros(shape[1:]))
         hi, lo, rad = (np.broadcast_to(a, shape) for a in (self.hi, self.lo, self.rad))
         while (n := len(hi)) > 1:
             half = n // 2
-            paired = Ball(hi[:half], lo[:half], rad[:half]) + Ball(*(a[half : 2 * half] for a in (hi, lo, rad)))
+            paired = Enclosure(hi[:half], lo[:half], rad[:half]) + Enclosure(*(a[half : 2 * half] for a in (hi, lo, rad)))
             if n % 2:
                 parts = zip((paired.hi, paired.lo, paired.rad), (hi, lo, rad))
                 hi, lo, rad = (np.concatenate([a, rest[2 * half :]]) for a, rest in parts)
             else:
                 hi, lo, rad = paired.hi, paired.lo, paired.rad
-        return Ball(hi[0], lo[0], rad[0])
+        return Enclosure(hi[0], lo[0], rad[0])
 
 
-def _ball(values: Any) -> Ball:
-    return values if isinstance(values, Ball) else Ball.exact(values)
+def _enclosed(values: Any) -> Enclosure:
+    return values if isinstance(values, Enclosure) else Enclosure.exact(values)
 
 
-def stack_sum(columns: list[Ball]) -> Ball:
-    """Scalars or equal-shaped balls -> one ball of shape (len, ...)."""
-    return Ball(*(np.stack([np.asarray(getattr(c, f)) for c in columns]) for f in ("hi", "lo", "rad")))
+def stack_sum(columns: list[Enclosure]) -> Enclosure:
+    """Scalars or equal-shaped enclosures -> one enclosure of shape (len, ...)."""
+    return Enclosure(*(np.stack([np.asarray(getattr(c, f)) for c in columns]) for f in ("hi", "lo", "rad")))
 
 
-def dot(rows: np.ndarray, x: np.ndarray) -> Ball:
-    """rows (n, p) times x (C, p) transposed, both exact float64: a ball (n, C).
+def dot(rows: np.ndarray, x: np.ndarray) -> Enclosure:
+    """rows (n, p) times x (C, p) transposed, both exact float64: an enclosure (n, C).
 
     Products and partial sums are split without error; the 2p leftovers, each at most roundoff times a partial sum of
     |rows| |x|, are added in plain float64. Their sum's error is at most gamma(2p) (p + 1) roundoff |rows| |x|.
@@ -171,4 +171,4 @@ def dot(rows: np.ndarray, x: np.ndarray) -> Ball:
         rest = rest + (e + f)
         size = size + np.abs(product)
     hi, lo = _two_sum(total, rest)
-    return Ball(hi, lo, gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any())
+    return Enclosure(hi, lo, gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any())

@@ -1,32 +1,41 @@
-"""The built-in problems as the certificates see them: enclosures of F, its gradient and Hessian (see `lower_bounds`)."""
+"""Quadratics and losses of linear predictions as the certificates see them: enclosures of F, its gradient and Hessian.
+
+The problems make these in `structure()`; see `fedtheory.optimum.lower_bounds` for what is proven with them.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import NotCertified
-from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Ball, dot, gamma, norm_up, stack_sum
+from fedtheory.optimum.interface import LinearSamples
+from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, dot, gamma, norm_up, stack_sum
 from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
-from fedtheory.problems import Huber, LeastSquares, LinearModel, Logistic, Problem, Quadratic, Softmax
 
-__all__ = ["structure_of"]
+__all__ = ["HuberRows", "LogisticRows", "QuadraticForm", "RowLoss", "SoftmaxRows", "SquareRows"]
 
 
 class QuadraticForm(Structure):
-    """F(x) = sum_k w_k (x - c_k)' H_k (x - c_k) / 2."""
+    """F(x) = sum_k w_k (x - c_k)' H_k (x - c_k) / 2, from H (N, d, d), c (N, d) and w (N,).
 
-    def __init__(self, problem: Quadratic) -> None:
-        use = problem.weights > 0
-        self.h, self.c, self.w = problem.hessians[use], problem.minimisers[use], problem.weights[use]
-        self.dim = problem.dim
+    Raises
+    ------
+    NotCertified
+        F is not convex: names the most negative eigenvalue.
+    """
 
-    def evaluate(self, x: np.ndarray) -> tuple[Ball, Ball]:
-        r = Ball.exact(np.broadcast_to(x, self.c.shape)) - self.c
-        hr = Ball.exact(np.zeros_like(self.c))
+    def __init__(self, hessians: np.ndarray, minimisers: np.ndarray, weights: np.ndarray) -> None:
+        use = weights > 0
+        self.h, self.c, self.w = hessians[use], minimisers[use], weights[use]
+        self.dim = minimisers.shape[1]
+        self._check()
+
+    def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
+        r = Enclosure.exact(np.broadcast_to(x, self.c.shape)) - self.c
+        hr = Enclosure.exact(np.zeros_like(self.c))
         for i in range(self.dim):
             hr = hr + r[:, i : i + 1] * self.h[:, :, i]
         weighted = hr * self.w[:, None]
@@ -62,7 +71,7 @@ class QuadraticForm(Structure):
     def span_rows(self) -> np.ndarray:
         return np.unique(self.h.reshape(-1, self.dim), axis=0)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Refuse a joint Hessian with a negative eigenvalue that is not rounding."""
         h = self.hessian(np.zeros(self.dim))[0]
         spectrum = np.linalg.eigvalsh(h)
@@ -85,38 +94,38 @@ class QuadraticForm(Structure):
 class RowLoss(Structure):
     """F(x) = sum_j omega_j loss_j(a_j'W) + ridge/2 ||x||^2, W the (p, C) matrix of x (C = 1 for a margin or prediction)."""
 
-    def __init__(self, problem: Any, targets: np.ndarray, classes: int = 1) -> None:
+    def __init__(self, problem: LinearSamples, targets: np.ndarray, classes: int = 1) -> None:
         omega = problem.weights[:, None] * problem.sample_weights
         keep = (problem.sample_weights > 0) & (problem.weights > 0)[:, None]
         self.a, self.b, self.omega_float = problem.features[keep], targets[keep], omega[keep]
         client = np.broadcast_to(problem.weights[:, None], keep.shape)[keep]
-        self.omega = Ball.exact(client) * problem.sample_weights[keep]
+        self.omega = Enclosure.exact(client) * problem.sample_weights[keep]
         self.ridge, self.dim, self.classes = problem.ridge, problem.dim, classes
         self._columns = [(i, np.flatnonzero(self.a[:, i])) for i in range(self.a.shape[1])]
 
     # a subclass gives loss and slope at predictions Z (n, C), and the curvature weights
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         """loss (n,) and slope (n, C)."""
         raise NotImplementedError
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         """phi'' (n,), or p (n, C), and its relative error."""
         raise NotImplementedError
 
-    def predict(self, x: np.ndarray, quick: bool = False) -> Ball:
+    def predict(self, x: np.ndarray, quick: bool = False) -> Enclosure:
         """Z = A W; quick: in plain float64 and with no radius, for search directions only."""
         if quick:
-            return Ball.exact(self.a @ x.reshape(-1, self.classes))
+            return Enclosure.exact(self.a @ x.reshape(-1, self.classes))
         return dot(self.a, x.reshape(-1, self.classes).T)
 
-    def evaluate(self, x: np.ndarray) -> tuple[Ball, Ball]:
+    def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         loss, slope = self.losses(self.predict(x))
-        point = Ball.exact(x)
+        point = Enclosure.exact(x)
         value = (loss * self.omega).sum() + (point * x).sum() * (self.ridge / 2)
         weighted = slope * self.omega[:, None]
         columns = [(weighted[on] * self.a[on, i][:, None]).sum() for i, on in self._columns]
         grad = stack_sum(columns)
-        grad = Ball(*(np.reshape(part, -1) for part in (grad.hi, grad.lo, grad.rad)))
+        grad = Enclosure(*(np.reshape(part, -1) for part in (grad.hi, grad.lo, grad.rad)))
         return value, grad + point * self.ridge
 
     def hessian(self, x: np.ndarray, every_row: bool = False, quick: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
@@ -143,11 +152,11 @@ class RowLoss(Structure):
 class SquareRows(RowLoss):
     non_negative = True
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         r = z - self.b[:, None]
         return (r * r)[:, 0] * 0.5, r
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         return np.ones(len(self.a)), 0.0
 
     def why_not(self, x: np.ndarray) -> str:
@@ -161,21 +170,21 @@ class HuberRows(RowLoss):
     non_negative = True
     radius_law = "inner rows"
 
-    def __init__(self, problem: Huber) -> None:
-        super().__init__(problem, problem.targets)
-        self.delta = problem.delta
+    def __init__(self, problem: LinearSamples, targets: np.ndarray, delta: float) -> None:
+        super().__init__(problem, targets)
+        self.delta = delta
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         r = z - self.b[:, None]
         inside = r.clip(-self.delta, self.delta)
         return (inside * (r - inside * 0.5))[:, 0], inside
 
-    def margins(self, z: Ball) -> np.ndarray:
+    def margins(self, z: Enclosure) -> np.ndarray:
         """delta - |r|, rounded down: how far each residual is inside the quadratic zone."""
         r = (z - self.b[:, None])[:, 0]
         return self.delta - np.maximum(r.upper, -r.lower) - 4 * ROUNDOFF * self.delta
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         return (self.margins(z) > 1e-9 * self.delta).astype(float), 0.0
 
     def local_curvature(self, x: np.ndarray, coordinates: np.ndarray, metric: Metric, radius: float) -> float:
@@ -184,7 +193,7 @@ class HuberRows(RowLoss):
         stays = bool((self.reach(coordinates, metric)[inner] * radius * UP < margin[inner]).all())
         return 1 - metric.delta if stays else 0.0
 
-    def further_bounds(self, x: np.ndarray, value: Ball, gradient: Ball) -> list[LowerBound]:
+    def further_bounds(self, x: np.ndarray, value: Enclosure, gradient: Enclosure) -> list[LowerBound]:
         # h(r) >= delta |r| - delta^2/2, so sum_j omega_j |a_j'(y - x)| <= 2 F(x)/delta + delta sum_j omega_j on the sublevel
         # set; and that sum is at least sqrt(min omega) ||Omega^(1/2) A (y - x)||.
         coordinates, proven = self.coordinates
@@ -202,23 +211,23 @@ class HuberRows(RowLoss):
 class LogisticRows(RowLoss):
     radius_law = "logistic"
 
-    def _margin(self, z: Ball) -> tuple[np.ndarray, np.ndarray]:
+    def _margin(self, z: Enclosure) -> tuple[np.ndarray, np.ndarray]:
         """Rounded margins (n,) and a bound of their error."""
         return z.hi[:, 0] * self.b, (np.abs(z.lo) + z.rad)[:, 0] * UP
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         m, off = self._margin(z)
         t = np.exp(-np.abs(m))
         # |d log(1+t)/d log t| <= log(1+t), so the two library errors add; |phi'| <= 1 and <= exp(-m)
         tail = np.log1p(t)
         slope = np.where(m >= 0, t, 1.0) / (1 + t)
         rad = tail * (2 * LIBRARY_ERROR + 4 * ROUNDOFF) + off * (slope * (1 + 4 * LIBRARY_ERROR) + off)
-        loss = Ball.exact(np.maximum(-m, 0.0)) + Ball(tail, np.zeros_like(tail), rad * UP + TINY)
+        loss = Enclosure.exact(np.maximum(-m, 0.0)) + Enclosure(tail, np.zeros_like(tail), rad * UP + TINY)
         slope_rad = slope * 4 * LIBRARY_ERROR + off
         signed = -self.b * slope
-        return loss, Ball(signed, np.zeros_like(signed), slope_rad * UP + TINY)[:, None]
+        return loss, Enclosure(signed, np.zeros_like(signed), slope_rad * UP + TINY)[:, None]
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         m, off = self._margin(z)
         t = np.exp(-np.abs(m))
         return t / (1 + t) ** 2, 8 * LIBRARY_ERROR + 4 * float(off.max(initial=0.0))
@@ -230,7 +239,7 @@ class LogisticRows(RowLoss):
     def separated(self, x: np.ndarray, quick: bool = False) -> bool:
         return self.ridge == 0 and bool((self.margins(self.predict(x, quick)).lower > 0).all())
 
-    def margins(self, z: Ball) -> Ball:
+    def margins(self, z: Enclosure) -> Enclosure:
         """How much each label's logit is ahead: all positive at some x means that F decreases along x for ever."""
         return z[:, 0] * self.b
 
@@ -256,10 +265,11 @@ class LogisticRows(RowLoss):
 class SoftmaxRows(LogisticRows):
     radius_law = "softmax"
 
-    def __init__(self, problem: Softmax) -> None:
-        super().__init__(problem, np.argmax(problem.onehot, axis=2), problem.num_classes)
+    def __init__(self, problem: LinearSamples, onehot: np.ndarray) -> None:
+        """onehot (N, n, C): the labels."""
+        super().__init__(problem, np.argmax(onehot, axis=2), onehot.shape[2])
 
-    def _shifted(self, z: Ball) -> tuple[np.ndarray, Ball, np.ndarray, np.ndarray]:
+    def _shifted(self, z: Enclosure) -> tuple[np.ndarray, Enclosure, np.ndarray, np.ndarray]:
         """Top class (n,), logits minus the top one, exp of these, and the error of their exponents, relative."""
         top = np.argmax(z.hi, axis=1)
         diff = z - z[np.arange(len(top)), top][:, None]
@@ -267,7 +277,7 @@ class SoftmaxRows(LogisticRows):
         off = (np.abs(diff.lo) + diff.rad) * 2 + 2 * LIBRARY_ERROR
         return top, diff, e, off
 
-    def losses(self, z: Ball) -> tuple[Ball, Ball]:
+    def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         n, c = z.hi.shape
         each = np.arange(n)
         top, diff, e, off = self._shifted(z)
@@ -277,16 +287,16 @@ class SoftmaxRows(LogisticRows):
         tail = np.log1p(rest)
         spread = (others * (off + 2 * c * ROUNDOFF)).sum(axis=1) / (1 + rest) + tail * 2 * LIBRARY_ERROR
         zeros = np.zeros_like(tail)
-        loss = Ball(tail, zeros, spread * 2 + TINY) + -diff[each, self.b]
+        loss = Enclosure(tail, zeros, spread * 2 + TINY) + -diff[each, self.b]
         p = e / (1 + rest)[:, None]
         # each log-probability moves by at most its own exponent's error plus the mean error
         rad = p * (off + (p * off).sum(axis=1, keepdims=True) + 4 * c * ROUNDOFF + 2 * LIBRARY_ERROR) * 2
-        p_ball = Ball(p, np.zeros_like(p), rad + TINY)
+        enclosed = Enclosure(p, np.zeros_like(p), rad + TINY)
         onehot = np.zeros_like(p)
         onehot[each, self.b] = 1.0
-        return loss, p_ball - onehot
+        return loss, enclosed - onehot
 
-    def bends(self, z: Ball) -> tuple[np.ndarray, float]:
+    def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         _, _, e, off = self._shifted(z)
         # twice the relative error of p, which enters squared; small p may carry more, but counts with its own size
         error = float((off * np.where(e > 1e-300, 1.0, 0.0)).max(initial=0.0))
@@ -313,7 +323,7 @@ class SoftmaxRows(LogisticRows):
         shift = 4 * float(self.reach(coordinates, metric).max(initial=0.0)) * radius * UP
         return (1 - metric.delta) * float(np.exp(-shift)) * (1 - 4 * LIBRARY_ERROR)
 
-    def margins(self, z: Ball) -> Ball:
+    def margins(self, z: Enclosure) -> Enclosure:
         each = np.arange(len(z.hi))
         lead = z[each, self.b][:, None] - z
         others = np.arange(self.classes)[None] != self.b[:, None]
@@ -350,40 +360,3 @@ def _separate(margins: np.ndarray | None) -> str | None:
         return "are separable"
     least = float((margins @ v).min())
     return "appear to be separable or quasi-separable" if least >= -1e-6 else None
-
-
-def structure_of(problem: Problem) -> Structure:
-    """The structure that certifies a built-in problem, or a linear model whose loss declares its `rounding`.
-
-    Raises
-    ------
-    NotCertified
-        For a problem that is not convex; whose loss is none of the built-in ones and declares nothing, or has no ridge.
-    """
-    kernels = {
-        Quadratic: lambda: QuadraticForm(problem),
-        LeastSquares: lambda: SquareRows(problem, problem.targets),
-        Logistic: lambda: LogisticRows(problem, problem.targets),
-        Huber: lambda: HuberRows(problem),
-        Softmax: lambda: SoftmaxRows(problem),
-    }
-    for kind, build in kernels.items():
-        # a subclass with a loss of its own is another function
-        if isinstance(problem, kind) and all(
-            getattr(type(problem), f, None) is getattr(kind, f, None) for f in ("client_value", "phi")
-        ):
-            structure = build()
-            if isinstance(structure, QuadraticForm):
-                structure.check()
-            return structure
-    if not problem.convex:
-        raise NotCertified(f"{problem!r} is not convex: no global lower bound on F* can be proven; compare with a convex problem")
-    if isinstance(problem, LinearModel) and problem.rounding is not None:
-        from fedtheory.optimum.custom_losses import declared_rows
-
-        return declared_rows(problem)
-    known = ", ".join(k.__name__ for k in kernels)
-    raise NotCertified(
-        f"{problem!r}: rounding-proof bounds exist for {known}, and for a subclass of LinearModel with ridge > 0 that sets `rounding`, "
-        "the largest error of its phi and dphi in units of roundoff; write the problem as one of these"
-    )

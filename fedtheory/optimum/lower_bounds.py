@@ -1,7 +1,7 @@
 """Lower bounds on F* that hold in float64, rounding included.
 
 F is the function of the data *as stored in float64* (weights, 1/n_k and ridge too), evaluated in real arithmetic. A `Structure`
-encloses F(x) and grad F(x) in balls and its Hessian in a matrix with a norm bound; `lower_bounds` turns these into bounds:
+encloses F(x) and grad F(x), and its Hessian in a matrix with a norm bound; `lower_bounds` turns these into bounds:
 
 non-negativity
     F >= 0 (least squares and Huber without ridge, whose minimum is always attained).
@@ -33,9 +33,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its linalg is loaded when first used
 
-from fedtheory.optimum.intervals import TINY, UP, Ball, gamma, norm_up, two_product
+from fedtheory.optimum.intervals import TINY, UP, Enclosure, gamma, norm_up, two_product
 
 __all__ = ["LowerBound", "Metric", "Structure", "exact_columns", "lower_bounds", "newton_metric"]
 
@@ -60,7 +60,7 @@ class Metric:
     def x_norm(self) -> float:
         return norm_up(self.x_factor)
 
-    def dual_norm(self, g: Ball) -> float:
+    def dual_norm(self, g: Enclosure) -> float:
         """An upper bound of ||X' (scale * g)||."""
         xt, spread = self.x_factor.T, self.scale * (np.abs(g.lo) + g.rad) * UP
         mid = self.scale * g.hi
@@ -133,11 +133,11 @@ class Structure:
     radius_law: str = "global"
     declared: str = ""  # what the bounds take from the user on trust
 
-    def evaluate(self, x: np.ndarray) -> tuple[Ball, Ball]:
+    def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         """Enclosures of F(x), scalar, and grad F(x), (d,)."""
         raise NotImplementedError
 
-    def enclose(self, x: np.ndarray) -> tuple[Ball, Ball]:
+    def enclose(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         """`evaluate`, kept for the last point."""
         kept = self.__dict__.get("_kept")
         if kept is None or not np.array_equal(kept[0], x):
@@ -200,7 +200,7 @@ class Structure:
         """mu with Hessian >= mu in the metric for ||u|| <= radius; 0 when there is none."""
         return 1 - metric.delta
 
-    def further_bounds(self, x: np.ndarray, value: Ball, gradient: Ball) -> list[LowerBound]:
+    def further_bounds(self, x: np.ndarray, value: Enclosure, gradient: Enclosure) -> list[LowerBound]:
         return []
 
     def separated(self, x: np.ndarray, quick: bool = False) -> bool:
@@ -217,7 +217,7 @@ def _square(size: float) -> float:
 
 
 def lower_bounds(
-    structure: Structure, x: np.ndarray, value: Ball, gradient: Ball, enough: float = 0.0
+    structure: Structure, x: np.ndarray, value: Enclosure, gradient: Enclosure, enough: float = 0.0
 ) -> list[LowerBound]:
     """Bounds on F* that can be proven at x, the best first; the costly ones only while the best is further than `enough` below F(x)."""
     found = []

@@ -9,21 +9,75 @@ What is claimed: with F the function of the stored float64 data in real arithmet
 
 from __future__ import annotations
 
+import math
 import warnings
+from typing import Protocol
 
 import numpy as np
 
-from fedtheory.errors import NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.certify import Optimum
 from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
-from fedtheory.optimum.intervals import Ball, norm_up
-from fedtheory.problems.base import Problem
+from fedtheory.optimum.interface import CertifiableOnBall
+from fedtheory.optimum.intervals import Enclosure, norm_up
 
-__all__ = ["certify_on_ball"]
+__all__ = ["LARGEST_RADIUS", "HasConstants", "certify_on_ball", "choose_radius", "is_smooth"]
+
+LARGEST_RADIUS = 2.0**20  # of a ball that is tried
 
 
-def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optimum:
+class HasConstants(Protocol):
+    """What says whether a problem is to be solved on a ball, and on which one; raises `MissingCapability` for what it lacks."""
+
+    def smoothness(self) -> np.ndarray:
+        """beta_k (N,)."""
+
+    def lipschitz(self, radius: float) -> np.ndarray:
+        """G_k (N,) on the ball."""
+
+    def optimum_on_ball(self, radius: float) -> Optimum:
+        """The certified minimiser over ||x|| <= radius."""
+
+
+def is_smooth(problem: HasConstants) -> bool:
+    """Whether the problem has smoothness constants; without them it is solved on a ball."""
+    try:
+        problem.smoothness()
+    except MissingCapability:
+        return False
+    return True
+
+
+def choose_radius(problem: HasConstants, radius: float | None, x0: np.ndarray | None = None) -> tuple[float, str]:
+    """The radius, and where it is from: as given, or the least power of 2 whose ball provably holds a minimiser, and x_0.
+
+    Raises
+    ------
+    InvalidInput
+        radius <= 0; x_0 outside the given ball; no minimiser in any ball tried.
+    MissingCapability
+        A problem without Lipschitz constants on a ball.
+    """
+    size = 0.0 if x0 is None else float(np.linalg.norm(x0))
+    if radius is not None:
+        if not (math.isfinite(radius) and radius > 0):
+            raise InvalidInput(f"radius = {radius:g}: the ball's radius must be a finite number > 0")
+        if size > radius * (1 + 1e-12):
+            raise InvalidInput(
+                f"||x_0|| = {size:.6g} is outside the ball of radius {radius:g}: enlarge the radius, or start inside it"
+            )
+        return float(radius), "given"
+    problem.lipschitz(1.0)  # tells a missing capability before anything is solved
+    r = 1.0
+    while r < size or problem.optimum_on_ball(r).details["constraint"] != "inactive":
+        r *= 2
+        if r > LARGEST_RADIUS:
+            raise InvalidInput(f"no ball up to radius {LARGEST_RADIUS:g} could be shown to hold a minimiser: give the radius")
+    return r, "chosen: the least power of 2 whose ball holds a minimiser" + (" and x_0" if size else "")
+
+
+def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9) -> Optimum:
     """The certified minimiser of F over ||x|| <= radius.
 
     The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of
@@ -58,7 +112,7 @@ def certify_on_ball(problem: Problem, radius: float, gap: float = 1e-9) -> Optim
             f"{relative:.3g}, the limit {gap:.3g} (conic solver: {status}). Allow a larger gap, or scale the data"
         )
     multiplier = _multiplier(form, x, slope)
-    residual = norm_up((slope + Ball.exact(x) * (multiplier + float(form.ridge.hi))).mag)
+    residual = norm_up((slope + Enclosure.exact(x) * (multiplier + float(form.ridge.hi))).mag)
     constraint = _constraint(form, radius, m, value, lower, scale, gap)
     details = {
         "radius": radius, "scale": scale, "multiplier": multiplier, "constraint": constraint,
@@ -101,7 +155,7 @@ def _solve(form: BallForm, radius: float, gap: float) -> tuple[tuple, tuple, str
     return best_x, best_m, status, conic_value
 
 
-def _multiplier(form: BallForm, x: np.ndarray, slope: Ball) -> float:
+def _multiplier(form: BallForm, x: np.ndarray, slope: Enclosure) -> float:
     size = float(x @ x)
     if size == 0:
         return 0.0

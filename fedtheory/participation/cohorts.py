@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import real_array, real_number, whole_number
+from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.randomness import Stream
 
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
@@ -35,6 +35,12 @@ class Cohort:
         P(s^k > 0) this round, under the law the cohort was drawn from.
     present : (N,) of bools or None
         Clients that belong to the federation this round (None: all); the others have left, or have not come yet.
+
+    Raises
+    ------
+    InvalidInput
+        Members that are no increasing client numbers from 0 to N - 1, a mask of another shape than (S, N) or not of bools, a cohort
+        without anybody, steps that do not fit the mask or E.
     """
 
     num_clients: int
@@ -49,10 +55,29 @@ class Cohort:
     def __post_init__(self) -> None:
         if (self.members is None) == (self.mask is None):
             raise InvalidInput("a cohort has either members (S, P) or a mask (S, N), not both and not neither")
+        self._check_members() if self.mask is None else self._check_mask()
         if self.steps is not None:
             self._check_steps()
         elif self.mask is not None and not self.mask.any(axis=1).all():
             raise InvalidInput("a cohort without any client: raise the participation probability")
+
+    def _check_members(self) -> None:
+        members, last = np.asarray(self.members), self.num_clients - 1
+        object.__setattr__(self, "members", members)
+        if members.ndim != 2 or members.dtype.kind not in "iu" or not members.shape[1]:
+            raise InvalidInput(f"members are {shown(members.tolist())}: give client numbers (S, P), P >= 1 of them in each scenario")
+        if members.size and (members.min() < 0 or members.max() > last):
+            wrong = int(members.min() if members.min() < 0 else members.max())
+            raise InvalidInput(f"members name client {wrong} of {self.num_clients}: clients are numbered 0..{last}")
+        if (members[:, 1:] <= members[:, :-1]).any():
+            row = int(np.nonzero((members[:, 1:] <= members[:, :-1]).any(axis=1))[0][0])
+            raise InvalidInput(f"members of scenario {row} are {shown(members[row].tolist())}: each client once, in increasing order")
+
+    def _check_mask(self) -> None:
+        mask = np.asarray(self.mask)
+        object.__setattr__(self, "mask", mask)
+        if mask.dtype != bool or mask.ndim != 2 or mask.shape[1] != self.num_clients:
+            raise InvalidInput(f"a mask of shape {mask.shape} and dtype {mask.dtype}: give bools (S, N), here N = {self.num_clients}")
 
     def _check_steps(self) -> None:
         if self.mask is None or self.mask.shape != self.steps.shape:

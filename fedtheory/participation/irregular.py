@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import shown
 from fedtheory.participation.cohort_laws import AsIrregular, as_irregular
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.participation.step_laws import (
@@ -38,17 +39,9 @@ from fedtheory.participation.step_laws import (
 from fedtheory.randomness import Stream
 
 __all__ = [
-    "AsIrregular",
-    "Irregular",
-    "JointLaw",
-    "Participation",
-    "as_irregular",
-    "complete",
-    "inactive",
-    "incomplete",
-    "joint_law",
+    "AsIrregular", "Irregular", "JointLaw", "Participation", "as_irregular", "complete", "inactive", "incomplete", "joint_law",
     "windows",
-]
+]  # fmt: skip
 
 MAX_ENUMERATED = 300_000
 
@@ -110,8 +103,11 @@ class Irregular(Participation):
         return first, gone
 
     def _check_windows(self) -> None:
+        if not isinstance(self.present, Sequence | np.ndarray):
+            raise InvalidInput(f"present is {shown(self.present)}: give a window (arrival, departure) for each client, or None")
         for k, window in enumerate(self.present):
-            if len(window) != 2 or any(v is not None and not isinstance(v, int | np.integer) for v in window):
+            pair = isinstance(window, tuple | list | np.ndarray) and len(window) == 2
+            if not pair or any(v is not None and not isinstance(v, int | np.integer) for v in window):
                 raise InvalidInput(f"window {window!r} of client {k}: give (arrival, departure), rounds or None")
         clients = None if callable(self.laws) else clients_of(self._period[0])
         if clients is not None and len(self.present) != clients:
@@ -123,9 +119,7 @@ class Irregular(Participation):
             raise InvalidInput(
                 f"client {k} arrives in round {int(first[k])} and is gone from round {int(gone[k])}: departure must come after arrival"
             )
-        for t in sorted(
-            {1, *gone[np.isfinite(gone)]}
-        ):  # the only rounds in which somebody may be the last to be missed
+        for t in sorted({1, *gone[np.isfinite(gone)]}):  # the only rounds in which somebody may be the last to be missed
             if not ((first <= t) & (t < gone)).any() and (first > t).any():
                 raise InvalidInput(f"no client is there in round {int(t)}: move a window so that somebody is")
 
@@ -196,9 +190,7 @@ class Irregular(Participation):
         check_clients(num_clients)
         law = self._raw(1)
         if clients_of(law) != num_clients:
-            raise InvalidInput(
-                f"a law for {clients_of(law)} clients and a problem with N = {num_clients}: give one row a client"
-            )
+            raise InvalidInput(f"a law for {clients_of(law)} clients and a problem with N = {num_clients}: give one row a client")
         if self.present is not None and len(self.present) != num_clients:
             raise InvalidInput(f"{len(self.present)} windows for N = {num_clients} clients: give one a client")
 
@@ -208,9 +200,7 @@ class Irregular(Participation):
         if self.present is not None:
             first, gone = self._windows
             for k in np.nonzero(first > rounds)[0]:
-                raise InvalidInput(
-                    f"client {k} arrives in round {int(first[k])} of a run of {rounds}: make the run longer"
-                )
+                raise InvalidInput(f"client {k} arrives in round {int(first[k])} of a run of {rounds}: make the run longer")
             for k in np.nonzero(np.isfinite(gone) & (gone > rounds + 1))[0]:
                 raise InvalidInput(
                     f"client {k} is gone from round {int(gone[k])} of a run of {rounds}: make the run longer, or use None (never)"
@@ -257,9 +247,7 @@ class Irregular(Participation):
 
     def enumerate(self, num_clients: int) -> Cohort:
         if not self.stationary:
-            raise MissingCapability(
-                "the law changes from round to round: use enumerate_round(round_index, num_clients)"
-            )
+            raise MissingCapability("the law changes from round to round: use enumerate_round(round_index, num_clients)")
         return self.enumerate_round(1, num_clients)
 
     def enumerate_round(self, round_index: int, num_clients: int, exact: bool = False) -> Cohort:
@@ -394,8 +382,13 @@ def windows(base: Irregular, stay: Mapping[int, tuple[int | None, int | None]]) 
     Raises
     ------
     InvalidInput
-        A client that the law has not; a departure that does not come after the arrival; a round in which nobody is there.
+        A law of another kind than `Irregular`, or no mapping of windows; a client that the law has not; a departure that does not come
+        after the arrival; a round in which nobody is there.
     """
+    if not isinstance(base, Irregular):
+        raise InvalidInput(f"windows go with a law of the local steps, not with {shown(base)}: give an Irregular, as complete(N, E)")
+    if not isinstance(stay, Mapping):
+        raise InvalidInput(f"windows are {shown(stay)}: give a mapping {{client: (arrival, departure)}}, None for never")
     if callable(base.laws):
         clients = clients_of(base._raw(1))
     else:
@@ -403,4 +396,4 @@ def windows(base: Irregular, stay: Mapping[int, tuple[int | None, int | None]]) 
     for k in stay:
         if not isinstance(k, int | np.integer) or not 0 <= k < clients:
             raise InvalidInput(f"a window for client {k!r}: clients are numbered 0..{clients - 1}")
-    return replace(base, present=tuple(tuple(stay.get(k, (None, None))) for k in range(clients)))
+    return replace(base, present=tuple(stay.get(k, (None, None)) for k in range(clients)))

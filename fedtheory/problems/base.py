@@ -10,16 +10,18 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
-
-if TYPE_CHECKING:
-    from fedtheory.optimum.certify import Optimum
+from fedtheory.optimum.certify import Optimum, certify
+from fedtheory.optimum.duality import BallForm, check_gap, check_radius
+from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.optimum.on_ball import certify_on_ball
+from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
 
 __all__ = [
     "LAYERS",
@@ -29,10 +31,9 @@ __all__ = [
     "check_layers",
     "check_samples",
     "check_weights",
+    "same_loss",
     "weights_after",
 ]
-
-LAYERS = ("module", "tensor", "model")
 
 
 @dataclass(frozen=True)
@@ -59,47 +60,9 @@ class Constants:
     dissimilarity_sq: float | None = None
 
 
-def check_weights(weights: Any, sample_counts: np.ndarray) -> np.ndarray:
-    """'uniform' -> 1/N, 'samples' -> n_k/n, or N given positive numbers that sum to 1."""
-    num_clients = len(sample_counts)
-    if isinstance(weights, str):
-        if weights == "uniform":
-            return np.full(num_clients, 1.0 / num_clients)
-        if weights == "samples":
-            return sample_counts / sample_counts.sum()
-        raise InvalidInput(f"weights = {weights!r}: use 'uniform' (1/m), 'samples' (n_k/n) or {num_clients} numbers")
-    w = real_array("weights", weights)
-    if w.shape != (num_clients,):
-        raise InvalidInput(f"weights has shape {w.shape}, but there are {num_clients} clients: give one number each")
-    if (w < 0).any() or abs(w.sum() - 1) > 1e-12:
-        raise InvalidInput(f"weights sum to {float(w.sum())!r} (least {float(w.min())!r}): they must be >= 0 and sum to 1")
-    return w
-
-
-def check_layers(kind: str) -> None:
-    """Raise `InvalidInput` unless it is one of `LAYERS`."""
-    if kind not in LAYERS:
-        raise InvalidInput(f"layers = {kind!r}: use one of {', '.join(LAYERS)}")
-
-
-def weights_after(problem: Problem, counts: np.ndarray) -> np.ndarray:
-    """Weights of a problem whose clients now hold `counts` samples: n_k/n where they were that, else unchanged."""
-    before = problem.sample_counts / problem.sample_counts.sum()
-    return counts / counts.sum() if np.array_equal(problem.weights, before) else problem.weights
-
-
-def check_samples(problem: Problem, samples: Sequence[Any]) -> list[np.ndarray]:
-    """N arrays of sample numbers, none of them empty, as `Problem.select` takes them.
-
-    Raises
-    ------
-    InvalidInput
-        Another number of arrays; no samples, or a number that is none of the client's.
-    """
-    if len(samples) != problem.num_clients:
-        raise InvalidInput(f"samples for {len(samples)} clients: give an array of sample numbers for each of {problem.num_clients}")
-    counts = problem.sample_counts
-    return [numbered(f"samples[{k}]", s, int(n), "sample") for k, (s, n) in enumerate(zip(samples, counts, strict=True))]
+def same_loss(problem: Problem, kind: type[Problem]) -> bool:
+    """Whether the problem's loss is the one that `kind` defines: a subclass with a loss of its own is another function."""
+    return all(getattr(type(problem), name, None) is getattr(kind, name, None) for name in ("client_value", "phi"))
 
 
 class Problem:
@@ -281,13 +244,11 @@ class Problem:
         NotCertified
             When no certificate of that relative gap exists (non-convex and unbounded problems among them).
         """
-        from fedtheory.optimum import certify as optimum
-
         gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
         if kept is None or kept.gap > gap:
             limit = self.max_conic_entries if max_conic_entries is None else max_conic_entries
-            kept = self.__dict__["_optimum"] = optimum.certify(self, gap, limit)
+            kept = self.__dict__["_optimum"] = certify(self, gap, limit)
         return kept
 
     def optimum_on_ball(self, radius: float, gap: float = 1e-9) -> Optimum:
@@ -302,16 +263,29 @@ class Problem:
         NotCertified
             No dual bound of that relative gap could be proven.
         """
-        from fedtheory.optimum import duality as ball_form
-        from fedtheory.optimum import on_ball as optimum_ball
-
-        radius, gap = ball_form.check_radius(radius), ball_form.check_gap(gap)
+        radius, gap = check_radius(radius), check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
         if radius not in kept or kept[radius].gap > gap:
-            kept[radius] = optimum_ball.certify_on_ball(self, radius, gap)
+            kept[radius] = certify_on_ball(self, radius, gap)
         return kept[radius]
 
-    def ball_form(self) -> Any:
+    def structure(self) -> Structure:
+        """F in enclosures (`fedtheory.optimum.lower_bounds.Structure`), from which its optimum is certified.
+
+        Raises
+        ------
+        NotCertified
+            The problem is not convex; its loss is none of the built-in ones and declares nothing, or has no ridge.
+        """
+        if not self.convex:
+            raise NotCertified(f"{self!r} is not convex: no global lower bound on F* can be proven; compare with a convex problem")
+        raise NotCertified(
+            f"{self!r}: rounding-proof bounds exist for Quadratic, LeastSquares, Logistic, Huber, Softmax, and for a subclass of "
+            "LinearModel with ridge > 0 that sets `rounding`, the largest error of its phi and dphi in units of roundoff; write the "
+            "problem as one of these, or give it a structure() of its own"
+        )
+
+    def ball_form(self) -> BallForm:
         """F as a `fedtheory.optimum.duality.BallForm`, from which a dual bound over a ball is computed."""
         raise MissingCapability(
             f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified; "

@@ -195,21 +195,7 @@ def load_svmlight(
         dimension = whole_number("dimension", dimension, most=LAST_INDEX, remedy="None takes the largest index in the file")
     max_gib = real_number("max_gib", max_gib, above=0)
     data = _read(path)
-    if not data.strip():
-        raise DataFileError(f"{path}: the file is empty: fetch it again")
-    if final_newline and not data.endswith(b"\n"):
-        number, last = data.count(b"\n") + 1, data[data.rfind(b"\n") + 1 :]
-        raise DataFileError(
-            f"{path}: truncated: line {number} ends without a newline ({_show(last)}): "
-            "fetch it again, or pass final_newline=False if the file is known to be whole"
-        )
-    _check_indices(path, data)
-    for number, line in enumerate(data.splitlines(), start=1):
-        if not _LINE.fullmatch(line):
-            raise DataFileError(
-                f"{path}: line {number} is not of the form 'label index:value ...' ({_show(line)}): "
-                "the file is truncated, damaged or in another format; fetch it again"
-            )
+    _check_lines(path, data, final_newline)
     try:
         x, y = load_svmlight_file(io.BytesIO(data), zero_based=zero_based)
     except ValueError as error:
@@ -235,6 +221,25 @@ def load_svmlight(
         raise DataFileError(f"{path}: holds NaN or infinite numbers: data must be finite; correct the file")
     targets, task = _map_labels(path, y, labels)
     return Dataset(path.name, x.toarray(), targets, task)
+
+
+def _check_lines(path: Path, data: bytes, final_newline: bool) -> None:
+    """Raise `DataFileError` for the first line that is not of the format, and for a file that is cut or empty."""
+    if not data.strip():
+        raise DataFileError(f"{path}: the file is empty: fetch it again")
+    if final_newline and not data.endswith(b"\n"):
+        number, last = data.count(b"\n") + 1, data[data.rfind(b"\n") + 1 :]
+        raise DataFileError(
+            f"{path}: truncated: line {number} ends without a newline ({_show(last)}): "
+            "fetch it again, or pass final_newline=False if the file is known to be whole"
+        )
+    _check_indices(path, data)
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not _LINE.fullmatch(line):
+            raise DataFileError(
+                f"{path}: line {number} is not of the form 'label index:value ...' ({_show(line)}): "
+                "the file is truncated, damaged or in another format; fetch it again"
+            )
 
 
 def _check_indices(path: Path, data: bytes) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_number
+from fedtheory.optimum.loss_enclosures import HuberRows, LogisticRows
+from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.problems.base import same_loss
 from fedtheory.problems.linear import LinearModel
 
 __all__ = ["Huber", "Logistic"]
@@ -64,6 +67,9 @@ class Logistic(LinearModel):
         xp = namespace(z)
         small = xp.exp(-xp.abs(z))  # b**2 = 1; symmetric in the margin's sign
         return small / (1.0 + small) ** 2
+
+    def structure(self) -> Structure:
+        return LogisticRows(self, self.targets) if same_loss(self, Logistic) else super().structure()
 
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
         import cvxpy as cp
@@ -131,6 +137,9 @@ class Huber(LinearModel):
             # recomputed from x: the solver's own objective is not believed
             exact[k] = fit.x is not None and bool(np.abs(a @ fit.x[: self.dim] - b).max() < self.delta)
         return exact
+
+    def structure(self) -> Structure:
+        return HuberRows(self, self.targets, self.delta) if same_loss(self, Huber) else super().structure()
 
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
         import cvxpy as cp

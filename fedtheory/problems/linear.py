@@ -16,7 +16,10 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
-from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
+from fedtheory.optimum.custom_losses import declared_rows
+from fedtheory.optimum.loss_enclosures import SquareRows
+from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, weights_after
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples, orthogonal_factor
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
@@ -176,6 +179,12 @@ class LinearModel(Problem):
     def joint_strong_convexity(self) -> float:
         return self.ridge
 
+    def structure(self) -> Structure:
+        """By what the class declares of its loss, where it declares `rounding`."""
+        if not self.convex or self.rounding is None:
+            return super().structure()
+        return declared_rows(self)
+
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
         """Elementwise phi(z, b) as a cvxpy expression."""
         raise NotImplementedError
@@ -274,6 +283,9 @@ class LeastSquares(LinearModel):
 
     def joint_strong_convexity(self) -> float:
         return float(max(np.linalg.eigvalsh(np.einsum("n,nij->ij", self.weights, self.gram))[0], 0.0))
+
+    def structure(self) -> Structure:
+        return SquareRows(self, self.targets) if same_loss(self, LeastSquares) else super().structure()
 
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
         import cvxpy as cp

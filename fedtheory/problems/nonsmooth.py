@@ -17,7 +17,7 @@ from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_number
 from fedtheory.optimum.duality import BallForm, check_radius
-from fedtheory.optimum.intervals import Ball
+from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import Problem, check_weights
 from fedtheory.problems.linear import LinearModel
 from fedtheory.problems.lipschitz import largest_slope, point_in_ball
@@ -84,10 +84,10 @@ class _KinkedModel(_Nonsmooth, LinearModel):
     def ball_form(self) -> BallForm:
         keep = self.sample_weights > 0
         rows, offsets, low, high = self._kink(self.features[keep], self.targets[keep])
-        weight = (Ball.exact(self.weights[:, None]) * self.sample_weights)[keep]
+        weight = (Enclosure.exact(self.weights[:, None]) * self.sample_weights)[keep]
         return BallForm(
             self.dim, rows=rows, offsets=offsets, low=weight * low, high=weight * high,
-            ridge=Ball.exact(self.weights).sum() * self.ridge,
+            ridge=Enclosure.exact(self.weights).sum() * self.ridge,
         )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ class MaxAffine(_Nonsmooth):
         return float(sizes.max()), False
 
     def ball_form(self) -> BallForm:
-        return BallForm(self.dim, slopes=self.slopes, intercepts=self.offsets, group_weights=Ball.exact(self.weights))
+        return BallForm(self.dim, slopes=self.slopes, intercepts=self.offsets, group_weights=Enclosure.exact(self.weights))
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -309,7 +309,7 @@ class L1Distance(_Distance):
     def ball_form(self) -> BallForm:
         rows = np.tile(np.eye(self.dim), (self.num_clients, 1))
         weight = np.repeat(self.weights, self.dim)
-        return BallForm(self.dim, rows=rows, offsets=self.centers.ravel(), low=Ball.exact(-weight), high=Ball.exact(weight))
+        return BallForm(self.dim, rows=rows, offsets=self.centers.ravel(), low=Enclosure.exact(-weight), high=Enclosure.exact(weight))
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -346,7 +346,7 @@ class EuclideanDistance(_Distance):
         return 1.0, True
 
     def ball_form(self) -> BallForm:
-        return BallForm(self.dim, centers=self.centers, center_weights=Ball.exact(self.weights))
+        return BallForm(self.dim, centers=self.centers, center_weights=Enclosure.exact(self.weights))
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

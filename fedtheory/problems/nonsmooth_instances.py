@@ -11,7 +11,7 @@ from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
 from fedtheory.optimum.duality import BallForm
-from fedtheory.optimum.intervals import Ball
+from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import check_weights
 from fedtheory.problems.nonsmooth import _Nonsmooth
 
@@ -96,7 +96,7 @@ class TwoClientPull(_Nonsmooth):
 
     def ball_form(self) -> BallForm:
         w = self.weights
-        weights = Ball.exact(np.append(w * self.slopes, w * self.shallow))  # halves: exact
+        weights = Enclosure.exact(np.append(w * self.slopes, w * self.shallow))  # halves: exact
         rows = np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2)
         offsets = np.array([self.first] * 2 + [self.second] * 2)
         return BallForm(2, rows=rows, offsets=offsets, low=-weights, high=weights)  # M x_1/2 - M x_1/2 = 0
@@ -176,7 +176,7 @@ class NesterovWorst(_Nonsmooth):
         return 1.0 + (self.mu * radius if self.mu else 0.0), True
 
     def ball_form(self) -> BallForm:
-        total = Ball.exact(self.weights).sum()
+        total = Enclosure.exact(self.weights).sum()
         return BallForm(self.dim, top_weight=total, ridge=total * self.mu)
 
     def cvxpy_objective(self, variable: Any) -> Any:
@@ -271,7 +271,7 @@ class ArjevaniShamir(_Nonsmooth):
     def ball_form(self) -> BallForm:
         rows = np.vstack([np.eye(self.dim)[:1], np.eye(self.dim)[:-1] - np.eye(self.dim)[1:]])
         offsets = np.append(self.target, np.zeros(self.dim - 1))
-        coefficients = Ball.exact(np.column_stack([self.heads, self.links]))
+        coefficients = Enclosure.exact(np.column_stack([self.heads, self.links]))
         weight = (coefficients * self.weights[:, None]).sum()
         return BallForm(self.dim, rows=rows, offsets=offsets, low=-weight, high=weight)
 

@@ -10,7 +10,9 @@ import numpy as np
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import data_array
-from fedtheory.problems.base import Problem, check_weights
+from fedtheory.optimum.loss_enclosures import QuadraticForm
+from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.problems.base import Problem, check_weights, same_loss
 
 __all__ = ["Quadratic"]
 
@@ -80,6 +82,11 @@ class Quadratic(Problem):
 
     def joint_strong_convexity(self) -> float:
         return float(max(self._joint_spectrum[0], 0.0))
+
+    def structure(self) -> Structure:
+        if not same_loss(self, Quadratic):
+            return super().structure()
+        return QuadraticForm(self.hessians, self.minimisers, self.weights)
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

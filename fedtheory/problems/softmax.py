@@ -12,7 +12,9 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_number, whole_number
-from fedtheory.problems.base import Problem, check_samples, check_weights, weights_after
+from fedtheory.optimum.loss_enclosures import SoftmaxRows
+from fedtheory.optimum.lower_bounds import Structure
+from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, weights_after
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
@@ -195,6 +197,9 @@ class Softmax(Problem):
     @cached_property
     def _distinct(self) -> DistinctSamples:
         return distinct_samples(self, self.onehot)
+
+    def structure(self) -> Structure:
+        return SoftmaxRows(self, self.onehot) if same_loss(self, Softmax) else super().structure()
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -220,6 +220,35 @@ def fit_slope(
     floor, floor_multiple = real_number("floor", floor, least=0), real_number("floor_multiple", floor_multiple, least=1)
     max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a slope with an interval needs that many")
     seed = whole_number("seed", seed, least=0)
+    keep, excluded = _usable(x, y, window, floor, floor_multiple, max_points)
+    u, curves = np.log(x[keep]), y[keep]
+    if np.ptp(u) == 0:
+        raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
+    mean = curves.mean(axis=1)
+    v = np.log(mean)
+    line = stats.linregress(u, v)
+    dof = len(keep) - 2
+    error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there
+    half = float(stats.t.ppf((1 + confidence) / 2, dof)) * error
+    method, seeds = "t on residuals", y.shape[1]
+    if seeds > 1:
+        spread = _bootstrap_error(u, curves, seed)
+        over_seeds = float(stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
+        method = f"t on residuals and bootstrap over {seeds} seeds"
+        if over_seeds > half:
+            half, error, dof = over_seeds, spread, seeds - 1
+    slope, intercept = float(line.slope), float(line.intercept)
+    residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
+    return Slope(
+        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), (float(window[0]), float(window[1])),
+        residual, method, schedule, tuple(excluded), x[keep], mean,
+    )  # fmt: skip
+
+
+def _usable(
+    x: np.ndarray, y: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
+) -> tuple[np.ndarray, list[str]]:
+    """Which points are fitted, by ascending x, and what was left out in words. Raises `InvalidInput` where they are too few."""
     inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)
@@ -240,27 +269,7 @@ def fit_slope(
             f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
             "widen the window, run longer, or certify the optimum to a smaller gap"
         )
-    u, curves = np.log(x[keep]), y[keep]
-    if np.ptp(u) == 0:
-        raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
-    v = np.log(mean[keep])
-    line = stats.linregress(u, v)
-    dof = len(keep) - 2
-    error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there
-    half = float(stats.t.ppf((1 + confidence) / 2, dof)) * error
-    method, seeds = "t on residuals", y.shape[1]
-    if seeds > 1:
-        spread = _bootstrap_error(u, curves, seed)
-        over_seeds = float(stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
-        method = f"t on residuals and bootstrap over {seeds} seeds"
-        if over_seeds > half:
-            half, error, dof = over_seeds, spread, seeds - 1
-    slope, intercept = float(line.slope), float(line.intercept)
-    residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
-    return Slope(
-        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), (float(window[0]), float(window[1])),
-        residual, method, schedule, tuple(excluded), x[keep], mean[keep],
-    )  # fmt: skip
+    return keep, excluded
 
 
 def _bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:

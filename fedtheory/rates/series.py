@@ -79,10 +79,10 @@ class Series:
         return {**asdict(self), "fit": self.fit, "fit_local": self.fit_local}
 
 
-def crossovers(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """For every method beside the measured FedMLS on the same instance: who is ahead at both ends, and where they change places."""
+def crossovers(series: Sequence[Series], label: str) -> list[dict[str, Any]]:
+    """For every method beside the one of that label on the same instance: who is ahead at both ends, and where they change places."""
     out = []
-    for ours in (s for s in series if s.label == "FedMLS"):
+    for ours in (s for s in series if s.label == label):
         for other in series:
             if other.instance != ours.instance or other is ours or other.role == "theory":
                 continue
@@ -94,7 +94,7 @@ def crossovers(series: Sequence[Series]) -> list[dict[str, Any]]:
             )
             none = np.zeros(len(common), dtype=bool)
             pair = [RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b)]
-            ahead = ["FedMLS" if p < q else other.label if q < p else "equal" for p, q in zip(a, b, strict=True)]
+            ahead = [label if p < q else other.label if q < p else "equal" for p, q in zip(a, b, strict=True)]
             out.append({
                 "instance": ours.instance, "other": other.label, "schedule": other.schedule, "role": other.role,
                 "at": crossover(*pair), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],

@@ -1,68 +1,94 @@
-"""All figures of a verification, each as PNG and PDF with its data as JSON beside it."""
+"""All figures of a verification, each as PNG and PDF with its data as JSON beside it.
+
+Which figures there are, the papers say: each one's module of figures has a tuple ``FIGURES``.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.parallel import as_finished
+from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
-from fedtheory.pools import as_finished
 from fedtheory.provenance import provenance, write_json
-from fedtheory.report import figures_traffic, figures_verdicts
-from fedtheory.theorems.efl.figures import runs as figures_efl_runs
-from fedtheory.theorems.efl.figures import statements as figures_efl
-from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
-from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
-from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
-from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.report import figures_verdicts
+from fedtheory.verification.registry import Paper, load_file, paper
+from fedtheory.verification.registry import papers as known_papers
 
-__all__ = ["FULL", "QUICK", "Effort", "draw_all"]
+__all__ = ["FULL", "QUICK", "Effort", "draw_all", "figures_of"]
+
+VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is computed for each figure (keyword arguments of its ``compute``), and the resolution of the PNG."""
+    """How much is computed for each figure, and the resolution of the PNG.
 
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    tightness: Mapping[str, Any] = field(default_factory=dict)
-    rules: Mapping[str, Any] = field(default_factory=dict)
-    traffic: Mapping[str, Any] = field(default_factory=dict)
-    elastic: Mapping[str, Any] = field(default_factory=dict)
-    efl_bounds: Mapping[str, Any] = field(default_factory=dict)
-    efl_bias: Mapping[str, Any] = field(default_factory=dict)
-    efl_plateaus: Mapping[str, Any] = field(default_factory=dict)
-    efl_bits: Mapping[str, Any] = field(default_factory=dict)
-    efl_shift: Mapping[str, Any] = field(default_factory=dict)
+    Attributes
+    ----------
+    level : which of a figure's own efforts
+    given : dict name of a figure -> keyword arguments of its ``compute``, in place of that
+    """
+
+    level: Literal["quick", "full"] = "quick"
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dpi: int = 120
 
+    def of(self, figure: Figure) -> Mapping[str, Any]:
+        """Keyword arguments of a figure's ``compute``."""
+        return self.given.get(figure.name, figure.full if self.level == "full" else figure.quick)
 
-QUICK = Effort(
-    bounds={"rounds": 500},
-    tightness={"instances": 4, "ratios": 6},
-    rules={"grid": 13, "rounds": 300, "l1_values": 4, "ratios": 6},
-    traffic={"rounds": 50, "scenarios": 1},
-    efl_bounds={"rounds": 500, "departed_rounds": 10_000},
-    efl_bias={"rounds": 100, "scenarios": 50},
-    efl_plateaus={"rounds": 200, "scenarios": 2},
-    efl_bits={"rounds": 80},
-    efl_shift={"rounds": 300},
-)
-FULL = Effort(
-    bounds={"rounds": 10_000, "scenarios": 500},
-    tightness={"instances": 36, "ratios": 25},
-    rules={"grid": 31, "rounds": 1000, "l1_values": 12, "ratios": 25},
-    traffic={"rounds": 300, "scenarios": 10},
-    elastic={"instances": 200},
-    efl_bounds={"rounds": 10_000, "departed_rounds": 100_000},
-    efl_bias={"rounds": 2000, "scenarios": 400},
-    efl_plateaus={"rounds": 5000, "scenarios": 8},
-    efl_bits={"rounds": 400},
-    efl_shift={"rounds": 2000, "scenarios": 200},
-    dpi=250,
-)
+
+QUICK = Effort()
+FULL = Effort("full", dpi=250)
+
+
+def figures_of(chosen: Paper) -> tuple[Figure, ...]:
+    """The figures of a paper; none where it names no module of figures."""
+    return tuple(importlib.import_module(chosen.figures).FIGURES) if chosen.figures else ()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One figure to draw, in words that another process understands.
+
+    Attributes
+    ----------
+    paper, sources : the paper's id, and (id, file) of it where it is from a file; of `VERDICTS` '' and of all such papers
+    campaign : of `VERDICTS`
+    """
+
+    name: str
+    path: Path
+    seed: int
+    effort: Effort
+    paper: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
+    campaign: Mapping[str, Any] | None = None
+
+    def __call__(self) -> list[Path]:
+        """Compute, draw, write."""
+        known = {p.id for p in known_papers()}
+        for id, source in self.sources:
+            if id not in known:
+                load_file(source)
+        if self.campaign is not None:
+            data, draw = self.campaign, figures_verdicts.draw
+            shown: Any = {"tiles": figures_verdicts.table(self.campaign)}  # type: ignore[arg-type]
+        else:
+            figure = next(f for f in figures_of(paper(self.paper)) if f.name == self.name)
+            seed = {"seed": self.seed} if figure.seeded else {}
+            data, draw = figure.compute(**seed, **self.effort.of(figure)), figure.draw
+            shown = data
+        with house_style():
+            files = save(draw(data), self.path, self.effort.dpi)
+        content = {"figure": self.name, "provenance": provenance(self.seed), "data": shown}
+        return [*files, write_json(self.path.parent / f"{self.name}.json", content)]
 
 
 def draw_all(
@@ -71,7 +97,7 @@ def draw_all(
     seed: int = 0,
     progress: Callable[..., Any] | None = None,
     effort: Effort = QUICK,
-    family: Literal["fedelasticnet", "elastic", "efl"] | None = None,
+    papers: Iterable[str] | None = None,
     workers: int = 1,
 ) -> list[Path]:
     """Compute and draw every figure.
@@ -82,52 +108,39 @@ def draw_all(
     campaign : what `Campaign.to_json` returns, or the file it was written to; without it there is no chart of verdicts
     progress : callable(name)
         Called after each figure.
-    family : 'fedelasticnet', 'elastic', 'efl' or None
-        Only the figures of one paper; the names of the latter two's begin with elastic_ and efl_.
+    papers : ids
+        Only the figures of these papers; default all.
     workers : processes
 
     Returns
     -------
     list of Path
         PNG, PDF and JSON of each figure.
+
+    Raises
+    ------
+    UnknownName
+        No such paper.
     """
     out = Path(out_dir)
     if isinstance(campaign, Path | str):
         campaign = json.loads(Path(campaign).read_text())
-    jobs: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-        "bound_vs_empirical": (lambda: figures_bounds.compute(seed=seed, **effort.bounds), figures_bounds.draw),
-        "tightness": (lambda: figures_tightness.compute(seed=seed, **effort.tightness), figures_tightness.draw),
-        "sign_vs_true_gradient": (lambda: figures_rules.compute(**effort.rules), figures_rules.draw),
-        "nonzeros_and_entropy": (lambda: figures_traffic.compute(seed=seed, **effort.traffic), figures_traffic.draw),
-        "elastic_aggregation": (lambda: figures_elastic.compute(seed=seed, **effort.elastic), figures_elastic.draw),
-        "efl_bound_vs_empirical": (lambda: figures_efl.compute_bounds(seed=seed, **effort.efl_bounds), figures_efl.draw_bounds),
-        "efl_bias": (lambda: figures_efl.compute_bias(seed=seed, **effort.efl_bias), figures_efl.draw_bias),
-        "efl_plateaus": (lambda: figures_efl_runs.compute_plateaus(seed=seed, **effort.efl_plateaus), figures_efl_runs.draw_plateaus),
-        "efl_bits": (lambda: figures_efl_runs.compute_bits(seed=seed, **effort.efl_bits), figures_efl_runs.draw_bits),
-        "efl_shift": (lambda: figures_efl_runs.compute_shift(seed=seed, **effort.efl_shift), figures_efl_runs.draw_shift),
-        "efl_theorem2": (figures_efl_runs.compute_theorem2, figures_efl_runs.draw_theorem2),
-        "efl_table1": (figures_efl.compute_table, figures_efl.draw_table),
-    }
+    chosen = known_papers() if papers is None else [paper(id) for id in papers]
+    jobs = [
+        _Job(f.name, out / f.name, seed, effort, p.id, ((p.id, p.source),) if p.source else ())
+        for p in chosen
+        for f in figures_of(p)
+    ]
     if campaign is not None:
-        jobs["verdicts"] = (lambda: campaign, figures_verdicts.draw)
-    chosen = {
-        name: job
-        for name, job in jobs.items()
-        if family in (None, prefix if (prefix := name.split("_")[0]) in ("elastic", "efl") else "fedelasticnet")
-    }
-    tasks = [(name, *job, out / name, effort.dpi, seed) for name, job in chosen.items()]
+        sources = tuple((p.id, p.source) for p in known_papers() if p.source)
+        jobs.append(_Job(VERDICTS, out / VERDICTS, seed, replace(effort, given={}), sources=sources, campaign=campaign))
     written: dict[int, list[Path]] = {}
-    for i, files in as_finished(_one, tasks, min(workers, len(tasks))):
+    for i, files in as_finished(_one, jobs, min(workers, len(jobs))):
         written[i] = files
         if progress is not None:
-            progress(tasks[i][0])
+            progress(jobs[i].name)
     return [file for i in sorted(written) for file in written[i]]
 
 
-def _one(task: tuple[str, Callable[[], Any], Callable[[Any], Any], Path, int, int]) -> list[Path]:
-    name, compute, draw, path, dpi, seed = task
-    data = compute()
-    with house_style():
-        files = save(draw(data), path, dpi)
-    shown = {"tiles": figures_verdicts.table(data)} if name == "verdicts" else data
-    return [*files, write_json(path.parent / f"{name}.json", {"figure": name, "provenance": provenance(seed), "data": shown})]
+def _one(job: _Job) -> list[Path]:
+    return job()

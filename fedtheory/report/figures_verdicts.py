@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fedtheory.plotting.style import COLOURS, headline, new_figure
-from fedtheory.report.tables import WORDED, paper_of, printed_form, rule_rank, rule_text, short
+from fedtheory.report.tables import WORDED, printed_form, rule_rank, short
+from fedtheory.verification.registry import paper_of, rule_words
 
 __all__ = ["draw", "table"]
 
@@ -34,7 +35,7 @@ def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     for statement, forms in groups.items():
         tiles = out.setdefault(statement, {})
         for form, rows in forms.items():
-            tiles[form] = min(rows, key=lambda r: rule_rank(r["rule"]))
+            tiles[form] = min(rows, key=lambda r: rule_rank(r["rule"], r["statement"]))
         if "repaired" in forms:
             worst = min(forms["repaired"], key=lambda r: WORST_FIRST.index(r["verdict"]))
             if worst["verdict"] != tiles["repaired"]["verdict"]:
@@ -112,8 +113,8 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
     finding = f"{printed.count('violated')} of {len(printed)} printed statements fail"
     finding += f", {worded.count('violated')} of {len(worded)} in words{WORDED}; " if worded else "; "
     finding += f"{bad} repairs do not hold" if bad else "every repaired one holds"
-    rules = dict.fromkeys(v["printed"]["rule"] for v in rows.values() if "printed" in v)
-    means = ", ".join(rule_text(rule) for rule in rules if rule != "any") or "any rule"
+    rules = dict.fromkeys((v["printed"]["rule"], s.partition("/")[0]) for s, v in rows.items() if "printed" in v)
+    means = ", ".join(dict.fromkeys(rule_words(rule, paper) for rule, paper in rules if rule != "any")) or "any rule"
     headline(
         figure,
         finding,

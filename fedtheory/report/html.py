@@ -14,22 +14,21 @@ from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
     WORDED_NOTE,
-    by_paper,
     disagreements,
     instance_text,
     lines,
     number,
     other_forms,
-    paper_of,
     short,
     tightness_text,
     tried,
     verdict_text,
 )
+from fedtheory.verification.registry import Paper, by_paper, get, paper_of
 from fedtheory.verification.statement import WORDINGS
 
 if TYPE_CHECKING:
-    from fedtheory.report.tables import Line, Paper
+    from fedtheory.report.tables import Line
     from fedtheory.verification.campaign import Row
 
 __all__ = ["html_report", "markdown_report", "write_reports"]
@@ -179,8 +178,6 @@ def _figure(path: Path) -> str:
 
 
 def _statement(name: str, group: Sequence[Row]) -> str:
-    from fedtheory.theorems import get
-
     statement = get(name)
     forms = []
     for form in statement.forms:

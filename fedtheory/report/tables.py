@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
+from fedtheory.verification.check import in_words
+from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
+
 if TYPE_CHECKING:
     from fedtheory.verification.campaign import Row
 
 __all__ = [
-    "PAPERS",
     "WORDED",
     "WORDED_NOTE",
     "Line",
-    "Paper",
-    "by_paper",
     "check_table",
     "details_table",
     "disagreements",
@@ -27,11 +27,9 @@ __all__ = [
     "lines",
     "number",
     "other_forms",
-    "paper_of",
     "printed_form",
     "replay_example",
     "rule_rank",
-    "rule_text",
     "short",
     "shown_rule",
     "statement_table",
@@ -45,75 +43,6 @@ STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not ap
 NO_FORM = "–"
 WORDED = "°"
 WORDED_NOTE = f"{WORDED}: the paper says it in words, or prints only the algorithm; the formula is ours."
-# Under which rule a form is shown where one row stands for it: the first of these that it has, the one that captions name.
-PRINTED_RULES = ("sign", "any", "true-gradient", "deterministic", "stochastic", "C", "A", "B", "C-corrected")
-
-
-@dataclass(frozen=True)
-class Paper:
-    """A paper whose statements are run.
-
-    Attributes
-    ----------
-    name : as the headings say it
-    about : one line on the paper
-    printed : on what, or with what, "as printed" is judged
-    rules : what the rules of a form are there; '' where there is one only
-    """
-
-    name: str
-    about: str
-    printed: str
-    rules: str
-
-
-PAPERS = {
-    "fedelasticnet": Paper(
-        "FedElasticNet",
-        "the convergence theory of FedElasticNet (Appendix B)",
-        "on the printed algorithm (sign rule)",
-        "the sign rule and the true-gradient rule",
-    ),
-    "fedmls": Paper(
-        "FedMLS",
-        "the convergence theory of FedMLS (Theorems 1 and 2)",
-        "with exact subgradients (deterministic)",
-        "exact (deterministic) and noisy (stochastic) subgradients",
-    ),
-    "efl": Paper(
-        "EFL",
-        "the convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
-        "with the coefficients of scheme C, where a statement tells the schemes apart",
-        "the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
-    ),
-    "elastic-aggregation": Paper(
-        "Elastic Aggregation",
-        "what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no theorem)",
-        "as the paper's text claims or Algorithm 1 is printed",
-        "",
-    ),
-}
-
-
-def paper_of(statement: str) -> Paper:
-    """The paper of a statement's id."""
-    prefix = statement.split("/", 1)[0]
-    return PAPERS.get(prefix, Paper(prefix, prefix, "on the printed text", "all rules"))
-
-
-def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[Paper, list[Any]]]:
-    """Items grouped by the paper of their statement, in order."""
-    groups: dict[Paper, list[Any]] = {}
-    for item in items:
-        groups.setdefault(paper_of(statement(item)), []).append(item)
-    return list(groups.items())
-
-
-def rule_text(rule: str) -> str:
-    """'sign' -> 'sign rule'; FedMLS's rules say how subgradients are drawn, EFL's how coefficients are made."""
-    if rule in ("A", "B", "C", "C-corrected"):
-        return f"scheme {rule.replace('-', ', ')}"
-    return rule if rule in ("deterministic", "stochastic") else f"{rule} rule"
 
 
 def short(statement: str) -> str:
@@ -172,26 +101,23 @@ class Line:
 
 def shown_rule(rows: Iterable[Row]) -> Row | None:
     """Of a form's rows the one under the rule that captions name."""
-    return min(rows, key=lambda r: rule_rank(r.rule), default=None)
+    return min(rows, key=lambda r: rule_rank(r.rule, r.statement), default=None)
 
 
-def rule_rank(rule: str) -> int:
-    """Least for the rule that captions name."""
-    return PRINTED_RULES.index(rule) if rule in PRINTED_RULES else len(PRINTED_RULES)
+def rule_rank(rule: str, statement: str) -> int:
+    """Least for the rule that captions name: the order is the paper's."""
+    order = paper_of(statement).rule_order
+    return order.index(rule) if rule in order else len(order)
 
 
 def printed_form(statement: str) -> str:
     """The name of the form that the column "as printed" shows; 'printed' where there is none."""
-    from fedtheory.theorems import get
-
     form = get(statement).as_printed
     return "printed" if form is None else form.name
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
     """Rows grouped by statement, in order."""
-    from fedtheory.theorems import get
-
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.statement, []).append(row)
@@ -298,7 +224,11 @@ def table_key(rows: Sequence[Row]) -> str:
 def replay_example(rows: Sequence[Row]) -> str:
     """', as in `fedtheory replay eq-11-printed`' with a witness of these rows; '' without one."""
     row = next((r for r in rows if r.witness), None)
-    return f", as in `fedtheory replay {row.witness}` for {short(row.statement)}" if row else ""
+    if row is None:
+        return ""
+    source = paper_of(row.statement).source
+    file = f" --paper {source}" if source else ""
+    return f", as in `fedtheory replay {row.witness}{file}` for {short(row.statement)}"
 
 
 def details_table(rows: Sequence[Row], width: int) -> Table:
@@ -321,7 +251,7 @@ def details_table(rows: Sequence[Row], width: int) -> Table:
                 table.add_row()
             paper = paper_of(r.statement)
             table.add_row(Text(paper.name, "bold"))
-        rule = {"true-gradient": "true-gr."}.get(r.rule, r.rule)
+        rule = paper.rule_short.get(r.rule, r.rule)
         recorded = "same" if r.verdict == r.established else r.established
         where = Text(instance_text(r.tightest or r.worst), "dim")
         numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", number(r.tightness_worst))
@@ -344,13 +274,12 @@ def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):
             detail = f" (worst: {instance_text(r.worst)}{_at(r.worst_where)})" if r.worst else ""
-            out.append(f"{r.statement} [{r.form}, {rule_text(r.rule)}]: {r.verdict}, on record as {r.established}{detail}")
+            which = f"{r.statement} [{r.form}, {rule_words(r.rule, r.statement)}]"
+            out.append(f"{which}: {r.verdict}, on record as {r.established}{detail}")
     return out
 
 
 def _at(where: dict[str, Any]) -> str:
-    from fedtheory.verification.statement import in_words
-
     place = in_words(where)
     return f", {place}" if place else ""
 
@@ -370,8 +299,6 @@ def _how_and_where(checks: Sequence[Any]) -> list[str]:
 
 def check_table(checks: Sequence[Any], width: int = 120) -> Table:
     """Checks of one statement on one problem; reasons stand below, and in a narrow terminal how and where as well."""
-    from fedtheory.theorems import get
-
     wide = width >= 110
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("form", overflow="fold")

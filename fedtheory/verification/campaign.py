@@ -5,48 +5,86 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from fedtheory.inputs import real_number, whole_number
-from fedtheory.pools import as_finished
+from fedtheory.parallel import as_finished
 from fedtheory.verification.check import Check, judge_view
-from fedtheory.verification.registry import Paper, all_statements, paper, papers
+from fedtheory.verification.registry import Paper, all_statements, load_file, paper, papers
 from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Plan
+from fedtheory.verification.setting import Plan, Setting
+from fedtheory.verification.statement import Statement
 
 __all__ = ["Campaign", "Row", "SearchTask", "Task", "plan", "run", "search_plan", "summarise"]
 
 
 @dataclass(frozen=True)
-class Task:
-    """One unit of work: an instance, and the paper whose setting judges it."""
+class _Work:
+    """What is sent to another process.
+
+    Attributes
+    ----------
+    paper : the id of the paper whose setting does it
+    only : ids of the statements it is about; empty for all of the paper's
+    source : the file that the paper is from, which the other process reads; '' for installed papers
+    """
 
     paper: str
+    only: tuple[str, ...] = field(default=(), kw_only=True)
+    source: str = field(default="", kw_only=True)
+
+    @property
+    def whose(self) -> tuple[Setting, list[Statement]]:
+        """The setting, and the statements."""
+        found = paper(self.paper)
+        return found.setting, [s for s in found.statements if not self.only or s.id in self.only]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it holds may be of classes that only the paper's file knows: they are pickled apart, to be read after it."""
+        content: Any = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.source:
+            from joblib.externals.loky.backend.reduction import dumps  # as for what workers are sent
+
+            content = bytes(dumps(content))
+        return _unpickled, (type(self), self.paper, self.source, content)
+
+
+def _unpickled(cls: type, id: str, source: str, content: Any) -> Any:
+    if source and id not in [p.id for p in papers()]:
+        load_file(source)
+    return cls(**(pickle.loads(content) if isinstance(content, bytes) else content))
+
+
+@dataclass(frozen=True)
+class Task(_Work):
+    """One unit of work: an instance, and the paper whose setting judges it."""
+
     instance: Any
 
     def __call__(self) -> list[Check]:
         """All statements of the paper that are about this instance."""
-        whose = paper(self.paper)
-        return whose.setting.check(self.instance, whose.statements)
+        setting, statements = self.whose
+        return setting.check(self.instance, statements)
 
 
 @dataclass(frozen=True)
-class SearchTask:
-    """One job of the search for counterexamples."""
+class SearchTask(_Work):
+    """One job of the search for counterexamples; ``violated``: also to forms that are on record as violated."""
 
-    paper: str
     job: tuple[str, ...]
     budget: int
     seed: int
+    violated: bool = False
 
     def __call__(self) -> list[SearchResult]:
         """All forms that the job is about."""
-        whose = paper(self.paper)
-        return whose.setting.run_search(self.job, whose.statements, self.budget, self.seed)
+        setting, statements = self.whose
+        return setting.run_search(self.job, statements, self.budget, self.seed, self.violated)
 
 
 @dataclass
@@ -123,18 +161,29 @@ def plan(
     seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000,
     only: Sequence[Paper] | None = None,
 ) -> list[Task]:  # fmt: skip
-    """The tasks of a campaign, those of a paper in the order that its setting gives them; of all papers, or of some."""
+    """The tasks of a campaign, those of a paper in the order that its setting gives them; of all papers, or of some.
+
+    One of ``only`` may have some of its paper's statements only: `dataclasses.replace(paper, statements=...)`.
+    """
     whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
     real_number("scale", scale, above=0)
     size = Plan(seed, scale, real, long, rounds, scenarios)
-    return [Task(p.id, i) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
+    return [Task(p.id, i, **_of(p)) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
 
 
-def search_plan(budget: int, seed: int = 0, only: Sequence[Paper] | None = None) -> list[SearchTask]:
-    """The jobs of a search of every form not on record as violated."""
+def search_plan(
+    budget: int, seed: int = 0, only: Sequence[Paper] | None = None, violated: bool = False
+) -> list[SearchTask]:
+    """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
     whole_number("budget", budget, remedy="it is the number of instances to try for each form")
     chosen = papers() if only is None else only
-    return [SearchTask(p.id, job, budget, seed) for p in chosen for job in p.setting.searches(p.statements)]
+    return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
+
+
+def _of(chosen: Paper) -> dict[str, Any]:
+    """Which of a paper's statements, and where the paper is from."""
+    some = chosen.statements != paper(chosen.id).statements
+    return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.source}
 
 
 def work(task: Callable[[], Any]) -> Any:
@@ -154,16 +203,18 @@ def run(
     checks, complete
         With KeyboardInterrupt the checks so far and False.
     """
-    about = dict.fromkeys(t.paper for t in tasks)
-    checks = [judge_view(s, f, None) for id in about for s in paper(id).statements for f in s.forms if f.symbolic is not None]
+    about = {(t.paper, t.only): t.whose[1] for t in tasks}
+    checks = [judge_view(s, f, None) for some in about.values() for s in some for f in s.forms if f.symbolic is not None]
+    found: dict[int, list[Check]] = {}  # in the order of the tasks, so that ties are broken alike in every run
+    complete = True
     try:
-        for done, (_, result) in enumerate(as_finished(work, tasks, workers), 1):
-            checks += result
+        for done, (i, result) in enumerate(as_finished(work, tasks, workers), 1):
+            found[i] = result
             if on_task is not None:
                 on_task(done, result)
     except KeyboardInterrupt:
-        return checks, False
-    return checks, True
+        complete = False
+    return checks + [check for i in sorted(found) for check in found[i]], complete
 
 
 def summarise(

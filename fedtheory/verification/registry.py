@@ -6,18 +6,24 @@ user names. Nothing here knows any of them by name.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import FedTheoryError, suggest
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, suggest
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "get", "paper", "paper_of", "papers", "register", "setting_of",
+    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "get", "load_file", "paper", "paper_of", "papers", "register",
+    "rule_words", "setting_of",
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
@@ -37,9 +43,13 @@ class Paper:
     printed : on what, or with what, "as printed" is judged
     rules : what the rules of a form are there; '' where there is one only
     aliases : dict other id -> id
-    figures : the module with the paper's figures, a tuple ``FIGURES`` of `fedtheory.report.figures.Figure`; '' for none.
+    figures : the module with the paper's figures, a tuple ``FIGURES`` of `fedtheory.plotting.figure.Figure`; '' for none.
         A name, so that no figure is loaded before it is drawn.
     witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
+    rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
+    rule_words : dict rule -> how a sentence says it, where that is not '... rule'
+    rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
+    source : the file that it was read from by `load_file`, '' for a paper of an installed package
     """
 
     id: str
@@ -52,6 +62,10 @@ class Paper:
     aliases: Mapping[str, str] = field(default_factory=dict)
     figures: str = ""
     witnesses: str = ""
+    rule_order: tuple[str, ...] = ()
+    rule_words: Mapping[str, str] = field(default_factory=dict)
+    rule_short: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
 
 _PAPERS: dict[str, Paper] = {}
@@ -61,7 +75,7 @@ _LOADED: list[bool] = []
 
 
 def register(paper: Paper) -> Paper:
-    """Add a paper and its statements; the same paper twice is added once.
+    """Add a paper and its statements; the same paper twice is added once, and a file that is read again replaces what it had.
 
     Raises
     ------
@@ -71,7 +85,7 @@ def register(paper: Paper) -> Paper:
     known = _PAPERS.get(paper.id)
     if known is paper:
         return paper
-    if known is not None:
+    if known is not None and not (paper.source and known.source == paper.source):
         raise FedTheoryError(f"two papers are called {paper.id!r}: {known.name} and {paper.name}; give one of them another id")
     ids = [s.id for s in paper.statements]
     for s in paper.statements:
@@ -81,11 +95,21 @@ def register(paper: Paper) -> Paper:
             raise FedTheoryError(f"statement {s.id} is registered twice")
         if not s.forms:
             raise FedTheoryError(f"statement {s.id} has no form: there is nothing to judge")
+    if known is not None:
+        _forget(known)
     _PAPERS[paper.id] = paper
     paper.setting.paper = paper.id
     _STATEMENTS.update({s.id: s for s in paper.statements})
     _ALIASES.update(paper.aliases)
     return paper
+
+
+def _forget(paper: Paper) -> None:
+    for s in paper.statements:
+        _STATEMENTS.pop(s.id, None)
+    for alias in paper.aliases:
+        _ALIASES.pop(alias, None)
+    del _PAPERS[paper.id]
 
 
 def _load() -> None:
@@ -100,6 +124,72 @@ def _load() -> None:
                 register(paper)
         except Exception as error:  # another package's code
             warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def load_file(path: Path | str) -> list[Paper]:
+    """The papers that a Python file makes, registered; a file that is read again replaces what it brought.
+
+    The module is kept in ``sys.modules`` under a name made from its path, so that what it defines can be pickled; another
+    process reads the file before it unpickles (`fedtheory.verification.campaign.Task`).
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        It cannot be imported, with the line; it has no paper, or a paper without statements.
+    FedTheoryError
+        As `register` raises it.
+    """
+    _load()
+    where = Path(path).resolve()
+    if not where.is_file():
+        raise DataFileError(f"{path}: no such file; give a Python file that makes a fedtheory paper")
+    name = f"fedtheory_file_{where.stem}_{hashlib.sha256(str(where).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_loader(name, importlib.machinery.SourceFileLoader(name, str(where)), origin=str(where))
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    module.__file__, before = str(where), sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)  # always the text as it is now, never a cached one
+        found = _papers_of(module, str(where))
+        if not found:
+            raise InvalidInput(f"{path}: no paper in it: assign one to a name at the top level, as in PAPER = Paper(...)")
+        for each in found:
+            if not each.statements:
+                raise InvalidInput(f"{path}: the paper {each.id!r} has no statements: there is nothing to judge")
+        return [register(each) for each in found]
+    except (Exception, SystemExit) as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        line = _line_of(error, str(where))
+        if isinstance(error, FedTheoryError):
+            text = str(error)
+            raise InvalidInput(text if text.startswith(str(path)) else f"{path}{line}: {text}") from error
+        raise InvalidInput(
+            f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; it must run by itself, as `python {path}` shows"
+        ) from error
+
+
+def _line_of(error: BaseException, file: str) -> str:
+    """', line 7': where in the file it happened; '' where that is not known."""
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _papers_of(module: Any, source: str) -> list[Paper]:
+    """The papers among a module's names, or what has ``as_paper()``; those that other packages brought are left out."""
+    made: dict[str, Paper] = {}
+    for value in vars(module).values():
+        if not isinstance(value, Paper | type) and callable(getattr(value, "as_paper", None)):
+            value = value.as_paper()
+        if isinstance(value, Paper) and _PAPERS.get(value.id) is not value:
+            made.setdefault(value.id, value)
+    return [replace(p, source=source) for p in made.values()]
 
 
 def papers() -> list[Paper]:
@@ -124,6 +214,11 @@ def paper_of(statement: str | Statement) -> Paper:
 def setting_of(statement: str | Statement) -> Setting:
     """How a statement is judged."""
     return paper_of(statement).setting
+
+
+def rule_words(rule: str, statement: str) -> str:
+    """A rule as a sentence says it: 'sign rule', or what the statement's paper says."""
+    return paper_of(statement).rule_words.get(rule, f"{rule} rule")
 
 
 def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[Paper, list[Any]]]:

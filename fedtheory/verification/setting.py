@@ -19,13 +19,14 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.inputs import whole_number
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "Plan", "Prepared", "Request", "Setting", "View"]
+__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
 
 
 @dataclass(frozen=True)
@@ -166,71 +167,6 @@ class DataInstance:
         return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data}
 
 
-class Request(Protocol):
-    """What a user asked for in words, at the command line; a paper's setting turns it into a `Prepared` case.
-
-    Attributes
-    ----------
-    options : dict name -> value
-        What was given; None where nothing was.
-    participants : P of cohorts drawn uniformly; None for all clients
-    """
-
-    options: Mapping[str, Any]
-    participants: int | None
-    rounds: int | None
-    mode: str
-    scenarios: int
-    seed: int
-
-    def problem(self, default: str) -> Any:
-        """The user's problem, or the named one."""
-
-    def start(self, problem: Any) -> Any:
-        """x_0 as given, (d,); 0 by default."""
-
-    def sampling(self, problem: Any) -> Any:
-        """Cohorts of P drawn uniformly, or all clients."""
-
-    def participation(self, problem: Any, steps: int, rounds: int) -> Any:
-        """The law of the local steps that clients complete, of E = ``steps``."""
-
-    def participation_in_words(self, problem: Any) -> str:
-        """Who takes part, for the line above the table."""
-
-    def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
-        """The method with the hyperparameters that were given, else these defaults, else its own."""
-
-    def local_sgd(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        """Local SGD as the options of local work say."""
-
-    def refuse(self, names: Any, why: str) -> None:
-        """Raise `InvalidInput` that names the first of these options that was given, and its value."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A case made from a request.
-
-    Attributes
-    ----------
-    options : further keyword arguments of `fedtheory.verification.verify.verify`
-    head : lines above the table: the problem, the method, what was chosen
-    details : what is written beside the checks
-    facts : callable(checks) -> rows (name, value)
-        Constants that the checks carry, shown once above the table and taken out of the checks.
-    staged : whether Monte Carlo comes in stages, so that its progress is counted and an interrupt keeps the last stage
-    """
-
-    problem: Any
-    algorithm: Any
-    options: dict[str, Any] = field(default_factory=dict)
-    head: list[str] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
-    facts: Callable[[Sequence[Check]], list[tuple[str, Any]]] = lambda checks: []
-    staged: bool = False
-
-
 class Setting:
     """How the statements of one paper are judged. Subclasses say what their instances are; the rest follows.
 
@@ -241,6 +177,8 @@ class Setting:
     builders : what makes a view of a kind from the data of a witness file
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
+    scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
     paper = ""
@@ -248,6 +186,8 @@ class Setting:
     builders: Builders = Builders()
     share: Mapping[str, float] = {}
     accepts: Mapping[str, str] = {}
+    scenarios: int = 1000
+    computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
@@ -369,6 +309,31 @@ class Setting:
         """Options of `fedtheory verify` that show the statement at work on a problem; None where there is none to give."""
         return None if self.refusal(statement) else ""
 
+    # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
+    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
+        """A method with the hyperparameters that a theorem of this paper gives it, for a user who runs it.
+
+        Parameters
+        ----------
+        rounds, batch_size : as the user asked for them; None where the theorem says
+
+        Returns
+        -------
+        Tuned or None
+            None where the paper says nothing of this method.
+        """
+        return None
+
+    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
+        """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
+
+        Raises
+        ------
+        InvalidInput
+            A problem or a method for which the theorem has no steps.
+        """
+        return None
+
     # --- instances in fractions -----------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """The view of a witness's data, in fractions.
@@ -466,6 +431,24 @@ class Setting:
         whole_number("budget", budget, remedy="it is the number of instances to try")
         target = Target(statement, form, rule, sides or form.sides)  # type: ignore[arg-type]
         return self.explore(form.kind, [target], budget, seed)[0]
+
+    def study(
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None
+    ) -> Any:
+        """How tight a statement is, and what of it is needed: how small its constants may become, which assumption can go.
+
+        Parameters
+        ----------
+        budget : instances for each question
+        on_progress : callable(what), as each question is answered
+
+        Returns
+        -------
+        object or None
+            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. None where the
+            setting has no such study.
+        """
+        return None
 
     def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
         """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.run import Result
+from fedtheory.neural.benchmarks.result import Result
 
 __all__ = ["ENTROPIES", "TWO_MESSAGES", "WITH_ENTROPY", "each_message", "entropies", "in_todays_names"]
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError, InvalidInput
+from fedtheory.errors import CheckpointError, DataFileError, Diverged, FedTheoryError, InvalidInput
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
-from fedtheory.neural.benchmarks.presets import Preset
-from fedtheory.provenance import to_jsonable, write_json
+from fedtheory.neural.benchmarks.preset import Preset
+from fedtheory.neural.benchmarks.result import Result, result_json
+from fedtheory.provenance import write_json
 
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
@@ -24,49 +25,7 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
-_EVERY_ROUND = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
-    "update_entropy", "bits_up", "bits_down", "bits",
-)  # fmt: skip
-_MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond that
-
-
-@dataclass
-class Result:
-    """One run and what it measured so far.
-
-    Attributes
-    ----------
-    preset : Preset
-    metrics : dict of (rounds done + 1,) lists
-    rounds : int
-        Done.
-    error : str or None
-        Why it ended early.
-    """
-
-    preset: Preset
-    metrics: dict[str, list[float]] = field(default_factory=dict)
-    rounds: int = 0
-    seconds: float = 0.0
-    provenance: dict[str, Any] = field(default_factory=dict)
-    parameters: int = 0
-    error: str | None = None
-
-    @property
-    def own_tests(self) -> bool | None:
-        """Whether each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
-        found = self.provenance.get("configuration")
-        return None if found is None else found["problem"].get("tested") is not None
-
-    @property
-    def autocast(self) -> str | None:
-        """The mixed precision of training, None where there was none."""
-        return self.provenance.get("configuration", {}).get("problem", {}).get("autocast")
-
-    def series(self, name: str) -> np.ndarray:
-        """A metric in every round from the first one (rounds,)."""
-        return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]
+_MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond `fedtheory.neural.training.RECORD`
 
 
 def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True, verify: bool = True) -> Data:
@@ -122,23 +81,27 @@ def run_preset(
     resume: bool = True,
     progress: bool = True,
     evaluate_every: int = 1,
-    most: int | None = None,
-    most_tested: int | None = None,
     tensorboard: Path | None = None,
     label: str | None = None,
     **options: Any,
 ) -> Result:
     """Run one setting, or go on with it; its checkpoint and result lie in the folder under the preset's name.
 
+    Parameters
+    ----------
+    rounds to label : as `fedtheory.neural.train` takes them
+        Without rounds, as many as the paper's.
+    options : as `Preset.make_problem` takes them
+        Fewer samples (most, most_tested), device, dtype, engine, autocast...
+
     Raises
     ------
     FedTheoryError
         Whatever training raises but divergence, which is a result: the rounds before it stay.
     """
-    from fedtheory.errors import Diverged
-    from fedtheory.neural.training import train
+    from fedtheory.neural.training import RECORD, train
 
-    problem = preset.make_problem(data, seed, most, most_tested, **options)
+    problem = preset.make_problem(data, seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
     total = preset.rounds if rounds is None else rounds
@@ -151,7 +114,7 @@ def run_preset(
             preset.make_sampling(),
             preset.make_solver(),
             seed,
-            _EVERY_ROUND + _MORE.get(preset.paper, ()),
+            RECORD + _MORE.get(preset.paper, ()),
             checkpoint=path,
             resume=resume,
             evaluate_every=evaluate_every,
@@ -161,7 +124,7 @@ def run_preset(
         )
     except Diverged as error:
         run, result.error = error.measured, str(error)
-    _fill(result, run.metrics, run.rounds, run.seconds, run.provenance)
+    result.fill(run.metrics, run.rounds, run.seconds, run.provenance)
     if stem is not None:
         write_json(stem.with_name(f"{stem.name}.json"), result_json(result))
     return result
@@ -177,17 +140,6 @@ def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
         return None if later else found
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _fill(result: Result, metrics: Any, done: int, seconds: Any, made_with: dict[str, Any]) -> None:
-    columns = {name: np.asarray(values)[:, 0] for name, values in metrics.items()}
-    result.metrics = {name: [float(v) if np.isfinite(v) else None for v in column] for name, column in columns.items()}
-    result.rounds, result.seconds, result.provenance = done, float(sum(seconds)), made_with
-
-
-def result_json(result: Result) -> dict[str, Any]:
-    """A result as JSON values."""
-    return to_jsonable({**asdict(result), "preset": {"name": result.preset.name, **asdict(result.preset)}})
 
 
 def read_result(preset: Preset, folder: Path) -> Result | None:
@@ -221,7 +173,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
     )
     result = Result(preset, parameters=int(problem["parameters"]), error=error)
-    _fill(result, in_todays_names(metrics, preset.method), done, seconds, made_with)
+    result.fill(in_todays_names(metrics, preset.method), done, seconds, made_with)
     return result
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -21,28 +21,50 @@ from fedtheory.neural.engines.kernels import shrink
 if TYPE_CHECKING:
     from threading import Event
 
-    from fedtheory.local.objective import LocalObjective
-    from fedtheory.local.sgd import SGD
-    from fedtheory.neural.penalty import Penalty
-    from fedtheory.neural.problem import NeuralProblem
+    from torch import Tensor
 
-__all__ = ["LARGEST_BATCH", "fits", "one_blas_thread", "walk_rows"]
+    from fedtheory.neural.engines.base import Engine
+    from fedtheory.neural.engines.dense import Dense
 
-LARGEST_BATCH = 64  # measured: validation/performance_neural.py; on larger ones batched products are as fast
+__all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "one_blas_thread", "walk_rows"]
+
+LARGEST_BATCH = 64  # measured: validation/timings/performance_neural.py; on larger ones batched products are as fast
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
 _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
 
 
-def fits(problem: NeuralProblem, solver: SGD, objective: LocalObjective) -> bool:
-    """Whether the walk is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all."""
+class PenaltyTerms(NamedTuple):
+    """What the penalty adds to every step, in the model's dtype; the arrays are those of R rows, or of one, without R.
+
+    Attributes
+    ----------
+    pull, anchor : (R, d), or (R, 0) where there is none
+        The constant part of minus the gradient, and the centre of the l1 norm.
+    slopes : (2,)
+        The curvature that is clipped with the gradient, and that which is not.
+    l1 : the l1 norm's factor
+    prox : bool
+        Whether its proximal map is taken after a step, not its subgradient with it.
+    clip : the limit of a gradient's norm, 0 where there is none
+    """
+
+    pull: np.ndarray
+    anchor: np.ndarray
+    slopes: np.ndarray
+    l1: float
+    prox: bool
+    clip: float
+
+
+def fits(engine: Engine, device: str, batch_size: int, curvature: Any) -> bool:
+    """Whether a walk on samples as they are is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all."""
     return (
-        problem.device.type == "cpu"
-        and problem.engine.name == "dense"
-        and problem.engine.autocast is None
-        and problem.augment is None
-        and solver.batch_size <= LARGEST_BATCH
-        and isinstance(objective.curvature, float | int)
+        device == "cpu"
+        and engine.name == "dense"
+        and engine.autocast is None
+        and batch_size <= LARGEST_BATCH
+        and isinstance(curvature, float | int)
     )
 
 
@@ -62,9 +84,10 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def walk_rows(
-    problem: NeuralProblem,
-    solver: SGD,
-    penalty: Penalty,
+    engine: Dense,
+    inputs: Tensor,
+    targets: Tensor,
+    penalty: PenaltyTerms,
     y: np.ndarray,
     samples: np.ndarray,
     weights: np.ndarray,
@@ -73,23 +96,17 @@ def walk_rows(
     stop: Event,
 ) -> None:
     """All steps of the rows y (R, d), in place, until told to stop; samples and weights (R, T, b), lrs (R, T), lengths (R,)."""
-    pull, anchor = penalty.arrays
-    inputs = problem.inputs.numpy().reshape(len(problem.inputs), -1)
-    targets = problem.targets.numpy()
+    all_inputs, all_targets = inputs.numpy().reshape(len(inputs), -1), targets.numpy()
     kind = y.dtype.type
-    widths = np.array(problem.engine.widths, dtype=np.int64)
-    later = penalty.ridge + (penalty.curvature if solver.clip_spares == "curvature" else 0.0)  # what is not clipped
-    slopes = np.array([penalty.slope - later, later] if solver.clip else [0.0, penalty.slope], kind)
-    l1, clip = kind(penalty.l1), kind(solver.clip or 0.0)
+    widths = np.array(engine.widths, dtype=np.int64)
     for r in range(len(y)):
+        own = penalty._replace(pull=penalty.pull[r], anchor=penalty.anchor[r])
         for first in range(0, int(lengths[r]), AT_ONCE):
             if stop.is_set():
                 return
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
-            _walk(
-                y[r], samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind),
-                inputs, targets, widths, slopes, pull[r], anchor[r], l1, penalty.prox, clip, BLOCK,
-            )  # fmt: skip
+            steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind)
+            _walk(y[r], *steps, all_inputs, all_targets, widths, own, BLOCK)
 
 
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
@@ -162,15 +179,37 @@ def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
 
 
 @numba.njit(fastmath=_FAST, cache=True, nogil=True)
+def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.ndarray, b: int, block: int) -> int:
+    """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all."""
+    start, last, zero = 0, len(widths) - 1, y.dtype.type(0)
+    for n in range(last):
+        i, o = widths[n], widths[n + 1]
+        w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
+        start += i * o + o
+        h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
+        rows = _rows(i, o, b, block)
+        for first in range(0, o, rows):
+            end = min(first + rows, o)
+            out = room[: b * (end - first)].reshape(b, end - first)
+            np.dot(h, w[first:end].T, out)
+            for k in range(b):
+                for c in range(end - first):
+                    v = out[k, c] + bias[first + c]
+                    z[k, first + c] = zero if v <= 0 and n + 1 < last else v  # a NaN stays one
+    return start
+
+
+@numba.njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, targets: np.ndarray,
-    widths: np.ndarray, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, prox: bool, clip: float, block: int,
+    widths: np.ndarray, penalty: PenaltyTerms, block: int,
 ) -> None:  # fmt: skip
     """y (d,), in place, by the steps of samples and weights (T, b) and lrs (T,); widths of all layers, the inputs' first.
 
-    y holds weights (outputs, inputs) and bias of each layer, first layer first. pull and anchor (d,), or (0,) where there is none.
-    slopes (2,) are those of the penalty that are clipped and that are not; clip is 0 where nothing is.
+    y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
+    there is none.
     """
+    pull, anchor, slopes, l1, prox, clip = penalty
     steps, b = samples.shape
     last = len(widths) - 1
     room = b * widths.max()
@@ -191,21 +230,7 @@ def _walk(
         for k in range(b):
             x[k] = inputs[samples[j, k]]
             labels[k] = targets[samples[j, k]]
-        start = 0
-        for n in range(last):
-            i, o = widths[n], widths[n + 1]
-            w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
-            start += i * o + o
-            h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
-            rows = _rows(i, o, b, block)
-            for first in range(0, o, rows):
-                end = min(first + rows, o)
-                out = some[: b * (end - first)].reshape(b, end - first)
-                np.dot(h, w[first:end].T, out)
-                for k in range(b):
-                    for c in range(end - first):
-                        v = out[k, c] + bias[first + c]
-                        z[k, first + c] = zero if v <= 0 and n + 1 < last else v  # a NaN stays one
+        start = _forward(y, hidden, some, widths, b, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         outputs[:] = hidden[last, : b * widths[last]].reshape(b, widths[last])
         _residuals(outputs, labels, weights[j] if clip else lr * weights[j])

@@ -74,8 +74,9 @@ def _best(flat: FlatModule, loss: Loss, inputs: Tensor, targets: Tensor, mixed: 
     if Dense.fits(flat, loss, inputs, targets) and not mixed:
         return "dense"
     recurrent = any(isinstance(m, nn.RNNBase) for m in flat.module.modules())
-    # On a CPU a loop is measured to be faster (validation/performance.py). On a GPU nothing is measured: vmap is expected to be, for a
-    # cohort's small kernels become few large ones; `python validation/performance_neural.py --device cuda` compares the two.
+    # On a CPU a loop is measured to be faster (validation/timings/performance.py). On a GPU nothing is measured: vmap is
+    # expected to be, for a cohort's small kernels become few large ones;
+    # `python validation/timings/performance_neural.py --device cuda` compares the two.
     on_cpu = inputs.device.type == "cpu"
     if recurrent or not loss.weighted or on_cpu:  # cuDNN's LSTM has no batching rule
         return "loop"

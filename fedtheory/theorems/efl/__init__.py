@@ -29,6 +29,9 @@ PAPER = Paper(
     rules="the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
     figures="fedtheory.theorems.efl.figures",
     witnesses="fedtheory.theorems.efl",
+    rule_order=("any", "C", "A", "B", "C-corrected"),
+    rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
+    rule_short={"C-corrected": "C corr."},
 )  # fmt: skip
 
 __all__ = ["PAPER"]

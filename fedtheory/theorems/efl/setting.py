@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.local import Constant, LocalSGD
+from fedtheory.local import Constant, LocalSGD, TheoremStep
 from fedtheory.participation.irregular import complete, windows
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS, assumption_failure, view_of
 from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
 from fedtheory.theorems.efl.instances import in_fractions, runs
 from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.registry import papers
 from fedtheory.verification.replay import builtin_witnesses, read_kind_and_data
@@ -52,6 +55,7 @@ class EFLSetting(Setting):
     kinds = (*runs.KINDS, *in_fractions.KINDS)
     builders = BUILDERS
     share = SHARE
+    scenarios = 200
 
     # --- instances ------------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
@@ -144,6 +148,25 @@ class EFLSetting(Setting):
             view = replace(view, horizons=view.horizons[view.horizons > 0])
         return view
 
+    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> TheoremStep:
+        """The steps of Theorem 1.
+
+        Raises
+        ------
+        InvalidInput
+            mu = 0, or an elastic term.
+        """
+        mu = float(problem.mu_k.min())
+        if not mu > 0:
+            raise InvalidInput(f"Theorem 1's steps: mu = {mu:g}, the limit is > 0 (Assumption 2): add a ridge")
+        if algorithm.lam:
+            raise InvalidInput(f"Theorem 1's steps: lambda = {algorithm.lam:g}, and it is about lambda = 0: use InverseTime")
+        moments = moments_of_rounds(algorithm.scheme, participation, rounds, problem.weights)
+        S = [float(m.sum_ps) for m in moments]
+        theta = float(max(m.theta for m in moments))
+        gamma = gamma_of(participation.max_steps, theta, float(problem.beta_k.max()), mu, S)
+        return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
+
     # --- at the command line ----------------------------------------------------------------------------------------------
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """A run under the laws of s_k that were asked for; of Theorem 2 the client that leaves or joins."""
@@ -188,7 +211,8 @@ def _prepare_shift(statement: Statement, problem: Any, request: Request) -> Prep
     moves = "leaves" if event == "departure" else "joins the others"
     head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, client {client} {moves}"]
     options = {"sampling": sampling, "x0": request.start(problem), "seed": request.seed}
-    return Prepared(problem, algorithm, options, head, {"event": event, "client": client}, _facts)
+    details = {"event": event, "client": client}
+    return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
 
 
 def _prepare_run(problem: Any, request: Request) -> Prepared:
@@ -219,7 +243,7 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
         "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": rounds, "mode": request.mode,
         "scenarios": request.scenarios, "seed": request.seed,
     }  # fmt: skip
-    return Prepared(problem, algorithm, options, head, details, _facts)
+    return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
 
 
 # --- the constants that the checks carry -----------------------------------------------------------------------------------
@@ -230,8 +254,8 @@ NAMES = {
 OF_A_SHIFT = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
 
-def _facts(checks: Sequence[Check]) -> list[tuple[str, Any]]:
-    """The constants of the checks, taken out of them: they are the same for all forms."""
+def _facts(details: dict[str, Any], checks: Sequence[Check]) -> list[tuple[str, Any]]:
+    """The constants of the checks, taken out of them into what is written: they are the same for all forms."""
     found: dict[str, Any] = {}
     for check in checks:
         if "constants" in check.where:
@@ -239,6 +263,7 @@ def _facts(checks: Sequence[Check]) -> list[tuple[str, Any]]:
             check.where.pop("horizons", None)
         for name in [k for k in check.where if k in OF_A_SHIFT]:
             found[name] = check.where.pop(name)
+    details["constants"] = found
     how = found.get("how", {})
     rows = [(NAMES.get(k, k), _number(v)) for k, v in found.items() if k not in ("how", "N", "rounds") and v is not None]
     return rows + [(f"how: {k}", v) for k, v in how.items()]

@@ -1,5 +1,6 @@
 """Elastic Aggregation: what its aggregation does on convex problems (Chen et al., CVPR 2023; the paper states no theorem)."""
 
+from fedtheory._moved import names_before
 from fedtheory.theorems.elastic_aggregation.setting import ElasticAggregationSetting
 from fedtheory.theorems.elastic_aggregation.statements.all_clients import FULL
 from fedtheory.theorems.elastic_aggregation.statements.sampled_clients import AVERAGES, SAMPLED
@@ -17,3 +18,4 @@ PAPER = Paper(
 )
 
 __all__ = ["PAPER"]
+__getattr__ = names_before(__name__)

@@ -19,11 +19,11 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import still_run_view
 from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
 __all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_upper"]
 
-RULES = ("sign", "true-gradient")
 MAX_PATHS = 20_000
 SPLIT = ("split", "split_sign", "split_own_sign")  # of `RunView`: the expectation taken of the sign only
 

@@ -1,17 +1,35 @@
-"""What the files of FedElasticNet's statements share: thresholds, notes, and short constructors."""
+"""What FedElasticNet's files share: symbols, rules, thresholds, notes, and a short constructor."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet import SYMBOLS
-from fedtheory.verification.statement import Form, Mutant, Statement
+from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD",
-    "REPAIRED_THRESHOLD", "SIGN_NOTE", "SMOOTH", "START_NOTE", "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD",
-    "form", "statement", "total",
+    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
+    "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "SYMBOLS", "THEOREM_A_THRESHOLD",
+    "THEOREM_B_THRESHOLD", "above", "statement", "total",
 ]  # fmt: skip
+
+SYMBOLS = {
+    "m, P": "problem.num_clients, sampling.size",
+    "beta": "problem.constants().beta = max_k beta_k",
+    "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
+    "theta^t": "state.x",
+    "grad L_k(theta_k^t) as stored (g_k)": "state.stored[:, k]",
+    "h^t": "state.h",
+    "gamma^t": "state.x + state.h / algorithm.l2 (RoundView.gamma)",
+    "theta_tilde_k^t": "RoundView.tilde[:, k]",
+    "s_k^t": "RoundView.lambda1_s / lambda_1 (exact subgradient)",
+    "C_t, epsilon_t": "RoundView.C, RoundView.epsilon",
+    "R(gamma^{t-1}) - R(theta*)": "RoundView.D",
+    "kappa, kappa_0": "ElasticConstants.printed",
+}
+RULES = ("sign", "true-gradient")  # of what Algorithm 3 stores
+
+RATIO = "lambda_2/beta"
 
 PRINTED_THRESHOLD = 27.0  # Theorem B.1 asks lambda_2 > 27 beta
 REPAIRED_THRESHOLD = (25 + 825**0.5) / 2  # kappa_0 > 0: 26.861...
@@ -34,14 +52,29 @@ _LAST = r"-\tfrac{2\lambda_1}{\lambda_2}\langle\gamma^{t-1}-\theta_*,\tfrac1m\su
 LAST_SIGN, LAST_S = _LAST % r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", _LAST % "s_k^t"
 
 
-def form(name: str, latex: str, sides: Any, established: dict[str, Any], *mutants: tuple[str, Any], **more: Any) -> Form:
-    """A `Form` with its mutants as (name, sides) pairs."""
-    return Form(name, latex, sides, established, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
+def above(ratio: float) -> dict[str, float]:
+    """The limit of a form that is claimed for lambda_2/beta > ratio."""
+    return {RATIO: ratio}
 
 
-def statement(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:
-    """A one-round `Statement` about Algorithm 3 with uniform cohorts."""
-    return Statement(f"fedelasticnet/{id}", title, source, "round", forms, SAMPLED, SYMBOLS, kind, PRINTED_THRESHOLD)
+def statement(
+    id: str,
+    title: str,
+    source: str,
+    *forms: Form,
+    kind: str = "statement",
+    scope: str = "round",
+    assumptions: tuple[str, ...] = SAMPLED,
+    symbols: dict[str, str] = SYMBOLS,
+) -> Statement:
+    """A `Statement` of this paper; by default about one round of Algorithm 3 with uniform cohorts.
+
+    ``scope``: 'round' (given the state before a round), 'run' (a horizon T), 'fixed-point' (of Algorithm 1), or 'algebra'
+    (no data enter). It is also the kind of view that its forms are judged on.
+    """
+    limits = above(PRINTED_THRESHOLD) if scope == "round" else {}
+    judged = tuple(f if f.sides is None else replace(f, kind=scope) for f in forms)
+    return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits)
 
 
 def total(terms: list[Any]) -> Any:

@@ -6,7 +6,7 @@ The same search hunts printed statements, where it should find something, and re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,55 +16,18 @@ from scipy.optimize import differential_evolution
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.shapes import Shape, default_shapes
 from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
-from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, get
-from fedtheory.verification.witness import Witness
+from fedtheory.verification.check import RELATIVE_TOLERANCE
+from fedtheory.verification.registry import get
+from fedtheory.verification.search import VISIBLE, SearchResult
+from fedtheory.verification.statement import Form, Sides, Statement
 
-__all__ = ["VISIBLE", "SearchResult", "Shape", "default_shapes", "search"]
+__all__ = ["Shape", "default_shapes", "search"]
 
-VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
 POPULATION = 96
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes
-    ----------
-    best : float
-        Largest (lhs - rhs)/scale. Below `RELATIVE_TOLERANCE` it is rounding.
-    tightness : float
-        Largest lhs/rhs over instances whose right side is positive (NaN for equalities).
-    best_instance, tightest_instance : dict
-        With the shape and the numbers.
-    evaluations : int
-        Instances tried (a run counts once, whatever its horizon).
-    witness : Witness or None
-        Proved in exact arithmetic.
-    exact_best : float or None
-        `best` recomputed exactly at its own point, when it is above rounding: a value <= 0 says it was rounding after all.
-    """
-
-    statement: str
-    form: str
-    rule: str
-    seed: int
-    budget: int
-    evaluations: int
-    best: float
-    tightness: float
-    best_instance: dict[str, Any] = field(default_factory=dict)
-    tightest_instance: dict[str, Any] = field(default_factory=dict)
-    witness: Witness | None = None
-    exact_best: float | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was found beyond rounding."""
-        rounding = self.best <= RELATIVE_TOLERANCE or (self.exact_best is not None and self.exact_best <= 0)
-        return self.witness is None and rounding
 
 
 class _Target:
@@ -73,7 +36,7 @@ class _Target:
     def __init__(self, statement: Statement, form: Form, rule: str, shape: Shape, sides: Callable[[Any], Sides]) -> None:
         self.run, self.form, self.rule, self.shape, self.sides = statement.scope == "run", form, rule, shape, sides
         violated = form.established.get(rule) == "violated"
-        self.least_ratio = statement.witness_threshold if violated else 0.0  # what holds is searched for every lambda_2
+        self.least_ratio = statement.witness_limits.get(RATIO, 0.0) if violated else 0.0  # what holds is searched for every lambda_2
         m, d = shape.rows, 1 if shape.same else shape.d
         self.parts: dict[str, tuple[int, ...]] = {"h": (m, d), "c": (m, d), "x0": (shape.starts, d), "l1": (), "l2": ()}
         if self.run:
@@ -114,7 +77,7 @@ class _Target:
         if self.shape.same:
             out |= {k: np.repeat(v, self.shape.d, axis=-1) for k, v in out.items() if v.ndim > 1}
         out["l1"] = 10 ** (6 * out["l1"] - 4) * beta * length  # above 0, as Algorithm 3 asks
-        least = max(self.form.threshold or 0.02, self.least_ratio)
+        least = max(self.form.limits.get(RATIO, 0.02), self.least_ratio)
         out["l2"] = beta * least * (1 + 1e-3) * (1000 / least) ** out["l2"]
         return out
 
@@ -127,7 +90,7 @@ class _Target:
         several = self.shape.rows > 1
         pull = out["h"] * np.array(self.shape.copies or [1] * self.shape.rows)[:, None]
         star = (pull * out["c"]).sum(axis=1) / pull.sum(axis=1)
-        least = max(self.form.threshold or 0.02, self.least_ratio)
+        least = max(self.form.limits.get(RATIO, 0.02), self.least_ratio)
         out["l2"] = beta * least * (1 + 1e-3) * ((1e8 if several else 1000) / least) ** out["l2"]
         if several:
             steepest = (out["h"] * abs(out["c"] - star[:, None])).max(axis=(1, 2))
@@ -176,7 +139,7 @@ class _Target:
         found = {"shape": str(self.shape), "margin": float(margin_), "ratio": float(ratio), **numbers}
         return {**found, "horizon": int(horizon) + 1} if self.run else found
 
-    def witness(self, statement: Statement, u: np.ndarray) -> Witness:
+    def witness(self, statement: Statement, u: np.ndarray) -> DiagonalWitness:
         """The point as a witness with 9 digits a number, not yet shrunk."""
         n = {k: v[0] for k, v in self.numbers(u[None]).items()}
         text = {k: _digits(v) for k, v in n.items()}
@@ -187,7 +150,7 @@ class _Target:
             more["state"] = {"theta": text["x0"], "stored": text["stored"], "local": text["local"]}
         else:
             more["cohorts"] = [list(c) for c in self.shape.cohorts]
-        return Witness(
+        return DiagonalWitness(
             statement.id, self.form.name, self.rule, text["h"], text["c"], text["l1"], text["l2"], self.shape.P, text["x0"], **more
         )
 
@@ -319,7 +282,9 @@ def search(
     witness, exact_best = None, None
     if sides is None and best.margin > RELATIVE_TOLERANCE:
         point = target.witness(statement, best.margin_at)  # type: ignore[arg-type]
-        witness, exact_best = shrink(point), margin(point)
+        short, exact_best = shrink(point), margin(point)
+        found_by = {"search": "differential evolution, then greedy rounding", "shape": str(target.shape)}
+        witness = None if short is None else replace(short.witness(), found_by=found_by)
     return SearchResult(
         statement.id,
         form.name,
@@ -343,5 +308,3 @@ def _leaves_real_runs(shapes: Sequence[Shape], number: int) -> bool:
 
 def _has_ratio(target: _Target) -> bool:
     return target.evaluate(np.full((1, target.size), 0.6)).relation == "<="
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -12,56 +11,37 @@ import numpy as np
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, exact_array
-from fedtheory.verification.statement import get
-from fedtheory.verification.witness import Witness, exact_check, instance_of
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, at_the_last_horizon, exact_view, instance_of
+from fedtheory.verification.check import worst_sides
+from fedtheory.verification.rational import complexity, near, round_numbers
+from fedtheory.verification.registry import get
 
-__all__ = ["margin", "shrink", "simplest_between"]
+__all__ = ["claims", "margin", "shrink"]
 
 WIDTHS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(1, 30), Fraction(1, 100), Fraction(1, 1000), Fraction(1, 10**5))
 SPECIAL = (Fraction(0), Fraction(1), Fraction(-1))
 Numbers = dict[str, Any]  # the fields of a witness as Fractions
 
 
-def simplest_between(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction of least denominator (then numerator) in [low, high], 0 < low <= high, by continued fractions."""
-    whole = math.floor(low)
-    if whole == low or whole + 1 <= high:
-        return Fraction(whole if whole == low else whole + 1)
-    return whole + 1 / simplest_between(1 / (high - whole), 1 / (low - whole))
+def claims(witness: DiagonalWitness) -> tuple[Fraction, Fraction, Fraction]:
+    """(lhs, rhs, scale) where rhs - lhs is least, for a run at its last horizon. Raises as `exact_view` does."""
+    statement = get(witness.statement)
+    form = statement.form(witness.form)
+    view = exact_view(statement, form, witness)
+    sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
+    return worst_sides(sides(view))  # type: ignore[misc]
 
 
-def _near(x: Fraction, width: Fraction) -> Fraction:
-    size = abs(x)
-    near = simplest_between(size * (1 - width), size * (1 + width))
-    return near if x > 0 else -near
-
-
-def _cost(x: Fraction) -> float:
-    """Digits, trailing zeros apart, and a little for numbers far from 1."""
-    digits = len(str(abs(x.numerator)).rstrip("0")) + len(str(x.denominator).rstrip("0"))
-    return digits + (0.25 * abs(math.log10(abs(x))) if x else 0.0)
-
-
-def _round_numbers(x: Fraction) -> list[Fraction]:
-    """A power of ten, and one or two significant digits of x or 1/x, whichever is above 1."""
-    size = abs(x)
-    near = [Fraction(10) ** round(math.log10(size))]
-    for digits in (1, 2):
-        large = Fraction(f"{float(max(size, 1 / size)):.{digits}g}")
-        near.append(large if size >= 1 else 1 / large)
-    return near if x > 0 else [-y for y in near]
-
-
-def margin(witness: Witness) -> float:
+def margin(witness: DiagonalWitness) -> float:
     """(lhs - rhs)/scale in exact arithmetic; -1 where the instance is outside the assumptions."""
     try:
-        _, lhs, rhs, scale = exact_check(witness)
+        lhs, rhs, scale = claims(witness)
     except FedTheoryError:
         return -1.0
     return float((lhs - rhs) / scale) if scale else 0.0
 
 
-def _numbers(w: Witness) -> Numbers:
+def _numbers(w: DiagonalWitness) -> Numbers:
     out: Numbers = {k: exact_array(getattr(w, k)) for k in ("h", "c", "x0")}
     out |= {k: exact_array([getattr(w, k)]) for k in ("lambda1", "lambda2")}
     if w.state is not None:
@@ -73,7 +53,7 @@ def _texts(a: Any) -> Any:
     return [_texts(x) for x in a] if a.ndim > 1 else [str(x) for x in a]
 
 
-def _with(w: Witness, n: Numbers) -> Witness:
+def _with(w: DiagonalWitness, n: Numbers) -> DiagonalWitness:
     fields = {k: _texts(n[k]) for k in ("h", "c", "x0")} | {k: str(n[k][0]) for k in ("lambda1", "lambda2")}
     if w.state is not None:
         fields["state"] = {k: _texts(n[f"state.{k}"]) for k in w.state}
@@ -94,18 +74,18 @@ def _moved(n: Numbers, shift: Any) -> Numbers:
 def _opposite(n: Numbers) -> Numbers:
     """Two clients of equal curvature, as far left as right of a start at 0."""
     side = n["c"][0] - DiagonalLosses(n["h"], n["c"]).theta_star
-    side = np.array([_near(x, Fraction(1, 2)) if x else x for x in side], dtype=object)
+    side = np.array([near(x, Fraction(1, 2)) if x else x for x in side], dtype=object)
     return {**n, "h": 0 * n["h"] + n["h"].max(), "c": np.stack([side, -side]), "x0": 0 * n["x0"]}
 
 
 def _mirrored(n: Numbers) -> Numbers:
     """Two clients of equal curvature, as steep as lambda_1 at an optimum at 0; the start as many moves away."""
-    top, l1 = _near(n["h"].max(), Fraction(1, 4)), n["lambda1"][0]
-    side = _near(l1 / n["h"].max(), Fraction(1, 4)) if l1 else top
+    top, l1 = near(n["h"].max(), Fraction(1, 4)), n["lambda1"][0]
+    side = near(l1 / n["h"].max(), Fraction(1, 4)) if l1 else top
     ends = np.array([side if x > 0 else -side for x in n["c"][0] - n["c"][1]], dtype=object)
     start = (n["x0"] - DiagonalLosses(n["h"], n["c"]).theta_star) * (top * side / (l1 or 1))
     for index in np.ndindex(start.shape):
-        start[index] = _near(start[index], Fraction(1, 100)) if start[index] else start[index]
+        start[index] = near(start[index], Fraction(1, 100)) if start[index] else start[index]
     l1 = np.array([top * side], dtype=object)
     return {**n, "h": 0 * n["h"] + top, "c": np.stack([ends, -ends]), "x0": start, "lambda1": l1}
 
@@ -132,10 +112,10 @@ def _joint_moves(n: Numbers) -> list[Callable[[Numbers], Numbers]]:
 
 
 def _total(n: Numbers) -> float:
-    return sum(_cost(x) for a in n.values() for x in a.ravel())
+    return sum(complexity(x) for a in n.values() for x in a.ravel())
 
 
-def _simplify(w: Witness, good: Callable[[Witness], bool]) -> Witness:
+def _simplify(w: DiagonalWitness, good: Callable[[DiagonalWitness], bool]) -> DiagonalWitness:
     """Greedy: joint moves, then every number in turn, until nothing gets simpler."""
     n = _numbers(w)
     for _ in range(4):
@@ -148,9 +128,9 @@ def _simplify(w: Witness, good: Callable[[Witness], bool]) -> Witness:
             tied = _copies(n) and name not in ("lambda1", "lambda2")  # identical coordinates stay identical
             for index in np.ndindex(n[name].shape[:-1] if tied else n[name].shape):
                 old = n[name][(*index, 0)] if tied else n[name][index]
-                near = [*(_near(old, width) for width in WIDTHS), *_round_numbers(old)] if old else []
-                for new in sorted({*SPECIAL, *near}, key=lambda x: (_cost(x), abs(x - old))):
-                    if _cost(new) >= _cost(old):
+                nearby = [*(near(old, width) for width in WIDTHS), *round_numbers(old)] if old else []
+                for new in sorted({*SPECIAL, *nearby}, key=lambda x: (complexity(x), abs(x - old))):
+                    if complexity(new) >= complexity(old):
                         break
                     trial = {**n, name: n[name].copy()}
                     trial[name][index] = new
@@ -168,7 +148,7 @@ def _copies(n: Numbers) -> bool:
     return arrays[0].shape[-1] > 1 and all((a == a[..., :1]).all() for a in arrays)
 
 
-def shrink(start: Witness, goal: float | None = None) -> Witness | None:
+def shrink(start: DiagonalWitness, goal: float | None = None) -> DiagonalWitness | None:
     """The shortest witness this greedy search reaches, with its claimed sides filled in; None when the violation is not exact.
 
     Parameters
@@ -180,7 +160,7 @@ def shrink(start: Witness, goal: float | None = None) -> Witness | None:
         return None
     goal = min(0.01, have / 2) if goal is None else goal
 
-    def good(w: Witness) -> bool:
+    def good(w: DiagonalWitness) -> bool:
         return margin(w) >= goal
 
     w = start
@@ -194,11 +174,11 @@ def shrink(start: Witness, goal: float | None = None) -> Witness | None:
     w = _simplify(w, good)
     if w.T is not None:
         w = _shorter_run(w, goal)
-    _, lhs, rhs, _ = exact_check(w)
+    lhs, rhs, _ = claims(w)
     return replace(w, lhs=str(lhs), rhs=str(rhs))
 
 
-def _shorter_run(w: Witness, goal: float) -> Witness:
+def _shorter_run(w: DiagonalWitness, goal: float) -> DiagonalWitness:
     """The least horizon that keeps the margin."""
     statement = get(w.statement)
     sides = statement.form(w.form).sides(instance_of(w).run_view(w.T))  # type: ignore[misc, arg-type]

@@ -9,17 +9,17 @@ with the number of its copies.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, isqrt, lcm
 from typing import Any
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.verification.statement import Check
+from fedtheory.verification.rational import fraction, integer, to_file
+from fedtheory.verification.witness import Witness
 
-__all__ = ["VARIANTS", "MLSWitness", "evaluate", "exact_run", "minimum", "parse", "replay"]
+__all__ = ["VARIANTS", "evaluate", "exact_run", "form_of", "make_witness", "minimum", "numbers_of", "read_version_1"]
 
 # Readings of the poster's Theorem 1: what is printed, or left open, put back one at a time.
 VARIANTS = {
@@ -38,51 +38,9 @@ VARIANTS = {
 }
 _LIMIT = 10_000  # local steps, of clients that differ: the numbers grow with every one,
 _ROUNDS = 500  # and with every round
+_NUMBERS = ("lam", "D", "radius", "x0")
 _PRINTED = {"joint G": "printed", "Theorem 2, joint G": "printed"}  # what the variants' forms are called
 _PRINTED |= {"joint G, joint distance": "printed, joint distance", "Theorem 2, joint G, joint distance": "printed, joint distance"}
-
-
-@dataclass(frozen=True)
-class MLSWitness:
-    """One run of FedMLS in one dimension.
-
-    Attributes
-    ----------
-    slopes, offsets : (N, p)
-        f_i(x) = max_j slopes_ij x + offsets_ij; the first maximal j gives the subgradient.
-    lam, D, radius, x0 : lambda, D-tilde, R and the start
-    rounds : K
-    variant : key of `VARIANTS`
-    copies : (N,) how many clients have each loss; empty: one each
-    lhs, rhs : the claimed F(x_K) - F* and its bound
-    """
-
-    variant: str
-    slopes: list[list[str]]
-    offsets: list[list[str]]
-    lam: str
-    D: str
-    radius: str
-    x0: str
-    rounds: int
-    lhs: str = ""
-    rhs: str = ""
-    statement: str = "fedmls/theorem-1"
-    rule: str = "deterministic"
-    copies: list[int] = field(default_factory=list)
-    found_by: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        reading = self.variant.removeprefix("Theorem 2, ").lower()
-        return re.sub(r"[^a-z0-9.]+", "-", f"{self.statement}-{reading}")
-
-    @property
-    def form(self) -> str:
-        return _PRINTED.get(self.variant, self.variant)
-
-    def __str__(self) -> str:
-        return f"{self.statement} [{self.variant}]: N = {sum(_copies(self.slopes, self.copies))}, d = 1, K = {self.rounds}"
 
 
 def _copies(clients: list[Any], copies: list[int] | None) -> list[int]:
@@ -283,54 +241,87 @@ def _one_slope(clients: list[list[tuple[Any, Any]]], lam: Any, d: Any, radius: A
     return lhs, (Fraction(99, 10) + 8 * d) / (lam * k * (k + 1)) + lam / 2
 
 
-def _numbers(witness: MLSWitness) -> tuple[Any, ...]:
-    clients = [
-        [(Fraction(p), Fraction(q)) for p, q in zip(a, b, strict=True)] for a, b in zip(witness.slopes, witness.offsets, strict=True)
-    ]
-    lam, d, radius, x0 = (Fraction(v) for v in (witness.lam, witness.D, witness.radius, witness.x0))
-    if not (lam > 0 and d > 0 and radius > 0 and witness.rounds >= 1):
-        raise InvalidInput("lambda, D and the radius must be > 0, and K >= 1")
-    if abs(x0) > radius:
-        raise InvalidInput(f"x_0 = {x0} is outside the ball of radius {radius}: the theorem asks for a start inside")
-    if witness.variant not in VARIANTS:
-        raise InvalidInput(f"variant = {witness.variant!r}: use one of {', '.join(VARIANTS)}")
-    if witness.variant.startswith("Theorem 2") != (witness.statement == "fedmls/theorem-2"):
-        raise InvalidInput(f"variant = {witness.variant!r} is not about {witness.statement}")
-    counted = all(isinstance(c, int) and not isinstance(c, bool) and c >= 1 for c in witness.copies)
-    if not counted or len(witness.copies) not in (0, len(clients)):
-        raise InvalidInput(f"copies = {witness.copies}: give {len(clients)} integers >= 1, one for each loss, or none")
-    return clients, lam, d, radius, x0
+# --- witnesses ------------------------------------------------------------------------------------------------------------
+def make_witness(
+    variant: str, slopes: Any, offsets: Any, numbers: dict[str, Any], rounds: int, *,
+    copies: Sequence[int] = (), statement: str = "fedmls/theorem-1", **more: Any,
+) -> Witness:  # fmt: skip
+    """A witness of one reading, in one dimension.
+
+    Parameters
+    ----------
+    variant : key of `VARIANTS`
+    slopes, offsets : (N, p)
+        f_i(x) = max_j slopes_ij x + offsets_ij; the first maximal j gives the subgradient.
+    numbers : lam, D, radius and x0, which are lambda, D-tilde, R and the start
+    rounds : K
+    copies : (N,) how many clients have each loss; empty: one each
+    more : lhs, rhs (the claimed F(x_K) - F* and its bound) and further fields of `Witness`
+    """
+    data = {"variant": variant, "slopes": to_file(slopes), "offsets": to_file(offsets), **to_file(numbers), "rounds": rounds}
+    label = f"{statement}-{variant.removeprefix('Theorem 2, ')}"
+    fields = {"rule": "deterministic", "label": label, **more}
+    return Witness(statement, form_of(variant), kind="lines", data={**data, "copies": list(copies)}, **fields)
 
 
-def parse(data: dict[str, Any], label: str) -> MLSWitness:
-    """A witness from the fields of its JSON file. Raises `DataFileError` that names missing and unknown fields."""
-    known = MLSWitness.__dataclass_fields__
-    needed = ("variant", "slopes", "offsets", "lam", "D", "radius", "x0", "rounds", "lhs", "rhs")
-    missing, unknown = [k for k in needed if k not in data], sorted(set(data) - set(known))
-    if missing or unknown:
-        raise DataFileError(f"{label}: wrong fields (missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'})")
-    return MLSWitness(**data)
+def form_of(variant: str) -> str:
+    """The name of the form that a reading belongs to."""
+    return _PRINTED.get(variant, variant)
 
 
-def replay(witness: MLSWitness) -> Check:
-    """Rerun a witness exactly.
+def numbers_of(witness: Witness) -> tuple[Any, ...]:
+    """(clients, lambda, D, R, x_0, K, variant, copies) of a witness: what `evaluate` takes.
 
     Raises
     ------
     InvalidInput
-        When the data do not violate the claim, or the recorded sides are not what comes out.
+        Missing or malformed data, or data of no such run.
     """
-    lhs, rhs = evaluate(*_numbers(witness), witness.rounds, witness.variant, witness.copies)
-    if not lhs > rhs:
-        raise InvalidInput(
-            f"not a witness: {witness.statement} ({witness.variant}) holds here, {float(lhs):.6g} <= {float(rhs):.6g}"
-        )
-    if (witness.lhs, witness.rhs) != ("", "") and (Fraction(witness.lhs), Fraction(witness.rhs)) != (lhs, rhs):
-        raise InvalidInput(
-            f"the file claims {witness.lhs} > {witness.rhs}, but {lhs} > {rhs} comes out: it was changed after it was found"
-        )
-    return Check(
-        witness.statement, witness.form, witness.rule, "violated", "rational",
-        slack=float((rhs - lhs) / (abs(lhs) + abs(rhs))), tightness=float(lhs / rhs), lhs=float(lhs), rhs=float(rhs),
-        where={"K": witness.rounds, "exact": [str(lhs), str(rhs)]}, count=1,
-    )  # fmt: skip
+    data = witness.data
+    missing = [name for name in (*_NUMBERS, "variant", "slopes", "offsets", "rounds") if name not in data]
+    unknown = sorted(set(data) - {*_NUMBERS, "variant", "slopes", "offsets", "rounds", "copies"})
+    if missing or unknown:
+        what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+        raise InvalidInput(f"data of kind 'lines': wrong fields ({'; '.join(what)})")
+    clients = _lines(data["slopes"], data["offsets"])
+    lam, d, radius, x0 = (fraction(data[name], name) for name in _NUMBERS)
+    rounds = integer(data["rounds"], "rounds", least=1, most=10**9)
+    if not (lam > 0 and d > 0 and radius > 0):
+        raise InvalidInput(f"lambda = {lam}, D = {d}, radius = {radius}: they must be > 0")
+    if abs(x0) > radius:
+        raise InvalidInput(f"x_0 = {x0} is outside the ball of radius {radius}: the theorem asks for a start inside")
+    variant, copies = data["variant"], data.get("copies", [])
+    if variant not in VARIANTS:
+        raise InvalidInput(f"variant = {variant!r}: use one of {', '.join(VARIANTS)}")
+    if variant.startswith("Theorem 2") != (witness.statement == "fedmls/theorem-2"):
+        raise InvalidInput(f"variant = {variant!r} is not about {witness.statement}")
+    if form_of(variant) != witness.form:
+        raise InvalidInput(f"variant = {variant!r} is form {form_of(variant)!r}, not {witness.form!r}")
+    counted = isinstance(copies, list) and all(isinstance(c, int) and not isinstance(c, bool) and c >= 1 for c in copies)
+    if not counted or len(copies) not in (0, len(clients)):
+        raise InvalidInput(f"copies = {copies}: give {len(clients)} integers >= 1, one for each loss, or none")
+    return clients, lam, d, radius, x0, rounds, variant, copies
+
+
+def _lines(slopes: Any, offsets: Any) -> list[list[tuple[Fraction, Fraction]]]:
+    """The pieces of every client."""
+    rows = isinstance(slopes, list) and isinstance(offsets, list) and all(isinstance(row, list) for row in (*slopes, *offsets))
+    if not rows or not slopes or [len(a) for a in slopes] != [len(b) for b in offsets] or not all(slopes):
+        raise InvalidInput("slopes and offsets: expected one list of fractions for each client, as many offsets as slopes")
+    named = [(f"slopes[{i}]", f"offsets[{i}]") for i in range(len(slopes))]
+    return [
+        [(fraction(p, name_p), fraction(q, name_q)) for p, q in zip(a, b, strict=True)]
+        for a, b, (name_p, name_q) in zip(slopes, offsets, named, strict=True)
+    ]
+
+
+def read_version_1(fields: dict[str, Any], label: str) -> Witness:
+    """A witness from the fields of a version-1 file. Raises `DataFileError` that names missing and unknown fields."""
+    needed = ("variant", "slopes", "offsets", *_NUMBERS, "rounds", "lhs", "rhs")
+    optional = ("statement", "rule", "copies", "found_by")
+    missing, unknown = [k for k in needed if k not in fields], sorted(set(fields) - {*needed, *optional})
+    if missing or unknown:
+        raise DataFileError(f"{label}: wrong fields (missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'})")
+    given = dict(fields)
+    numbers = {name: given.pop(name) for name in _NUMBERS}
+    return make_witness(**given, numbers=numbers)

@@ -1,16 +1,19 @@
-"""What the files of FedMLS's statements share: symbols, assumptions, and short constructors."""
+"""What the files of FedMLS's statements share: symbols, assumptions, what a form may need of a run, and short constructors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.quantities import MLSView
-from fedtheory.verification.statement import Form, Mutant, Statement
+from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "SYMBOLS", "WITNESS", "constant", "form", "statement"]
+__all__ = [
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant", "statement",
+]  # fmt: skip
 
+PAPER_ID = "fedmls"
 SYMBOLS = {
     "N, d": "problem.num_clients, problem.dim",
     "lambda, D-tilde, K": "algorithm.lam, algorithm.D, algorithm.rounds",
@@ -29,21 +32,40 @@ ASSUMPTIONS = (
     "subgradients are exact, or unbiased with variance sigma_i^2",
     "the server projects z_k onto the ball (or G_i bounds every subgradient of f_i on all of R^d)",
 )
-WITNESS, LINE_14 = "a witness", "line 14 as printed"  # what a form may ask of a run
+# What a form may need of a run. A reading on record as violated is judged on its witness in a campaign, and on a user's problem on a
+# run of its own (see `fedtheory.theorems.fedmls.readings`).
+WITNESS, LINE_14 = "a witness", "line 14 as printed"
+SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from
+ROUNDS = ("printed", *SLACK)  # what K is, where it is one of Theorem 2's
 BOTH = {"deterministic": "holds", "stochastic": "holds"}
 EXACT = {"deterministic": "holds"}
 
 
-def constant(view: MLSView, value: float) -> np.ndarray:
+def applies(form: Form, run: Any) -> str | None:
+    """Why a form does not apply to a run, or to an instance whose run is meant; None where it does.
+
+    Parameters
+    ----------
+    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14` and `ROUNDS`)
+    """
+    if run.rule not in form.established:
+        return f"not claimed for {run.rule} subgradients"
+    if WITNESS in form.needs:
+        return "judged by its witness in exact arithmetic"
+    if (LINE_14 in form.needs) != (LINE_14 in run.facts):
+        return "line 14 is read the other way"
+    for need in form.needs:
+        if need in ROUNDS and need not in run.facts:
+            return f"K is not Theorem 2's ({need})"
+    return None
+
+
+def constant(view: Any, value: float) -> np.ndarray:
     """The same bound for every scenario: (1, S)."""
     return np.full((1, view.excess.shape[-1]), value)
 
 
-def form(name: str, latex: str, sides: Any, established: Any, *mutants: tuple[str, Any], **more: Any) -> Form:
-    """A `Form` with its mutants as (name, sides) pairs."""
-    return Form(name, latex, sides, established, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
-
-
 def statement(id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement") -> Statement:
-    """A `Statement` about runs of FedMLS."""
-    return Statement(f"fedmls/{id}", title, source, scope, forms, ASSUMPTIONS, SYMBOLS, kind)  # type: ignore[arg-type]
+    """A `Statement` about runs of FedMLS: the forms that have sides are judged on runs."""
+    judged = tuple(f if f.sides is None else replace(f, kind="run") for f in forms)
+    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, ASSUMPTIONS, SYMBOLS, kind)

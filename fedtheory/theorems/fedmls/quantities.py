@@ -6,14 +6,28 @@ scenarios on the last axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-__all__ = ["MLSConstants", "MLSView", "c_factor", "harmonic", "kappa", "kappa_last", "kappa_noise"]
+from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
+from fedtheory.clients.clients import Clients
+from fedtheory.errors import InvalidInput
+from fedtheory.local.sliding import SubgradientSliding
+from fedtheory.optimum.certify import Optimum
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.simulation.simulate import check_start, simulate
+from fedtheory.theorems.fedmls.notation import applies
+from fedtheory.verification.statement import Form
+
+__all__ = [
+    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "view_of_run",
+]  # fmt: skip
 
 
 def harmonic(n: Any) -> Any:
@@ -52,6 +66,17 @@ def kappa_last(steps: int, noise: bool = False) -> float:
     weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])  # weight[j - 1] = sum_{t >= j} (t + 1)
     j = np.arange(1, steps)
     return float(steps / 8 * (after[0] / weight[0] + ((j + 1) * after[j] / (weight[j - 1] * weight[j])).sum()))
+
+
+def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
+    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
+    need = 2 * (10 + Fraction(slack)) * product
+    k = int((1 + 4 * float(need)) ** 0.5 / 2)  # a float guess, corrected below
+    while k * (k + 1) >= need and k > 0:
+        k -= 1
+    while k * (k + 1) < need:
+        k += 1
+    return max(k, 1)
 
 
 @dataclass(frozen=True)
@@ -136,6 +161,8 @@ class MLSView:
         Points u of the ball at which 'for every u' is checked; x* first.
     exact : bool
         Whether the run is deterministic.
+    facts : what holds of it, of those that a form may need
+    shown : constants that are shown with the verdict
     """
 
     constants: MLSConstants
@@ -150,7 +177,21 @@ class MLSView:
     noise: float
     points: np.ndarray
     exact: bool
-    extra: dict[str, Any] = field(default_factory=dict)
+    facts: frozenset[str] = frozenset()
+    shown: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> str:
+        """Which of a form's verdicts is about it."""
+        return "deterministic" if self.exact else "stochastic"
+
+    def applies(self, form: Form) -> str | None:
+        """Why the form is not claimed for this run, or None."""
+        return applies(form, self)
+
+    def printed_constants(self) -> dict[str, Any]:
+        """Constants that are shown with the verdict."""
+        return self.shown
 
     @property
     def K(self) -> int:
@@ -216,3 +257,106 @@ class MLSView:
         if kind == "lan":
             return 8 * (4 * g_sq + s_sq) / (beta * (t + 3))
         return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * (t + 1.5 - harmonic(t + 2))) / (beta * t * (t + 3))
+
+
+# --- a run ----------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Bounds:
+    """What the theorems need to know of a problem on the ball.
+
+    Attributes
+    ----------
+    optimum : over the ball
+    G_i, sigma_i : (N,) bounds of the subgradients on the closed ball, and noise levels
+    """
+
+    optimum: Optimum
+    G_i: np.ndarray
+    sigma_i: np.ndarray
+
+
+def view_of_run(
+    problem: Problem,
+    algorithm: FedMLS,
+    x0: np.ndarray,
+    scenarios: int = 1,
+    seed: int = 0,
+    *,
+    radius: float | None = None,
+    points: int = 4,
+    bounds: Bounds | None = None,
+    solver: SubgradientSliding | None = None,
+    facts: frozenset[str] = frozenset(),
+) -> MLSView:
+    """Run FedMLS and collect what its proof speaks of.
+
+    Parameters
+    ----------
+    radius : R of the ball that G_i and the optimum belong to; default the algorithm's
+    points : how many points of the ball are looked at beside x*
+    bounds : where they are known already; default the problem's own, and the algorithm's noise
+    solver : adds noise, or takes mini-batches
+
+    Raises
+    ------
+    InvalidInput
+        When the run skips round K's local training, whose iterates the proof steps need.
+    NotCertified
+        When the optimum on the ball cannot be certified.
+    """
+    if algorithm.skip_last:
+        raise InvalidInput("skip_last = True leaves out round K's iterates: make FedMLS with skip_last=False")
+    radius = float(algorithm.radius) if radius is None else radius
+    if bounds is None:
+        noise = np.full(problem.num_clients, float(algorithm.noise_std))
+        bounds = Bounds(problem.optimum_on_ball(radius), problem.lipschitz(radius), noise)
+    optimum = bounds.optimum
+    averages: list[np.ndarray] = []
+
+    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
+        averages.append(clients.results[-1].average)
+
+    run = simulate(
+        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observe,
+        local_solver=solver,
+    )  # fmt: skip
+    states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
+    x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
+    local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))
+    average = np.moveaxis(np.stack([averages[0] * 0, *averages]), 1, -1)
+    gradient = np.zeros_like(local_x)
+    for k in range(1, algorithm.rounds + 1):
+        gamma = 2 / (k + 1)
+        y_local = (1 - gamma) * local_x[k - 1] + gamma * local_z[k - 1]
+        y = (1 - gamma) * x[k - 1] + gamma * z[k - 1]
+        gradient[k] = (y_local - y) / float(algorithm.lam)
+    rng = Stream(seed).generator("points of the ball")
+    others = rng.standard_normal((points, problem.dim))
+    others *= radius * rng.random((points, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
+    steps = np.array([algorithm.steps(k) for k in range(1, algorithm.rounds + 1)])
+    start = check_start(problem, x0, 1)[0]
+    constants = MLSConstants(
+        algorithm.rounds, float(algorithm.lam), float(algorithm.D), bounds.G_i, bounds.sigma_i,
+        float(((start - optimum.x) ** 2).sum()), steps, (radius + float(np.linalg.norm(start))) ** 2,
+    )  # fmt: skip
+    objective = problem.objective(np.moveaxis(x, -1, 1))
+    size = float(np.abs(objective).max() + abs(optimum.value))
+    noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
+    return MLSView(
+        constants, x, z, local_x, local_z, average, gradient, _values(problem),
+        excess=objective - optimum.lower_bound,
+        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        points=np.concatenate([optimum.x[None], others]),
+        exact=not noisy, facts=facts,
+    )  # fmt: skip
+
+
+def _values(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
+    """f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S)."""
+
+    def values(u: np.ndarray) -> np.ndarray:
+        moved = np.moveaxis(u, (-3, -2, -1), (0, -1, -2))  # (N, ..., S, d)
+        out = problem.client_value(np.ascontiguousarray(moved).reshape(problem.num_clients, -1, problem.dim))
+        return np.moveaxis(out.reshape(moved.shape[:-1]), 0, -2)
+
+    return values

@@ -1,7 +1,6 @@
 """The search for counterexamples to FedMLS's statements: runs in one dimension, where the minimum is known exactly.
 
-As in `fedtheory.verification.search`: random instances first, which serve all forms at once, then, form by form, small
-changes to the one that came nearest. The data are fractions with small denominators, so that what violates Theorem 1 can
+The data are fractions with small denominators, so that what violates Theorem 1 can
 be rerun exactly. Exact subgradients only: with noise the statements are about expectations, and a search by sampling would
 find the sampling error.
 """
@@ -9,7 +8,7 @@ find the sampling error.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,15 +19,16 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.theorems.fedelasticnet.search import SearchResult
-from fedtheory.theorems.fedmls.exact import MLSWitness, evaluate, minimum
-from fedtheory.theorems.fedmls.quantities import MLSView
-from fedtheory.theorems.fedmls.setting import SLACK, MLSInstance, applies, view_of_run
-from fedtheory.theorems.fedmls.statements.theorem_1_proof import WITNESS, k_min
-from fedtheory.verification.search import Tape, Target, changed
-from fedtheory.verification.statement import RELATIVE_TOLERANCE, Form, Sides, Statement, all_statements, get
+from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
+from fedtheory.theorems.fedmls.instances import facts_of
+from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, WITNESS, applies
+from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
+from fedtheory.verification.registry import get, paper
+from fedtheory.verification.search import SearchResult, Tape, Target, explore
+from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.witness import Witness
 
-__all__ = ["LARGEST_STEPS", "Lines", "draw", "search", "search_all"]
+__all__ = ["LARGEST_STEPS", "Lines", "draw", "explore_lines", "proved", "search", "search_all", "targets_of"]
 
 LARGEST_STEPS = 20_000  # local steps of a client: longer runs are drawn again
 _GRID = 64  # data are multiples of 1/64
@@ -55,6 +55,14 @@ class Lines:
     rounds: int
     parameters: str
     average: str
+
+    kind = "lines"
+    rule = "deterministic"
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """What a form may need of it."""
+        return facts_of(self.parameters, self.average)
 
     @property
     def clients(self) -> list[list[tuple[Any, Any]]]:
@@ -86,7 +94,8 @@ class Lines:
             raise InvalidInput(f"more than {LARGEST_STEPS} local steps")
         value, star = minimum(self.clients, one, near=self.x0)
         best = Optimum(np.array([float(star)]), float(value), math.nextafter(float(value), -math.inf), 0.0, 0.0, "exact", "fractions")
-        return view_of_run(problem, algorithm, np.array([float(self.x0)]), radius=1.0, optimum=best)
+        bounds = Bounds(best, problem.lipschitz(1.0), np.zeros(problem.num_clients))
+        return view_of_run(problem, algorithm, np.array([float(self.x0)]), bounds=bounds, facts=self.facts)
 
 
 def _fraction(value: Any) -> Fraction:
@@ -118,78 +127,50 @@ def draw(tape: Any) -> Lines:
     return Lines(tuple(map(tuple, slopes)), tuple(map(tuple, offsets)), x0, lam, d, max(rounds, 1), parameters, average)
 
 
-def _reason(form: Form, lines: Lines) -> str | None:
-    """Why a form does not apply, as `fedtheory.theorems.fedmls.setting.applies` says it."""
-    rounds = lines.rounds if lines.parameters == "free" else lines.parameters
-    return applies(form, MLSInstance("lines", len(lines.slopes), 1, 0.0, 1.0, rounds, 1.0, 1, 0, lines.average))
+def _drawn(tape: Tape, targets: Sequence[Target]) -> tuple[Lines, MLSView] | None:
+    """An instance and its run; None where no target is about it."""
+    lines = draw(tape)
+    return (lines, lines.view()) if any(applies(t.form, lines) is None for t in targets) else None
 
 
-def _targets(violated: bool) -> list[Target]:
+def targets_of(statements: Iterable[Statement], violated: bool = False) -> list[Target]:
+    """All forms about runs with exact subgradients that are not on record as violated (``violated``: those too)."""
     return [
         Target(s, f, "deterministic", f.sides)
-        for s in all_statements("fedmls/")
-        if s.scope == "fedmls"
+        for s in statements
         for f in s.forms
-        if f.sides is not None and WITNESS not in f.requires
-        for rule, verdict in f.established.items()
-        if rule == "deterministic" and (violated or verdict != "violated")
+        if _searched(f) and (violated or f.established["deterministic"] != "violated")
     ]
 
 
-def _try(tape: Tape, targets: Sequence[Target]) -> None:
-    lines = draw(tape)
-    judging = [t for t in targets if _reason(t.form, lines) is None]
-    if not judging:
-        return
-    try:
-        view = lines.view()
-    except FedTheoryError:
-        return
-    used = tape.used.copy()
-    for t in judging:
-        t.judge(lines, view, used)
+def _searched(form: Form) -> bool:
+    return form.sides is not None and WITNESS not in form.needs and "deterministic" in form.established
 
 
-def _run(targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
+def explore_lines(targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
     """Half of the budget at random, for all; the other half shared evenly by the forms."""
     rng = np.random.default_rng([seed, *b"fedmls"])
-    for i in range(-(-budget // 2)):
-        _try(Tape(rng.random(40), seed * 100_003 + i), targets)
-    for target in targets:
-        for _ in range(max(2, budget // (2 * len(targets)))):
-            start = target.ratio_tape if target.ratio_tape is not None else target.margin_tape
-            if start is None:
-                break
-            _try(Tape(changed(start, rng), seed), [target])
-    return [_result(t, budget, seed) for t in targets]
+    nearby = max(2, budget // (2 * len(targets)))
+    return explore(_drawn, targets, -(-budget // 2), nearby, rng, seed, budget=budget, width=40, proved=proved)
 
 
-def _result(t: Target, budget: int, seed: int) -> SearchResult:
-    described = [{} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at)]
-    witness = _witness(t) if t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides else None
-    return SearchResult(
-        t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations, max(t.margin, -1.0),
-        t.ratio if np.isfinite(t.ratio) else float("nan"), *described, witness,  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def _witness(t: Target) -> MLSWitness | None:
+def proved(target: Target) -> Witness | None:
     """The violation of Theorem 1 as printed for the mean product, rerun in fractions; None where it is not one."""
-    if (t.statement.id, t.form.name) != ("fedmls/theorem-1", "repaired"):
+    if (target.statement.id, target.form.name) != ("fedmls/theorem-1", "repaired"):
         return None
-    at: Lines = t.margin_at
+    at: Lines = target.margin_at
     try:
         lhs, rhs = evaluate(at.clients, at.lam, at.D, Fraction(1), at.x0, at.rounds, "repaired")
     except FedTheoryError:  # too many local steps for fractions
         return None
-    if not lhs > rhs:
-        return None
-    slopes, offsets = ([[str(v) for v in row] for row in rows] for rows in (at.slopes, at.offsets))
-    return MLSWitness("repaired", slopes, offsets, str(at.lam), str(at.D), "1", str(at.x0), at.rounds, str(lhs), str(rhs))
+    numbers = {"lam": at.lam, "D": at.D, "radius": Fraction(1), "x0": at.x0}
+    found_by = {"search": "random and local"}
+    made = make_witness("repaired", at.slopes, at.offsets, numbers, at.rounds, found_by=found_by)
+    return made.claiming(lhs, rhs) if lhs > rhs else None
 
 
 def search_all(budget: int = 400, seed: int = 0, violated: bool = False) -> list[SearchResult]:
-    """All forms about runs with exact subgradients that are not on record as violated (``violated``: those too).
+    """A search of all forms about runs with exact subgradients; see `targets_of`.
 
     Raises
     ------
@@ -197,7 +178,7 @@ def search_all(budget: int = 400, seed: int = 0, violated: bool = False) -> list
         A budget below 1.
     """
     _check(budget)
-    return _run(_targets(violated), budget, seed)
+    return explore_lines(targets_of(paper(PAPER_ID).statements, violated), budget, seed)
 
 
 def search(
@@ -223,9 +204,9 @@ def search(
     _check(budget)
     statement = get(statement) if isinstance(statement, str) else statement
     form = statement.form(form) if isinstance(form, str) else form
-    if statement.scope != "fedmls" or form.sides is None or WITNESS in form.requires or "deterministic" not in form.established:
+    if statement.paper != PAPER_ID or not _searched(form):
         raise InvalidInput(f"{statement.id} [{form.name}] is not judged on runs with exact subgradients: there is nothing to search")
-    return _run([Target(statement, form, "deterministic", sides or form.sides)], budget, seed)[0]
+    return explore_lines([Target(statement, form, "deterministic", sides or form.sides)], budget, seed)[0]
 
 
 def _check(budget: int) -> None:

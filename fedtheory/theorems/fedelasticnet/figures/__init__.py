@@ -1,1 +1,27 @@
 """FedElasticNet's theory in pictures."""
+
+from fedtheory.plotting.figure import Figure
+from fedtheory.theorems.fedelasticnet.figures import bounds, rules, tightness, traffic
+
+__all__ = ["FIGURES"]
+
+FIGURES = (
+    Figure(
+        "bound_vs_empirical", bounds.compute, bounds.draw,
+        quick={"rounds": 500}, full={"rounds": 10_000, "scenarios": 500},
+    ),
+    Figure(
+        "tightness", tightness.compute, tightness.draw,
+        quick={"instances": 4, "ratios": 6}, full={"instances": 36, "ratios": 25},
+    ),
+    Figure(
+        "sign_vs_true_gradient", rules.compute, rules.draw,
+        quick={"grid": 13, "rounds": 300, "l1_values": 4, "ratios": 6},
+        full={"grid": 31, "rounds": 1000, "l1_values": 12, "ratios": 25},
+        seeded=False,
+    ),
+    Figure(
+        "nonzeros_and_entropy", traffic.compute, traffic.draw,
+        quick={"rounds": 50, "scenarios": 1}, full={"rounds": 300, "scenarios": 10},
+    ),
+)  # fmt: skip

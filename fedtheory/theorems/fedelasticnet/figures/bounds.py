@@ -16,10 +16,10 @@ from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
 from fedtheory.theorems.fedelasticnet.quantities import RunView
+from fedtheory.verification.registry import get
 
 __all__ = ["RATIOS", "compute", "draw", "draw_summary", "ordinary_run", "stalled_instance", "stalled_run"]
 

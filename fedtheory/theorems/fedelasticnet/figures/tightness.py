@@ -10,17 +10,13 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.randomness import Stream
-from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree
 from fedtheory.theorems.fedelasticnet.instances import L1, Instance
 from fedtheory.theorems.fedelasticnet.notation import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
-from fedtheory.verification.verify import (
-    assumption_failure,
-    check_view,
-    reachable_states,
-    resolved_states,
-    stack_states,
-)
+from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
+from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.verification.check import judge_view
+from fedtheory.verification.registry import get
 
 __all__ = ["PANELS", "compute", "draw", "family"]
 
@@ -81,7 +77,7 @@ def compute(instances: int = 6, ratios: int = 7, seed: int = 0) -> dict[str, Any
                             real = reachable_states(problem, algorithm, sampling, x0, rounds=4, scenarios=1, seed=seed)
                             states = stack_states(start, resolved_states(problem, algorithm, real))
                             views["round"] = round_view(problem, algorithm, sampling, states, losses=losses)
-                    check = check_view(statement, form, views[statement.scope], rule, instance.name)
+                    check = judge_view(statement, form, views[statement.scope], instance.name)
                     out[title][rule][i, j] = check.tightness
     return {"ratios": grid, "instances": [i.name for i in chosen], "thresholds": _THRESHOLDS, "tightness": out}
 

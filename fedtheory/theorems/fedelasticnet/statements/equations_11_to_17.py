@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     BOTH_FAIL,
     BOTH_HOLD,
     CONVEX_SMOOTH,
-    PRINTED_THRESHOLD,
     SMOOTH,
+    statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq
-from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, le
+from fedtheory.verification.statement import Form, Mutant, Sides, eq, le
 
 __all__ = ["STATEMENTS"]
 
@@ -90,152 +88,126 @@ def _value_noise(values: Any) -> Any:
     return 0 if values.dtype == object else 1e-14 * (1 + np.abs(values))
 
 
-_ALL = (
-    Statement(
-        "fedelasticnet/eq-11",
+STATEMENTS = (
+    statement(
+        "eq-11",
         "first-order condition of the local problem",
         "section 3.3, (11)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})"
-                r"+\lambda_1\,\mathrm{sign}(\theta_k^t-\theta^{t-1})=0",
-                lambda v: _first_order(v, v.lambda1_sign),
-                BOTH_FAIL,
-                note="at a zero coordinate of the update the condition holds with a subgradient in [-1, 1], not with sign(0) = 0",
-            ),
-            Form(
-                "repaired",
-                r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})+\lambda_1 s_k^t=0,"
-                r"\quad s_k^t\in\partial\|\cdot\|_1(\theta_k^t-\theta^{t-1})",
-                lambda v: _first_order(v, v.lambda1_s),
-                BOTH_HOLD,
-                mutants=(
-                    Mutant("wrong sign of s", lambda v: _first_order(v, -v.lambda1_s)),
-                    Mutant("s dropped", lambda v: _first_order(v, 0 * v.lambda1_s)),
-                ),
+        Form(
+            "printed",
+            r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})"
+            r"+\lambda_1\,\mathrm{sign}(\theta_k^t-\theta^{t-1})=0",
+            lambda v: _first_order(v, v.lambda1_sign),
+            BOTH_FAIL,
+            note="at a zero coordinate of the update the condition holds with a subgradient in [-1, 1], not with sign(0) = 0",
+        ),
+        Form(
+            "repaired",
+            r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})+\lambda_1 s_k^t=0,"
+            r"\quad s_k^t\in\partial\|\cdot\|_1(\theta_k^t-\theta^{t-1})",
+            lambda v: _first_order(v, v.lambda1_s),
+            BOTH_HOLD,
+            mutants=(
+                Mutant("wrong sign of s", lambda v: _first_order(v, -v.lambda1_s)),
+                Mutant("s dropped", lambda v: _first_order(v, 0 * v.lambda1_s)),
             ),
         ),
-        CONVEX_SMOOTH,
-        SYMBOLS,
+        assumptions=CONVEX_SMOOTH,
     ),
-    Statement(
-        "fedelasticnet/eq-12",
+    statement(
+        "eq-12",
         "first-order condition where the model moves",
         "section 3.3, (12)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i"
-                r"=-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1"
-                r"\quad\text{for every }i\text{ with }(\theta_k^t)_i\neq(\theta^{t-1})_i",
-                _on_support,
-                BOTH_HOLD,
-                note="(12) read coordinate by coordinate, which its 'i.e. sign = +-1' suggests",
-                mutants=(Mutant("sign flipped", lambda v: _on_support(v, 1)),),
-            ),
-            Form(
-                "printed, as vectors",
-                r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ "
-                r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1\quad\text{for all }i",
-                _where_the_model_moves,
-                BOTH_FAIL,
-                note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that moves may keep "
-                "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the two "
-                "readings agree",
-            ),
+        Form(
+            "printed",
+            r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i"
+            r"=-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1"
+            r"\quad\text{for every }i\text{ with }(\theta_k^t)_i\neq(\theta^{t-1})_i",
+            _on_support,
+            BOTH_HOLD,
+            note="(12) read coordinate by coordinate, which its 'i.e. sign = +-1' suggests",
+            mutants=(Mutant("sign flipped", lambda v: _on_support(v, 1)),),
         ),
-        CONVEX_SMOOTH,
-        SYMBOLS,
+        Form(
+            "printed, as vectors",
+            r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ "
+            r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1\quad\text{for all }i",
+            _where_the_model_moves,
+            BOTH_FAIL,
+            note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that moves may keep "
+            "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the two "
+            "readings agree",
+        ),
+        assumptions=CONVEX_SMOOTH,
     ),
-    Statement(
-        "fedelasticnet/eq-14",
+    statement(
+        "eq-14",
         "beta-smoothness",
         "Definition B.0.1, (14)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|\quad(x=\tilde\theta_k^t,\ y=\gamma^{t-1})",
-                _smooth,
-                BOTH_HOLD,
-                note="checked squared, where Lemma B.5 uses it",
-                mutants=(
-                    Mutant(
-                        "half of beta",
-                        lambda v: _smooth(v, 4),
-                    ),
+        Form(
+            "printed",
+            r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|\quad(x=\tilde\theta_k^t,\ y=\gamma^{t-1})",
+            _smooth,
+            BOTH_HOLD,
+            note="checked squared, where Lemma B.5 uses it",
+            mutants=(
+                Mutant(
+                    "half of beta",
+                    lambda v: _smooth(v, 4),
                 ),
             ),
         ),
-        SMOOTH,
-        SYMBOLS,
-        "assumption",
+        assumptions=SMOOTH,
+        kind="assumption",
     ),
-    Statement(
-        "fedelasticnet/eq-15",
+    statement(
+        "eq-15",
         "three-point inequality of convex smooth functions",
         "Appendix B.1, (15)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2"
-                r"\quad(x=\tilde\theta_k^t,\ y=\theta_*,\ z=\gamma^{t-1})",
-                _three_points,
-                BOTH_HOLD,
-                note="checked where (33) uses it",
-                mutants=(Mutant("quadratic term dropped", lambda v: _three_points(v, with_quadratic=False)),),
-            ),
+        Form(
+            "printed",
+            r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2"
+            r"\quad(x=\tilde\theta_k^t,\ y=\theta_*,\ z=\gamma^{t-1})",
+            _three_points,
+            BOTH_HOLD,
+            note="checked where (33) uses it",
+            mutants=(Mutant("quadratic term dropped", lambda v: _three_points(v, with_quadratic=False)),),
         ),
-        CONVEX_SMOOTH,
-        SYMBOLS,
+        assumptions=CONVEX_SMOOTH,
     ),
-    Statement(
-        "fedelasticnet/eq-16",
+    statement(
+        "eq-16",
         "gradients at the optimum are bounded by the suboptimality",
         "Appendix B.1, (16) (Nesterov 2018, Theorem 2.1.5)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
-                r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
-                lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D),
-                BOTH_HOLD,
-                mutants=(
-                    Mutant(
-                        "1/beta for 1/(2 beta)",
-                        lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / v.beta, v.D, noise=v.noise_D),
-                    ),
+        Form(
+            "printed",
+            r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
+            r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
+            lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D),
+            BOTH_HOLD,
+            mutants=(
+                Mutant(
+                    "1/beta for 1/(2 beta)",
+                    lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / v.beta, v.D, noise=v.noise_D),
                 ),
             ),
         ),
-        CONVEX_SMOOTH,
-        SYMBOLS,
+        assumptions=CONVEX_SMOOTH,
     ),
-    Statement(
-        "fedelasticnet/eq-17",
+    statement(
+        "eq-17",
         "relaxed triangle inequality",
         "Appendix B.1, (17)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2\quad(n=5;\ v=g_k-\nabla L_k(\theta_*),"
-                r"\nabla L_k(\theta_*)-\nabla L_k(\gamma^{t-1}),\nabla L_k(\gamma^{t-1})-\nabla L_k(\tilde\theta_k^t),"
-                r"-\lambda_1s_k^t,-h^{t-1})",
-                lambda v: _triangle(v, 5),
-                BOTH_HOLD,
-                note="checked at the vectors of (37), with s for the sign",
-                mutants=(Mutant("factor 1 for n", lambda v: _triangle(v, 1)),),
-            ),
+        Form(
+            "printed",
+            r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2\quad(n=5;\ v=g_k-\nabla L_k(\theta_*),"
+            r"\nabla L_k(\theta_*)-\nabla L_k(\gamma^{t-1}),\nabla L_k(\gamma^{t-1})-\nabla L_k(\tilde\theta_k^t),"
+            r"-\lambda_1s_k^t,-h^{t-1})",
+            lambda v: _triangle(v, 5),
+            BOTH_HOLD,
+            note="checked at the vectors of (37), with s for the sign",
+            mutants=(Mutant("factor 1 for n", lambda v: _triangle(v, 1)),),
         ),
-        ALGORITHM_3,
-        SYMBOLS,
+        assumptions=ALGORITHM_3,
     ),
 )
-
-STATEMENTS = tuple(replace(s, witness_threshold=PRINTED_THRESHOLD) for s in _ALL)

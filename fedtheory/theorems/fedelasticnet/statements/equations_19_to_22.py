@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     BOTH_FAIL,
     BOTH_HOLD,
     CONVEX_SMOOTH,
-    PRINTED_THRESHOLD,
     START_NOTE,
+    statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq
-from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq
+from fedtheory.verification.statement import Form, Mutant, Sides, eq
 
 __all__ = ["STATEMENTS"]
 
@@ -60,146 +58,124 @@ def _lemma_b2_literal(v: RoundView) -> Sides:
     return eq(v.h_next, grads.sum(axis=2) / v.m, v.stored.sum(axis=1)[:, None] / v.m, vector=True, axes=COHORTS)
 
 
-_ALL = (
-    Statement(
-        "fedelasticnet/eq-19",
+STATEMENTS = (
+    statement(
+        "eq-19",
         "theta_tilde_k is theta_k for the clients that take part",
         "Appendix B.2, (19)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\tilde\theta_k^t=\theta_k^t\ \ (k\in\mathcal P_t),\quad\tilde\theta_k^t\text{ anchored at }\theta^{t-1}",
-                lambda v: _same_models(v, v.tilde),
-                BOTH_HOLD,
-                mutants=(Mutant("anchored at gamma", lambda v: _same_models(v, v.tilde + v.h[:, None, :] / v.lambda2)),),
-            ),
-            Form(
-                "Theorem 3.1's anchor",
-                r"\tilde\theta_k^t=\theta_k^t\ \ (k\in\mathcal P_t),\quad\tilde\theta_k^t\text{ anchored at }\theta_k^{t-1}",
-                lambda v: _same_models(v, v.tilde_own),
-                BOTH_FAIL,
-                note="Theorem 3.1 prints the local problem with theta_k^{t-1} for theta^{t-1}; Algorithm 3 does not solve that one",
-            ),
+        Form(
+            "printed",
+            r"\tilde\theta_k^t=\theta_k^t\ \ (k\in\mathcal P_t),\quad\tilde\theta_k^t\text{ anchored at }\theta^{t-1}",
+            lambda v: _same_models(v, v.tilde),
+            BOTH_HOLD,
+            mutants=(Mutant("anchored at gamma", lambda v: _same_models(v, v.tilde + v.h[:, None, :] / v.lambda2)),),
         ),
-        CONVEX_SMOOTH,
-        SYMBOLS,
-        "definition",
+        Form(
+            "Theorem 3.1's anchor",
+            r"\tilde\theta_k^t=\theta_k^t\ \ (k\in\mathcal P_t),\quad\tilde\theta_k^t\text{ anchored at }\theta_k^{t-1}",
+            lambda v: _same_models(v, v.tilde_own),
+            BOTH_FAIL,
+            note="Theorem 3.1 prints the local problem with theta_k^{t-1} for theta^{t-1}; Algorithm 3 does not solve that one",
+        ),
+        assumptions=CONVEX_SMOOTH,
+        kind="definition",
     ),
-    Statement(
-        "fedelasticnet/eq-20",
+    statement(
+        "eq-20",
         "C_t, and what the stored gradient is",
         "Appendix B.2, (20)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\tfrac1m\sum_{k\in[m]}\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
-                r"=\tfrac1m\sum_{k\in[m]}\mathbb E\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2",
-                _c_from_the_gradients,
-                BOTH_FAIL,
-                note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is "
-                "the C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a "
-                "coordinate, and under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0. "
-                f"{START_NOTE}. Read so, it is an identity under the true-gradient rule, and still false under the sign rule",
-            ),
-            Form(
-                "clients that took part",
-                r"g_k^t=\nabla L_k(\theta_k^t)\ \ (k\in\mathcal P_t)",
-                _stored_is_gradient,
-                {"sign": "violated", "true-gradient": "holds"},
-                mutants=(Mutant("gradient at gamma", lambda v: _stored_is_gradient(v, v.grad_gamma)),),
-                note="what is stored in the round itself: the gradient under the true-gradient rule only",
-            ),
-            Form(
-                "repaired",
-                r"C_t:=\tfrac1m\sum_k\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
-                r"=(1-\tfrac Pm)C_{t-1}+\tfrac Pm\cdot\tfrac1m\sum_k\|\tilde g_k^t-\nabla L_k(\theta_*)\|^2",
-                lambda v: _c_recursion(v, v.P / v.m),
-                BOTH_HOLD,
-                note="C_t from the stored gradients; the identity is what (28) starts from, with tilde g_k what client k would store",
-                mutants=(Mutant("as if everyone took part", lambda v: _c_recursion(v, 1)),),
-            ),
+        Form(
+            "printed",
+            r"\tfrac1m\sum_{k\in[m]}\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
+            r"=\tfrac1m\sum_{k\in[m]}\mathbb E\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2",
+            _c_from_the_gradients,
+            BOTH_FAIL,
+            note="the right side is C_t as (20) prints it, with gradients of L_k; the left one, from what is stored, is "
+            "the C_t that (27) and (28) are about. Under the sign rule a stored vector is off by up to lambda_1 a "
+            "coordinate, and under both rules a client never sampled stores 0, not its gradient at theta_k^0 = theta^0. "
+            f"{START_NOTE}. Read so, it is an identity under the true-gradient rule, and still false under the sign rule",
         ),
-        ALGORITHM_3,
-        SYMBOLS,
-        "definition",
+        Form(
+            "clients that took part",
+            r"g_k^t=\nabla L_k(\theta_k^t)\ \ (k\in\mathcal P_t)",
+            _stored_is_gradient,
+            {"sign": "violated", "true-gradient": "holds"},
+            mutants=(Mutant("gradient at gamma", lambda v: _stored_is_gradient(v, v.grad_gamma)),),
+            note="what is stored in the round itself: the gradient under the true-gradient rule only",
+        ),
+        Form(
+            "repaired",
+            r"C_t:=\tfrac1m\sum_k\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
+            r"=(1-\tfrac Pm)C_{t-1}+\tfrac Pm\cdot\tfrac1m\sum_k\|\tilde g_k^t-\nabla L_k(\theta_*)\|^2",
+            lambda v: _c_recursion(v, v.P / v.m),
+            BOTH_HOLD,
+            note="C_t from the stored gradients; the identity is what (28) starts from, with tilde g_k what client k would store",
+            mutants=(Mutant("as if everyone took part", lambda v: _c_recursion(v, 1)),),
+        ),
+        assumptions=ALGORITHM_3,
+        kind="definition",
     ),
-    Statement(
-        "fedelasticnet/eq-21",
+    statement(
+        "eq-21",
         "epsilon_t",
         "Appendix B.2, (21)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\epsilon_t=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2"
-                r"=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1}\|^2",
-                lambda v: _epsilon_identity(v, 1),
-                BOTH_HOLD,
-                mutants=(Mutant("sign of h", lambda v: _epsilon_identity(v, -1)),),
-            ),
+        Form(
+            "printed",
+            r"\epsilon_t=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2"
+            r"=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1}\|^2",
+            lambda v: _epsilon_identity(v, 1),
+            BOTH_HOLD,
+            mutants=(Mutant("sign of h", lambda v: _epsilon_identity(v, -1)),),
         ),
-        ALGORITHM_3,
-        SYMBOLS,
-        "definition",
+        assumptions=ALGORITHM_3,
+        kind="definition",
     ),
-    Statement(
-        "fedelasticnet/gamma",
+    statement(
+        "gamma",
         "gamma^t is both the cohort's mean model and theta^t + h^t/lambda_2",
         "Theorem B.1, definition of gamma^t",
-        "round",
-        (
-            Form(
-                "printed",
-                r"\gamma^t=\frac1P\sum_{k\in\mathcal P_t}\theta_k^t=\theta^t+\frac1{\lambda_2}h^t\quad(t\ge1)",
-                lambda v: eq(v.gamma_next, v.cohort_mean(v.local_next), v.theta_next, v.h_next / v.lambda2, vector=True, axes=COHORTS),
-                BOTH_HOLD,
-                note="gamma^0 is theta^0 + h^0/lambda_2: there is no cohort P_0",
-                mutants=(
-                    Mutant(
-                        "minus h",
-                        lambda v: eq(v.theta_next - v.h_next / v.lambda2, v.cohort_mean(v.local_next), vector=True, axes=COHORTS),
-                    ),
+        Form(
+            "printed",
+            r"\gamma^t=\frac1P\sum_{k\in\mathcal P_t}\theta_k^t=\theta^t+\frac1{\lambda_2}h^t\quad(t\ge1)",
+            lambda v: eq(v.gamma_next, v.cohort_mean(v.local_next), v.theta_next, v.h_next / v.lambda2, vector=True, axes=COHORTS),
+            BOTH_HOLD,
+            note="gamma^0 is theta^0 + h^0/lambda_2: there is no cohort P_0",
+            mutants=(
+                Mutant(
+                    "minus h",
+                    lambda v: eq(v.theta_next - v.h_next / v.lambda2, v.cohort_mean(v.local_next), vector=True, axes=COHORTS),
                 ),
             ),
         ),
-        ALGORITHM_3,
-        SYMBOLS,
-        "definition",
+        assumptions=ALGORITHM_3,
+        kind="definition",
     ),
-    Statement(
-        "fedelasticnet/lemma-b2",
+    statement(
+        "lemma-b2",
         "h is the mean of the stored gradients",
         "Lemma B.2, (22)",
-        "round",
-        (
-            Form(
-                "printed",
-                r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t),\ \text{what is stored for }\nabla L_k(\theta_k^t)",
-                lambda v: eq(v.h_next, v.stored_next.sum(axis=2) / v.m, v.h[:, None], vector=True, axes=COHORTS),
-                BOTH_HOLD,
-                note="with what line 5 stores for grad L_k(theta_k^t); its proof sums over [m] what is updated on P_t only",
-                mutants=(
-                    Mutant(
-                        "mean over the cohort",
-                        lambda v: eq(v.h_next, v.cohort_mean(v.stored_next), v.h[:, None], vector=True, axes=COHORTS),
-                    ),
+        Form(
+            "printed",
+            r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t),\ \text{what is stored for }\nabla L_k(\theta_k^t)",
+            lambda v: eq(v.h_next, v.stored_next.sum(axis=2) / v.m, v.h[:, None], vector=True, axes=COHORTS),
+            BOTH_HOLD,
+            note="with what line 5 stores for grad L_k(theta_k^t); its proof sums over [m] what is updated on P_t only",
+            mutants=(
+                Mutant(
+                    "mean over the cohort",
+                    lambda v: eq(v.h_next, v.cohort_mean(v.stored_next), v.h[:, None], vector=True, axes=COHORTS),
                 ),
             ),
-            Form(
-                "literal",
-                r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t),\ \nabla L_k\text{ the gradient of }L_k",
-                _lemma_b2_literal,
-                BOTH_FAIL,
-                note="the gradient at theta_k^t is not what is stored: under the sign rule it differs by up to lambda_1 a "
-                f"coordinate, and a client that never took part stores 0. {START_NOTE}. "
-                "Read so, it is true under the true-gradient rule",
-            ),
         ),
-        ALGORITHM_3,
-        SYMBOLS,
+        Form(
+            "literal",
+            r"h^t=\frac1m\sum_{k\in[m]}\nabla L_k(\theta_k^t),\ \nabla L_k\text{ the gradient of }L_k",
+            _lemma_b2_literal,
+            BOTH_FAIL,
+            note="the gradient at theta_k^t is not what is stored: under the sign rule it differs by up to lambda_1 a "
+            f"coordinate, and a client that never took part stores 0. {START_NOTE}. "
+            "Read so, it is true under the true-gradient rule",
+        ),
+        assumptions=ALGORITHM_3,
     ),
 )
-
-STATEMENTS = tuple(replace(s, witness_threshold=PRINTED_THRESHOLD) for s in _ALL)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, form, statement, total
+from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, statement, total
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
-from fedtheory.verification.statement import Sides, eq, le
+from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
 

@@ -10,11 +10,10 @@ from fedtheory.theorems.fedelasticnet.notation import (
     LAST_S,
     LAST_SIGN,
     SIGN_NOTE,
-    form,
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq, sgn
-from fedtheory.verification.statement import Sides, eq, le
+from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "eq28_sign"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
@@ -17,9 +16,11 @@ from fedtheory.theorems.fedelasticnet.notation import (
     START_NOTE,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
+    above,
+    statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.verification.statement import Form, Mutant, Sides, Statement, le
+from fedtheory.verification.statement import Form, Mutant, Sides, le
 
 __all__ = ["STATEMENTS", "bound"]
 
@@ -186,10 +187,10 @@ def _repaired_form() -> Form:
         REPAIRED,
         _repaired,
         BOTH_HOLD,
-        REPAIRED_THRESHOLD,
         "five repairs: exact s; 1/kappa_0 on the last term; C_0 squared, from the stored gradients; the expectation over the "
         "whole inner product; theta_tilde anchored at theta^{t-1}",
         _REPAIRED_MUTANTS,
+        limits=above(REPAIRED_THRESHOLD),
     )
 
 
@@ -202,7 +203,7 @@ def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "
     def one(name: str, inner: str, last: str, reading: str, exact_only: bool) -> Form:
         latex = _as_printed(last, square) + more
         about = f"{note}; {reading}"
-        return Form(name, latex, sides(inner), BOTH_FAIL, PRINTED_THRESHOLD, about, exact_only=exact_only)
+        return Form(name, latex, sides(inner), BOTH_FAIL, about, exact_only=exact_only, limits=above(PRINTED_THRESHOLD))
 
     return (
         one("printed", inner[0], _mean_only(SIGN), MEAN_NOTE, True),
@@ -211,208 +212,192 @@ def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "
 
 
 def _undone(name: str, sides: Any, established: dict[str, Any], note: str, **more: Any) -> Form:
-    return Form(name, UNDONE[name], sides, established, PRINTED_THRESHOLD, note, **more)
+    return Form(name, UNDONE[name], sides, established, note, limits=above(PRINTED_THRESHOLD), **more)
 
 
 STATEMENTS = (
-    Statement(
-        "fedelasticnet/theorem-3.1",
+    statement(
+        "theorem-3.1",
         "convergence of Algorithm 3",
         "Theorem 3.1, (13)",
-        "run",
-        (
-            *_printed_forms(
-                UNSQUARED,
-                ("inner_split_own_sign", "inner_own_sign"),
-                "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared, theta_tilde anchored at theta_k^{t-1}. "
-                f"{START_NOTE}. The witness breaks the line in both readings",
-                OWN_ANCHOR,
-            ),
-            _repaired_form(),
-            Form(
-                "sharpened",
-                SHARPENED,
-                _sharpened,
-                BOTH_HOLD,
-                REPAIRED_THRESHOLD,
-                "z is the mean number of zero coordinates of theta_tilde_k - theta; Theorem B with tau = 8/3 has the paper's "
-                "own kappa_0",
-                (Mutant("first term ten times smaller", lambda r: _sharpened(r, 1 / 10)),),
-            ),
-            Form(
-                "small floor",
-                _as_repaired(r"0.22\kappa'\lambda_1^2\bar z"),
-                _small_floor,
-                {"sign": "holds"},
-                REPAIRED_THRESHOLD,
-                "the sum of fedelasticnet/theorem-b6 [small floor]; z as in the sharpened form, kappa as printed; between 0.2, which "
-                "instances approach, and 0.22 the least constant is open",
-                (Mutant("first term ten times smaller", lambda r: _small_floor(r, 1 / 10)),),
-            ),
-            Form(
-                "floor 0.28",
-                FLOOR_028,
-                _sharp_floor,
-                BOTH_HOLD,
-                REPAIRED_THRESHOLD,
-                "root mean squares are added by the triangle inequality instead of (17): a larger floor than the small one, with "
-                "0.12 kappa for kappa",
-                (Mutant("first term ten times smaller", lambda r: _sharp_floor(r, first=1 / 10)),),
-            ),
-            Form(
-                "floor 0.1",
-                _as_repaired(r"0.1\kappa'\lambda_1^2d"),
-                lambda r: _repaired(r, floor=_floor(r) / 10),
-                {"sign": "violated"},
-                REPAIRED_THRESHOLD,
-                "one steep client among 7 nearly linear ones and a long run; with m and T large such instances come near 0.2",
-            ),
-            Form(
-                "no floor",
-                _as_repaired(floor=""),
-                lambda r: _repaired(r, floor=0),
-                {"sign": "violated", "true-gradient": "holds"},
-                REPAIRED_THRESHOLD,
-                "proved for the true-gradient rule; under the sign rule opposed slopes on both sides of lambda_1 keep h at "
-                "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
-                "kappa C_0. It was on record as open: the search had no nearly linear losses",
-                (Mutant("first term ten times smaller", lambda r: _repaired(r, first=1 / 10, floor=0)),),
-            ),
-            Form(
-                "without lambda_2 > 27 beta",
-                REPAIRED + r"\quad(\text{every }\lambda_2)",
-                _repaired,
-                BOTH_FAIL,
-                None,
-                "Theorem 3.1 omits the condition that Theorem B.1 states: below it kappa_0 may be negative",
-            ),
-            _undone(
-                "sign(0) = 0",
-                lambda r: _repaired(r, inner=r.inner_sign),
-                BOTH_FAIL,
-                "repair 1 undone: a run that never moves has no last term left (sign rule), and breaks it after 121 rounds or more. "
-                "Under the true-gradient rule one of many identical clients a round hardly moves it either (on record as open "
-                "until clients were merged)",
-            ),
-            _undone(
-                "1/kappa_0 missing",
-                lambda r: _repaired(r, last_over_kappa_0=False),
-                BOTH_FAIL,
-                "repair 2 undone: every other term scales with L, this one must too",
-            ),
-            _undone(
-                "C_0 not squared",
-                lambda r: _repaired(r, c0=r.C0_printed),
-                BOTH_FAIL,
-                "repair 3 undone: gradients large at the optimum break it",
-            ),
-            _undone(
-                "C_0 from the true gradients",
-                lambda r: _repaired(r, c0=r.C0_true),
-                BOTH_FAIL,
-                "repair 3 undone in part: C_0 must be built from what is stored (0), not from grad L_k(theta^0)",
-            ),
-            _undone(
-                "expectation of the sign only",
-                lambda r: _repaired(r, inner=r.inner_split),
-                BOTH_FAIL,
-                "repair 4 undone: with a random start, which (13) admits by E ||gamma^0 - theta*||^2, the mean of "
-                "gamma - theta* says nothing of its size. From a fixed start, which is what Algorithm 3 takes, the sign rule "
-                "breaks it too (docs/fedelasticnet.md); whether the true-gradient rule does is open",
-                exact_only=True,
-            ),
-            _undone(
-                "anchor theta_k",
-                lambda r: _repaired(r, inner=r.inner_own_sign),
-                BOTH_FAIL,
-                "repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at theta_k^{t-1}, as (13) prints it; "
-                "broken with theta_k^0 = theta^0 and with theta_k^0 a minimiser of L_k",
-                exact_only=True,
-            ),
+        *_printed_forms(
+            UNSQUARED,
+            ("inner_split_own_sign", "inner_own_sign"),
+            "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared, theta_tilde anchored at theta_k^{t-1}. "
+            f"{START_NOTE}. The witness breaks the line in both readings",
+            OWN_ANCHOR,
         ),
-        ASSUMPTIONS,
-        SYMBOLS,
+        _repaired_form(),
+        Form(
+            "sharpened",
+            SHARPENED,
+            _sharpened,
+            BOTH_HOLD,
+            "z is the mean number of zero coordinates of theta_tilde_k - theta; Theorem B with tau = 8/3 has the paper's "
+            "own kappa_0",
+            (Mutant("first term ten times smaller", lambda r: _sharpened(r, 1 / 10)),),
+            limits=above(REPAIRED_THRESHOLD),
+        ),
+        Form(
+            "small floor",
+            _as_repaired(r"0.22\kappa'\lambda_1^2\bar z"),
+            _small_floor,
+            {"sign": "holds"},
+            "the sum of fedelasticnet/theorem-b6 [small floor]; z as in the sharpened form, kappa as printed; between 0.2, which "
+            "instances approach, and 0.22 the least constant is open",
+            (Mutant("first term ten times smaller", lambda r: _small_floor(r, 1 / 10)),),
+            limits=above(REPAIRED_THRESHOLD),
+        ),
+        Form(
+            "floor 0.28",
+            FLOOR_028,
+            _sharp_floor,
+            BOTH_HOLD,
+            "root mean squares are added by the triangle inequality instead of (17): a larger floor than the small one, with "
+            "0.12 kappa for kappa",
+            (Mutant("first term ten times smaller", lambda r: _sharp_floor(r, first=1 / 10)),),
+            limits=above(REPAIRED_THRESHOLD),
+        ),
+        Form(
+            "floor 0.1",
+            _as_repaired(r"0.1\kappa'\lambda_1^2d"),
+            lambda r: _repaired(r, floor=_floor(r) / 10),
+            {"sign": "violated"},
+            "one steep client among 7 nearly linear ones and a long run; with m and T large such instances come near 0.2",
+            limits=above(REPAIRED_THRESHOLD),
+        ),
+        Form(
+            "no floor",
+            _as_repaired(floor=""),
+            lambda r: _repaired(r, floor=0),
+            {"sign": "violated", "true-gradient": "holds"},
+            "proved for the true-gradient rule; under the sign rule opposed slopes on both sides of lambda_1 keep h at "
+            "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
+            "kappa C_0. It was on record as open: the search had no nearly linear losses",
+            (Mutant("first term ten times smaller", lambda r: _repaired(r, first=1 / 10, floor=0)),),
+            limits=above(REPAIRED_THRESHOLD),
+        ),
+        Form(
+            "without lambda_2 > 27 beta",
+            REPAIRED + r"\quad(\text{every }\lambda_2)",
+            _repaired,
+            BOTH_FAIL,
+            "Theorem 3.1 omits the condition that Theorem B.1 states: below it kappa_0 may be negative",
+        ),
+        _undone(
+            "sign(0) = 0",
+            lambda r: _repaired(r, inner=r.inner_sign),
+            BOTH_FAIL,
+            "repair 1 undone: a run that never moves has no last term left (sign rule), and breaks it after 121 rounds or more. "
+            "Under the true-gradient rule one of many identical clients a round hardly moves it either (on record as open "
+            "until clients were merged)",
+        ),
+        _undone(
+            "1/kappa_0 missing",
+            lambda r: _repaired(r, last_over_kappa_0=False),
+            BOTH_FAIL,
+            "repair 2 undone: every other term scales with L, this one must too",
+        ),
+        _undone(
+            "C_0 not squared",
+            lambda r: _repaired(r, c0=r.C0_printed),
+            BOTH_FAIL,
+            "repair 3 undone: gradients large at the optimum break it",
+        ),
+        _undone(
+            "C_0 from the true gradients",
+            lambda r: _repaired(r, c0=r.C0_true),
+            BOTH_FAIL,
+            "repair 3 undone in part: C_0 must be built from what is stored (0), not from grad L_k(theta^0)",
+        ),
+        _undone(
+            "expectation of the sign only",
+            lambda r: _repaired(r, inner=r.inner_split),
+            BOTH_FAIL,
+            "repair 4 undone: with a random start, which (13) admits by E ||gamma^0 - theta*||^2, the mean of "
+            "gamma - theta* says nothing of its size. From a fixed start, which is what Algorithm 3 takes, the sign rule "
+            "breaks it too (docs/fedelasticnet.md); whether the true-gradient rule does is open",
+            exact_only=True,
+        ),
+        _undone(
+            "anchor theta_k",
+            lambda r: _repaired(r, inner=r.inner_own_sign),
+            BOTH_FAIL,
+            "repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at theta_k^{t-1}, as (13) prints it; "
+            "broken with theta_k^0 = theta^0 and with theta_k^0 a minimiser of L_k",
+            exact_only=True,
+        ),
+        scope="run",
+        assumptions=ASSUMPTIONS,
     ),
-    Statement(
-        "fedelasticnet/theorem-b1",
+    statement(
+        "theorem-b1",
         "full statement of Theorem 3.1",
         "Theorem B.1, (18)",
-        "run",
-        (
-            *_printed_forms(
-                UNSQUARED,
-                ("inner_split_sign", "inner_sign"),
-                "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared; theta_tilde is anchored as in (19)",
-            ),
-            _repaired_form(),
+        *_printed_forms(
+            UNSQUARED,
+            ("inner_split_sign", "inner_sign"),
+            "sign(0) = 0, 1/kappa_0 missing on the last term, C_0 not squared; theta_tilde is anchored as in (19)",
         ),
-        ASSUMPTIONS,
-        SYMBOLS,
+        _repaired_form(),
+        scope="run",
+        assumptions=ASSUMPTIONS,
     ),
-    Statement(
-        "fedelasticnet/eq-42",
+    statement(
+        "eq-42",
         "the telescoped sum, divided by T",
         "end of the proof, (42)",
-        "run",
-        (
-            *_printed_forms(
-                SQUARED,
-                ("inner_split_sign", "inner_sign"),
-                "sign(0) = 0, and dividing by kappa_0 T misses the last term; C_0 is that of (20)",
-            ),
-            _repaired_form(),
+        *_printed_forms(
+            SQUARED,
+            ("inner_split_sign", "inner_sign"),
+            "sign(0) = 0, and dividing by kappa_0 T misses the last term; C_0 is that of (20)",
         ),
-        ASSUMPTIONS,
-        SYMBOLS,
+        _repaired_form(),
+        scope="run",
+        assumptions=ASSUMPTIONS,
     ),
-    Statement(
-        "fedelasticnet/theorem-a",
+    statement(
+        "theorem-a",
         "no l1 floor under the true-gradient rule",
         "our repair: Theorem A (lambda_2 > 10.685 beta)",
-        "run",
-        (
-            Form(
-                "repaired",
-                EXCESS + r"\tfrac1{\kappa_0}\Big[\tfrac1T" + START + _whole(EXACT) + r"\Big]" + _c0(SQUARED) + ","
-                r"\ \kappa=\tfrac{3m}P\tfrac{\lambda_2+\beta}{\lambda_2(\lambda_2^2-9\beta^2)},"
-                r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-9\beta\lambda_2-18\beta^2}{\lambda_2^2-9\beta^2}",
-                _theorem_a,
-                {"true-gradient": "holds"},
-                THEOREM_A_THRESHOLD,
-                "the last sum is not shown to vanish: a bound, not convergence",
-                (
-                    Mutant("C_0 dropped", lambda r: _theorem_a(r, c0=0)),
-                    Mutant("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
-                ),
+        Form(
+            "repaired",
+            EXCESS + r"\tfrac1{\kappa_0}\Big[\tfrac1T" + START + _whole(EXACT) + r"\Big]" + _c0(SQUARED) + ","
+            r"\ \kappa=\tfrac{3m}P\tfrac{\lambda_2+\beta}{\lambda_2(\lambda_2^2-9\beta^2)},"
+            r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-9\beta\lambda_2-18\beta^2}{\lambda_2^2-9\beta^2}",
+            _theorem_a,
+            {"true-gradient": "holds"},
+            "the last sum is not shown to vanish: a bound, not convergence",
+            (
+                Mutant("C_0 dropped", lambda r: _theorem_a(r, c0=0)),
+                Mutant("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
             ),
+            limits=above(THEOREM_A_THRESHOLD),
         ),
-        ASSUMPTIONS,
-        SYMBOLS,
-        "sharpened",
+        scope="run",
+        assumptions=ASSUMPTIONS,
+        kind="sharpened",
     ),
-    Statement(
-        "fedelasticnet/theorem-b",
+    statement(
+        "theorem-b",
         "the sign rule, with a floor that counts the zeros",
         "our repair: Theorem B, tau = 2 (lambda_2 > 22.839 beta)",
-        "run",
-        (
-            Form(
-                "repaired",
-                _as_repaired(r"\tfrac32a\lambda_1^2\bar z")
-                + r",\ a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-21\beta^2)},\ \kappa=\tfrac mPa,"
-                r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-21\beta\lambda_2-42\beta^2}{\lambda_2^2-21\beta^2}",
-                _theorem_b,
-                {"sign": "holds"},
-                THEOREM_B_THRESHOLD,
-                "z is the mean number of zero coordinates of theta_tilde_k - theta over clients, cohorts and rounds",
-                (
-                    Mutant("last term and floor dropped", lambda r: _theorem_b(r, 0, inner=0 * r.inner_exact)),
-                    Mutant("first term ten times smaller", lambda r: _theorem_b(r, first=1 / 10)),
-                ),
+        Form(
+            "repaired",
+            _as_repaired(r"\tfrac32a\lambda_1^2\bar z")
+            + r",\ a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-21\beta^2)},\ \kappa=\tfrac mPa,"
+            r"\ \kappa_0=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-21\beta\lambda_2-42\beta^2}{\lambda_2^2-21\beta^2}",
+            _theorem_b,
+            {"sign": "holds"},
+            "z is the mean number of zero coordinates of theta_tilde_k - theta over clients, cohorts and rounds",
+            (
+                Mutant("last term and floor dropped", lambda r: _theorem_b(r, 0, inner=0 * r.inner_exact)),
+                Mutant("first term ten times smaller", lambda r: _theorem_b(r, first=1 / 10)),
             ),
+            limits=above(THEOREM_B_THRESHOLD),
         ),
-        ASSUMPTIONS,
-        SYMBOLS,
-        "sharpened",
+        scope="run",
+        assumptions=ASSUMPTIONS,
+        kind="sharpened",
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet import SYMBOLS
 from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
@@ -15,7 +14,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     SIGN_NOTE,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
-    form,
+    above,
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, sgn
@@ -25,7 +24,7 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.verification.statement import Form, Sides, Statement, eq, le
+from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "potential_step"]
 
@@ -132,7 +131,7 @@ STATEMENTS = (
             _of_40(_RECURSION, LAST_SIGN),
             lambda v: _eq40(v, v.lambda1_sign),
             BOTH_FAIL,
-            threshold=PRINTED_THRESHOLD,
+            limits=above(PRINTED_THRESHOLD),
             note=SIGN_NOTE,
         ),
         form(
@@ -142,7 +141,7 @@ STATEMENTS = (
             lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
             BOTH_HOLD,
             ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
-            threshold=REPAIRED_THRESHOLD,
+            limits=above(REPAIRED_THRESHOLD),
         ),
     ),
     statement(
@@ -156,62 +155,56 @@ STATEMENTS = (
             _eq41,
             BOTH_HOLD,
             ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
-            threshold=PRINTED_THRESHOLD,
+            limits=above(PRINTED_THRESHOLD),
         ),
     ),
-    Statement(
-        "fedelasticnet/eq-41-chain",
+    statement(
+        "eq-41-chain",
         "the chain of equalities after (41), and kappa_0",
         "proof of Theorem B.6, after (41)",
-        "algebra",
-        (
-            Form(
-                "printed",
-                r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
-                r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
-                r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
-                r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
-                r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
-                r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
-                None,
-                {"any": "holds"},
-                symbolic=chain_after_41,
-            ),
+        form(
+            "printed",
+            r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
+            r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
+            r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
+            r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
+            r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
+            r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
+            None,
+            "holds",
+            symbolic=chain_after_41,
         ),
-        (),
-        SYMBOLS,
+        scope="algebra",
+        assumptions=(),
     ),
-    Statement(
-        "fedelasticnet/constants",
+    statement(
+        "constants",
         "kappa_0, its threshold, and the constants of Theorems A and B",
         "Theorem B.1 and our repairs",
-        "algebra",
-        (
-            Form(
-                "printed",
-                r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
-                None,
-                {"any": "holds"},
-                symbolic=kappa_is_positive,
-                note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
-            ),
-            Form(
-                "repaired",
-                r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
-                r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
-                r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
-                r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
-                r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
-                r"=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-c\beta\lambda_2-2c\beta^2}{\lambda_2^2-c\beta^2}",
-                None,
-                {"any": "holds"},
-                symbolic=constants_identities,
-                note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
-                "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
-            ),
+        form(
+            "printed",
+            r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
+            None,
+            "holds",
+            symbolic=kappa_is_positive,
+            note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
         ),
-        (),
-        SYMBOLS,
+        form(
+            "repaired",
+            r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
+            r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
+            r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
+            r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
+            r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
+            r"=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-c\beta\lambda_2-2c\beta^2}{\lambda_2^2-c\beta^2}",
+            None,
+            "holds",
+            symbolic=constants_identities,
+            note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
+            "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
+        ),
+        scope="algebra",
+        assumptions=(),
     ),
     statement(
         "theorem-b6",
@@ -222,7 +215,7 @@ STATEMENTS = (
             _of_b6(_FLOOR, LAST_SIGN),
             lambda v: _b6(v, 1, v.lambda1_sign),
             BOTH_FAIL,
-            threshold=PRINTED_THRESHOLD,
+            limits=above(PRINTED_THRESHOLD),
             note="sign(0) = 0, and the factor d is missing",
         ),
         form(
@@ -232,7 +225,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             ("last term dropped", lambda v: _b6(v, 0, 0 * v.lambda1_s)),
-            threshold=REPAIRED_THRESHOLD,
+            limits=above(REPAIRED_THRESHOLD),
             note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
         ),
         form(
@@ -241,7 +234,7 @@ STATEMENTS = (
             lambda v: _b6(v, 1, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
-            threshold=PRINTED_THRESHOLD,
+            limits=above(PRINTED_THRESHOLD),
             note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
             "by the small floor",
         ),
@@ -251,7 +244,7 @@ STATEMENTS = (
             lambda v: _b6(v, 0, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
-            threshold=REPAIRED_THRESHOLD,
+            limits=above(REPAIRED_THRESHOLD),
             note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
         ),
         form(
@@ -260,7 +253,7 @@ STATEMENTS = (
             lambda v: _b6_zeros(v),
             {"sign": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
-            threshold=REPAIRED_THRESHOLD,
+            limits=above(REPAIRED_THRESHOLD),
             note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
         ),
         form(
@@ -269,7 +262,7 @@ STATEMENTS = (
             _b6_small,
             {"sign": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
-            threshold=REPAIRED_THRESHOLD,
+            limits=above(REPAIRED_THRESHOLD),
             note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
         ),
     ),
@@ -287,7 +280,7 @@ STATEMENTS = (
                 lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s, 1 / (10 * v.P / v.P)),
             ),
             ("last term dropped", lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, 0 * v.lambda1_s)),
-            threshold=THEOREM_A_THRESHOLD,
+            limits=above(THEOREM_A_THRESHOLD),
         ),
         kind="sharpened",
     ),
@@ -301,7 +294,7 @@ STATEMENTS = (
             _theorem_b_step,
             {"sign": "holds"},
             ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),
-            threshold=THEOREM_B_THRESHOLD,
+            limits=above(THEOREM_B_THRESHOLD),
         ),
         kind="sharpened",
     ),

@@ -347,7 +347,7 @@ def compute(
     return {
         "epsilons": chosen, "quick": quick, "complete": complete,
         "instances": {name: title for name, title in INSTANCES.items() if name in reached},
-        "series": [s.to_json() for s in series], "crossovers": crossovers(series),
+        "series": [s.to_json() for s in series], "crossovers": crossovers(series, "FedMLS"),
         "lad": {"clients": problem.num_clients, "dim": problem.dim, "radius": lad.radius, "lipschitz": lad.lipschitz,
                 "distance": lad.distance, "optimum": optimum.value, "gap": optimum.gap},
     }  # fmt: skip

@@ -1,15 +1,14 @@
-"""FedMLS (gradient sliding over clients): the steps of the proof of Theorem 1; the theorems stand in `fedmls_theorem`."""
+"""FedMLS (gradient sliding over clients): the steps of the proof of Theorem 1."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.notation import BOTH, LINE_14, SYMBOLS, WITNESS, form, statement
+from fedtheory.theorems.fedmls.notation import BOTH, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
-from fedtheory.theorems.fedmls.statements.theorems_1_and_2 import THEOREMS, k_min
-from fedtheory.verification.statement import Form, Sides, le, register
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["LINE_14", "SYMBOLS", "WITNESS", "k_min", "load"]
+__all__ = ["PROOF", "identities"]
 
 
 def _penalty_at(v: MLSView, clients: np.ndarray, u: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -113,17 +112,17 @@ def identities(start: int = 2) -> bool:
     return all(sp.simplify(e) == 0 for e in zero)
 
 
-STATEMENTS = (
+PROOF = (
     statement(
         "identities",
         "weights of the outer and the inner loop, and Theorem 2's plug-in",
         "proof of Theorems 1 and 2 (symbolic)",
-        Form(
+        form(
             "repaired",
             r"\Gamma_k=(1-\gamma_k)\Gamma_{k-1},\ \gamma_k/\Gamma_k=k,\ \gamma_k\beta_k/\Gamma_k=4/\lambda,"
             r"\ \theta_t=w_t/W_t,\ \tfrac{18}{72}+\tfrac12=\tfrac34",
             None,
-            {"any": "holds"},
+            "holds",
             symbolic=identities,
         ),
         scope="algebra",
@@ -188,10 +187,4 @@ STATEMENTS = (
             note="needs x_k where G_i bounds the subgradients: in the ball",
         ),
     ),
-    *THEOREMS,
 )
-
-
-def load() -> None:
-    """Register all statements of the poster (once)."""
-    register(*STATEMENTS)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 from fedtheory.theorems.fedmls.exact import VARIANTS
-from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, WITNESS, constant, form, statement
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, WITNESS, constant, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, kappa_last
-from fedtheory.verification.statement import Sides, le
+from fedtheory.verification.statement import Sides, form, le
 
-__all__ = ["THEOREMS", "k_min"]
+__all__ = ["THEOREMS"]
 
 THEOREM = r"\mathbb E F(x_K)-F(x^*)\le\frac{%s\|x_0-x^*\|^2+%s\tilde D}{\lambda K(K+1)}+\frac{G^2\lambda}2"
 JOINT = r",\quad\|\nabla F\|\le G\text{ for the joint }F"
 PLAN = r"\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ K=\lceil6G\sqrt{2\tilde D}/\epsilon\rceil\Rightarrow\mathbb E F(x_K)-F(x^*)\le"
 LINE_14_LATEX = r",\quad z'\text{ for }\tilde z'\text{ in line 14}"
 NOISELESS = 2.0605  # at least 2 max kappa(T) = 2.06048..., at T = 33
-
-
-def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
-    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
-    need = 2 * (10 + Fraction(slack)) * product
-    k = int((1 + 4 * float(need)) ** 0.5 / 2)  # a float guess, corrected below
-    while k * (k + 1) >= need and k > 0:
-        k -= 1
-    while k * (k + 1) < need:
-        k += 1
-    return max(k, 1)
 
 
 def _theorem_1(v: MLSView, **change: Any) -> Sides:
@@ -78,7 +66,7 @@ THEOREMS = (
             THEOREM % (10, 8) + JOINT,
             lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq),
             {"deterministic": "violated"},
-            requires=(WITNESS,),
+            needs=(WITNESS,),
             note="the joint F on R^{Nd} has gradients of norm RMS(G_i)/sqrt(N), which is too small where ||x_0 - x*|| is the "
             "distance in R^d",
         ),
@@ -87,7 +75,7 @@ THEOREMS = (
             THEOREM % (10, 8) + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
             lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq, start=10.0 * len(v.constants.G_i)),
             {"deterministic": "violated"},
-            requires=(WITNESS,),
+            needs=(WITNESS,),
             note="that G is too small in the plain norm of R^{Nd}, too, in which ||x_0 - x*|| is sqrt(N) times longer; the "
             "witness starts at x*, where the distance is 0 in every norm",
         ),
@@ -121,7 +109,7 @@ THEOREMS = (
             THEOREM % ("9.9", 8),
             lambda v: _theorem_1(v, start=9.9),
             {"deterministic": "violated"},
-            requires=(WITNESS,),
+            needs=(WITNESS,),
             note="the 10 is tight: f = -u from 0 on [-1, 1] with lambda = 20/(K(K+1)+7), D = delta and K >= 800/delta has every "
             "T_k = 1, and measured/bound tends to 1 as delta falls; the witness takes delta = 1/100, and its left side is a "
             "lower bound of F(x_K) - F* in closed form",
@@ -152,7 +140,7 @@ THEOREMS = (
             lambda v: _theorem_1(v, slack=max(2 * _last(v), 4 * _last(v, noise=True))),
             BOTH,
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.0)),
-            requires=(LINE_14,),
+            needs=(LINE_14,),
             note="the last iterate of local training will do as well, with kappa_l(T) and kappa'_l(T) of about (log T)/2: with noise "
             "the printed 8 is enough while all T_k <= 26; beyond, no violation was found",
         ),
@@ -162,7 +150,7 @@ THEOREMS = (
             lambda v: _theorem_1(v, slack=2 * _last(v)),
             EXACT,
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.0)),
-            requires=(LINE_14,),
+            needs=(LINE_14,),
             note="kappa'_l belongs to the noise alone: the printed 8 is enough while all T_k <= 828; beyond, no violation was found",
         ),
         *(
@@ -171,7 +159,7 @@ THEOREMS = (
                 THEOREM % (10, 8) + r",\quad\text{" + name + "}",
                 _theorem_1,
                 {"deterministic": "violated"},
-                requires=(WITNESS,),
+                needs=(WITNESS,),
                 note=VARIANTS[name],
             )
             for name in ("consensus G", "Lipschitz G", "no server projection", "mixed norms", "prox without the square")
@@ -186,7 +174,7 @@ THEOREMS = (
             PLAN + r"\epsilon" + JOINT,
             lambda v: _within(v, 1.0, v.constants.joint_G_sq),
             {"deterministic": "violated"},
-            requires=(WITNESS,),
+            needs=(WITNESS,),
             note="G is the one of Theorem 1, a bound of the joint gradient, and ||x_0 - x*|| is in R^d; this form was on record as "
             "holding while it took the root mean square of the G_i for G, which is the form 'repaired'",
         ),
@@ -195,7 +183,7 @@ THEOREMS = (
             PLAN + r"\epsilon" + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
             lambda v: _within(v, 1.0, v.constants.joint_G_sq),
             {"deterministic": "violated"},
-            requires=(WITNESS,),
+            needs=(WITNESS,),
             note="with ||x_0 - x*|| in R^{Nd}, too, K is what it is with both in the mean product, but lambda is N times as large",
         ),
         form(
@@ -205,7 +193,7 @@ THEOREMS = (
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="with G the root mean square of the G_i",
-            requires=("printed",),
+            needs=("printed",),
         ),
         form(
             "sharpened",
@@ -214,7 +202,7 @@ THEOREMS = (
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 0.75e-3)),
             note="the printed K guarantees three quarters of epsilon",
-            requires=("printed",),
+            needs=("printed",),
         ),
         form(
             "fewer rounds",
@@ -223,7 +211,7 @@ THEOREMS = (
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="K_min = ceil((sqrt(1 + 144 G^2 D/epsilon^2) - 1)/2), the least K for which the repaired Theorem 1 gives epsilon",
-            requires=("fewest",),
+            needs=("fewest",),
         ),
         form(
             "fewer rounds, sharpened",
@@ -232,7 +220,7 @@ THEOREMS = (
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="from the sharpened Theorem 1: 2 (10 + 4) for 2 (10 + 8)",
-            requires=("sharpened",),
+            needs=("sharpened",),
         ),
         form(
             "local steps",

@@ -1,0 +1,285 @@
+"""Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and short fractions; and replayed.
+
+A `Counterexample` is its data alone: from them it is rebuilt, run and judged again in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.authoring.claims import Claimed, Undefined, reduced
+from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.search import without_client, without_coordinate
+from fedtheory.authoring.setting import MethodSetting, exact_sides
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.verification.check import Check, judge
+
+__all__ = ["Counterexample", "prove", "replay", "shrink"]
+
+Pick = Callable[[Claimed], Any] | None
+CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An instance on which a form fails, proved in fractions.
+
+    Attributes
+    ----------
+    statement, form, rule : ids; the rule is 'any'
+    kind : the statement's name: what its data are made into
+    data : what `Instance.from_data` takes: fractions as strings
+    lhs, rhs : the sides where the violation is worst
+    without : the assumption that was dropped for it, or ''
+    constants : what the bound's constants were set to, where not as stated
+    """
+
+    statement: str
+    form: str
+    kind: str
+    data: dict[str, Any]
+    lhs: str
+    rhs: str
+    rule: str = "any"
+    without: str = ""
+    constants: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """File name without extension."""
+        return re.sub(r"[^a-z0-9.]+", "-", f"{self.statement}-{self.form}".lower()).strip("-")
+
+    @property
+    def instance(self) -> Instance:
+        """The instance the data stand for."""
+        return Instance.from_data(self.data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of its file."""
+        out = {k: getattr(self, k) for k in ("statement", "form", "rule", "kind", "data", "lhs", "rhs")}
+        return out | ({"without": self.without} if self.without else {}) | ({"constants": self.constants} if self.constants else {})
+
+    def __str__(self) -> str:
+        sides = f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
+        return f"{self.statement} [{self.form}]: {self.instance}: {sides}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 24 else f"{float(Fraction(value)):.6g}"
+
+
+def excess(setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None) -> Any:
+    """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says nothing."""
+    if setting.why_not(instance) is not None:
+        return None
+    try:
+        view = setting.view(instance, exact=True)
+        view = view.other(overrides) if overrides else view
+        return exact_sides(setting.of_statement, view, form, pick)
+    except (Unbounded, Undefined):
+        return None
+
+
+def prove(
+    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, without: str = "", pick: Pick = None,
+    budget: int = 400,
+) -> Counterexample | None:  # fmt: skip
+    """The counterexample an instance is, shrunk; None where it is none in fractions.
+
+    Raises
+    ------
+    NotInFractions
+        The method or the claim has no counterpart in fractions.
+    """
+    try:
+        sides = excess(setting, form, instance, overrides, pick)
+    except InvalidInput:  # too many sequences of cohorts for fractions: fewer clients and rounds first
+        instance = _fewer(setting, form, instance, overrides, pick)
+        sides = None if instance is None else excess(setting, form, instance, overrides, pick)
+    if instance is None or sides is None or not sides[0] > sides[1]:
+        return None
+    small = shrink(setting, form, instance, overrides, pick, budget)
+    lhs, rhs = excess(setting, form, small, overrides, pick)
+    moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
+    return Counterexample(
+        setting.of_statement.id, form, setting.of_statement.name, small.to_data(), str(lhs), str(rhs), without=without, constants=moved
+    )
+
+
+def _fewer(setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None, pick: Pick) -> Instance | None:
+    """An instance with few enough sequences of cohorts that is violated in floats."""
+    for _ in range(20):
+        for simpler in _structural(instance):
+            if setting.why_not(simpler) is not None:
+                continue
+            try:
+                view = setting.view(simpler, exact=False).other(overrides)
+                claimed = setting.of_statement.on(view)[form]
+                sides = reduced(view, claimed, None if pick is None else pick(claimed))
+            except (Unbounded, Undefined):
+                continue
+            if ((sides.lhs - sides.rhs) > 1e-6 * sides.scale).any():
+                instance = simpler
+                break
+        else:
+            return None
+        try:
+            excess(setting, form, instance, overrides, pick)
+            return instance
+        except InvalidInput:
+            continue
+    return None
+
+
+def _clear(sides: Any) -> Fraction:
+    size = abs(sides[0]) + abs(sides[1])
+    return (sides[0] - sides[1]) / size if size else Fraction(0)
+
+
+def shrink(
+    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None, budget: int = 400
+) -> Instance:
+    """A simpler instance that is violated too: fewer clients, coordinates and rounds, then shorter fractions.
+
+    A violation that is clear stays so: a thousandth of the sides, or a tenth of what it was.
+    """
+    least = min(CLEAR, _clear(excess(setting, form, instance, overrides, pick)) / 10)
+    tries, again = 0, True
+    while again and tries < budget:
+        again = False
+        for simpler in _simpler(instance):
+            tries += 1
+            if tries > budget:
+                break
+            try:
+                sides = excess(setting, form, simpler, overrides, pick)
+            except (InvalidInput, MissingCapability):
+                continue
+            if sides is not None and sides[0] > sides[1] and _clear(sides) >= least:
+                instance, again = simpler, True
+                break
+    return instance
+
+
+def _simpler(instance: Instance) -> Iterator[Instance]:
+    """Simpler neighbours, the greatest simplifications first."""
+    n, d = instance.num_clients, instance.dim
+    yield from _structural(instance)
+    if len(set(instance.weights)) > 1:
+        equal = instance.weights.copy()
+        equal[:] = Fraction(1, n)
+        yield instance.changed(weights=equal)
+    yield from _plainer_losses(instance)
+    for name, value in instance.drawn.items():
+        for new in _shorter(value):
+            yield instance.changed(drawn={**instance.drawn, name: new})
+    shift = instance.c[0].copy()
+    if (shift != 0).any():  # everything measured from the first client's centre
+        yield instance.changed(c=instance.c - shift, start=instance.start - shift)
+    for name in ("h", "c", "m", "a", "delta"):
+        for k, i in np.ndindex(n, d):
+            value = getattr(instance, name)[k, i]
+            for new in () if value is None else _shorter(value):
+                yield _with(instance, name, k, i, new)
+    for i in range(d):
+        for new in _shorter(instance.start[i]):
+            start = instance.start.copy()
+            start[i] = new
+            yield instance.changed(start=start)
+
+
+def _structural(instance: Instance) -> Iterator[Instance]:
+    """Fewer clients, coordinates, rounds."""
+    n, d = instance.num_clients, instance.dim
+    if n > 1:
+        yield from (without_client(instance, k) for k in range(n))
+    if d > 1:
+        yield from (without_coordinate(instance, i) for i in range(d))
+    for rounds in range(instance.rounds):
+        yield instance.changed(rounds=rounds, before=instance.before[:rounds])
+
+
+def _plainer_losses(instance: Instance) -> Iterator[Instance]:
+    """Quadratics instead of Huber losses, and all clients' losses of one curvature."""
+    for k, i in np.ndindex(instance.num_clients, instance.dim):
+        if instance.delta[k, i] is not None:
+            yield _with(instance, "delta", k, i, None)
+    for name in ARRAYS:
+        values = getattr(instance, name)
+        if instance.num_clients > 1 and name != "c" and any((row != values[0]).any() for row in values):
+            yield instance.changed(**{name: np.repeat(values[:1], instance.num_clients, axis=0)})
+
+
+def _with(instance: Instance, name: str, k: int, i: int, value: Any) -> Instance:
+    values = getattr(instance, name).copy()
+    values[k, i] = value
+    return instance.changed(**{name: values})
+
+
+def cost(value: Fraction) -> int:
+    """How long a fraction is to write; signs count."""
+    return len(str(value.numerator)) * 2 + (len(str(value.denominator)) * 3 if value.denominator != 1 else 0) + abs(value.numerator).bit_length()
+
+
+def _shorter(value: Fraction) -> list[Fraction]:
+    """Shorter fractions near it and the shortest of all, the shortest first."""
+    near = [Fraction(0), Fraction(1), Fraction(-1), Fraction(round(value)), -value]
+    near += [value.limit_denominator(q) for q in (2, 3, 4, 8, 16, 64)]
+    return sorted({v for v in near if cost(v) < cost(value) and v != value}, key=cost)
+
+
+def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting: MethodSetting | None = None) -> Check:
+    """Rebuild and judge a counterexample in exact arithmetic, from its data alone.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not belong to the statement, do not violate it, or give other sides than recorded.
+    UnknownName
+        No such statement or form.
+    """
+    if isinstance(counterexample, dict):
+        counterexample = Counterexample(**counterexample)
+    statement = paper[counterexample.statement]
+    statement.form(counterexample.form)
+    setting = setting or MethodSetting.of(statement)
+    if counterexample.without:
+        named = dict(setting.variants())
+        if counterexample.without not in named:
+            raise InvalidInput(f"without = {counterexample.without!r}: of {statement.id} may be dropped: {', '.join(named) or 'nothing'}")
+        setting = named[counterexample.without]
+    instance = counterexample.instance
+    reason = setting.why_not(instance)
+    if reason is not None:
+        raise InvalidInput(f"not an instance of {statement.id}: {reason}")
+    view = setting.view(instance, exact=True)
+    if counterexample.constants:
+        view = view.other({k: Fraction(v) for k, v in counterexample.constants.items()})
+    lhs, rhs = exact_sides(statement, view, counterexample.form)
+    if not lhs > rhs:
+        raise InvalidInput(f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}")
+    if (Fraction(counterexample.lhs), Fraction(counterexample.rhs)) != (lhs, rhs):
+        raise InvalidInput(f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed")
+    sides = reduced(view, statement.on(view)[counterexample.form])
+    where = {"exact": [str(lhs), str(rhs)]}
+    fields = {"statement": statement.id, "form": counterexample.form, "rule": "any"}
+    return judge(sides, mode="rational", where=where, instance=str(instance), **fields)
+
+
+def in_fractions(setting: MethodSetting, instance: Instance) -> str | None:
+    """Why the statement cannot be judged in fractions, or None."""
+    try:
+        setting.of_statement.on(setting.view(instance, exact=True))
+    except NotInFractions as error:
+        return str(error)
+    except (Unbounded, Undefined):
+        return None
+    return None

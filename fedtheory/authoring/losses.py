@@ -1,0 +1,261 @@
+"""The losses of the exact engine: separable, piecewise quadratic, in fractions or in floats with the same code.
+
+    f_k(x) = sum_i h_ki phi(x_i - c_ki) + m_ki (x_i - c_ki)^2 / 2 + a_ki |x_i - c_ki|,
+
+with phi Huber's function, r^2/2 for |r| <= delta_ki and delta_ki |r| - delta_ki^2/2 beyond (r^2/2 everywhere where there is no
+delta_ki). Diagonal quadratics, Huber losses, strongly convex mixtures and l1 distances are all of this form, and so are the worst
+functions of many a convergence proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+
+__all__ = ["Pieces", "SeparableLosses", "Unbounded", "fractions", "interval"]
+
+
+class Unbounded(InvalidInput):
+    """A function has no minimiser, or none that can be computed here."""
+
+
+def fractions(values: Any) -> np.ndarray:
+    """Nested lists of numbers or strings as an object array of fractions; None stays None."""
+    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    out = np.empty(raw.shape, dtype=object)
+    for index in np.ndindex(raw.shape):
+        out[index] = None if raw[index] is None else Fraction(raw[index])
+    return out
+
+
+class Pieces(NamedTuple):
+    """The pieces of losses, entry by entry: arrays of one shape (..., d). ``bent`` says where delta counts."""
+
+    h: Any
+    c: Any
+    m: Any
+    a: Any
+    delta: Any
+    bent: Any
+
+    def take(self, index: Any) -> Pieces:
+        """Rows by number."""
+        return Pieces(*(part[index] for part in self))
+
+    def value(self, y: Any) -> Any:
+        """(..., d) -> (...)."""
+        r = y - self.c
+        out = (self.h + self.m) * r * r / 2
+        if self.bent.any():
+            size = abs(r)
+            tail = self.h * (self.delta * size - self.delta * self.delta / 2) + self.m * r * r / 2
+            out = np.where(self.bent & (size > self.delta), tail, out)
+        if self.kinks:
+            out = out + self.a * abs(r)
+        return out.sum(axis=-1)
+
+    def gradient(self, y: Any) -> Any:
+        """(..., d) -> (..., d); the subgradient 0 at a kink."""
+        r = y - self.c
+        inner = r
+        if self.bent.any():
+            inner = np.where(self.bent, np.minimum(np.maximum(r, -self.delta), self.delta), r)
+        out = self.h * inner + self.m * r
+        return out + self.a * np.sign(r) if self.kinks else out
+
+    @property
+    def kinks(self) -> bool:
+        """Whether there is any l1 part."""
+        return bool((self.a != 0).any())
+
+    def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
+        """argmin f(y) - <linear, y> + curvature/2 (y - center)^2 + l1 |y - anchor|, entry by entry.
+
+        The minimiser is the stationary point of one piece, or a kink: all are tried, and the least value is it.
+
+        Raises
+        ------
+        Unbounded
+            Some entry has no minimiser.
+        """
+        anchor = center if anchor is None else anchor
+        none, signs = (0,), (-1, 1)
+        candidates = []
+        for side in (0, *signs) if self.bent.any() else none:
+            for sign_a in signs if self.kinks else none:
+                for sign_l in signs if l1 else none:
+                    h = self.h if side == 0 else self.h * 0
+                    below = h + self.m + curvature
+                    above = (h + self.m) * self.c + curvature * center + linear - sign_a * self.a - sign_l * l1
+                    above = above - side * self.h * self.delta if side else above
+                    flat = below <= 0
+                    point = above / np.where(flat, 1, below)
+                    candidates.append(np.where(flat, self.c + 0 * point, point))
+        if self.kinks:
+            candidates.append(self.c + 0 * candidates[0])
+        if l1:
+            candidates.append(anchor + 0 * candidates[0])
+        entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
+        best, least = candidates[0], None
+        for y in candidates:
+            value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
+            value = value + l1 * abs(y - anchor) if l1 else value
+            best, least = (y, value) if least is None else (np.where(value < least, y, best), np.minimum(value, least))
+        slope = self.gradient(best) - linear + curvature * (best - center)
+        slack = self.a * (best == self.c) + (l1 * (best == anchor) if l1 else 0)
+        slope = slope + (l1 * np.sign(best - anchor) if l1 else 0)
+        size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
+        allowed = slack if best.dtype == object else slack + 1e-6 * (1 + size)
+        if (abs(slope) > allowed).any():
+            raise Unbounded("a local objective has no minimiser: add curvature, or declare a class of problems that has one")
+        return best
+
+
+def interval(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None]:
+    """The minimisers [low, high] of sum_k h_k phi(x - c_k) + ... over one number x; None stands for no end. All in fractions.
+
+    Raises
+    ------
+    Unbounded
+        There is no minimiser, or the function is not convex.
+    """
+    everywhere = sum(mk + (hk if dk is None else 0) for hk, mk, dk in zip(h, m, delta, strict=True))  # curvature far away
+    corners = {ck for ck, ak in zip(c, a, strict=True) if ak}
+    for ck, dk, hk in zip(c, delta, h, strict=True):
+        corners |= set() if dk is None or not hk else {ck - dk, ck + dk}
+    rows = list(zip(h, c, m, a, delta, strict=True))
+
+    def slope(x: Fraction, side: int) -> Fraction:
+        total = Fraction(0)
+        for hk, ck, mk, ak, dk in rows:
+            r = x - ck
+            total += hk * (r if dk is None else min(max(r, -dk), dk)) + mk * r
+            total += ak * (side if r == 0 else (1 if r > 0 else -1))
+        return total
+
+    if everywhere < 0 or any(hk < 0 and dk is not None for hk, _, _, _, dk in rows):
+        raise Unbounded("F is not convex: it has no least value that could be computed here")
+    if not corners:
+        if everywhere == 0:
+            if slope(Fraction(0), 0) != 0:
+                raise Unbounded("F falls for ever in some direction: it has no minimiser")
+            return None, None
+        x = -slope(Fraction(0), 0) / everywhere
+        return x, x
+    points = sorted(corners)
+    left, right = [slope(x, -1) for x in points], [slope(x, 1) for x in points]
+    ends: list[Fraction | None] = []
+    for zero_is_inside in (True, False):  # the low end, then the high end
+        ends.append(_end(points, left, right, everywhere, zero_is_inside))
+    return ends[0], ends[1]
+
+
+def _end(points: list[Fraction], left: list[Fraction], right: list[Fraction], slope: Fraction, low: bool) -> Fraction | None:
+    """Least (or largest) x whose subdifferential contains 0."""
+    if not low:  # the mirror image
+        points, left, right = [-x for x in reversed(points)], [-s for s in reversed(right)], [-s for s in reversed(left)]
+        end = _end(points, left, right, slope, True)
+        return None if end is None else -end
+    if left[0] >= 0:
+        if slope == 0:
+            if left[0] > 0:
+                raise Unbounded("F falls for ever in some direction: it has no minimiser")
+            return None
+        return points[0] - left[0] / slope
+    for i, x in enumerate(points):
+        if right[i] >= 0:
+            return x
+        if i + 1 < len(points) and left[i + 1] >= 0:
+            return x - right[i] * (points[i + 1] - x) / (left[i + 1] - right[i])
+    if slope == 0:
+        raise Unbounded("F falls for ever in some direction: it has no minimiser")
+    return points[-1] - right[-1] / slope
+
+
+@dataclass(frozen=True)
+class SeparableLosses:
+    """N clients' losses and their weights (N,): all fractions, or all floats."""
+
+    pieces: Pieces
+    weights: Any
+
+    @classmethod
+    def of(cls, h: Any, c: Any, m: Any, a: Any, delta: Any, weights: Any, exact: bool = True) -> SeparableLosses:
+        """From object arrays (N, d) of fractions (delta: None where there is none); floats unless ``exact``."""
+        bent = np.array([[v is not None for v in row] for row in delta])
+        delta = np.where(bent, delta, Fraction(0))
+        kind = object if exact else float
+        return cls(Pieces(*(np.asarray(v).astype(kind) for v in (h, c, m, a, delta)), bent), np.asarray(weights).astype(kind))
+
+    @property
+    def exact(self) -> bool:
+        return self.weights.dtype == object
+
+    @property
+    def num_clients(self) -> int:
+        return self.pieces.c.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.pieces.c.shape[1]
+
+    # --- what quantities are made of: points (..., d), or a point for each client (..., N, d) -----------------------------
+    def values(self, x: Any) -> Any:
+        """f_k(x): (..., d) -> (..., N)."""
+        return self.pieces.value(x[..., None, :])
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k(x): (..., d) -> (..., N, d)."""
+        return self.pieces.gradient(x[..., None, :])
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
+        return self.pieces.gradient(y)
+
+    # --- constants --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared subgradient; None: unbounded)."""
+        p, zero = self.pieces, self.weights[0] * 0
+        top, low = abs(p.h + p.m), p.m + np.where(p.bent, np.minimum(p.h, 0), p.h)
+        w = self.weights[:, None]
+        joint_low = np.maximum((w * low).sum(axis=0).min(), zero)
+        steep = p.a + np.where(p.bent, p.h * p.delta, 0)
+        bounded = bool(((p.m == 0) & (p.bent | (p.h == 0))).all())
+        return {
+            "beta": top.max(), "mu": np.maximum(low.min(), zero),
+            "beta_F": (w * top).sum(axis=0).max(), "mu_F": joint_low,
+            "G_sq": (steep * steep).sum(axis=-1).max() if bounded else None,
+        }  # fmt: skip
+
+    @cached_property
+    def _ends(self) -> list[tuple[Fraction | None, Fraction | None]]:
+        p = self.pieces
+        as_fraction = [fractions(v) for v in (p.h, p.c, p.m, p.a, p.delta)]
+        w = fractions(self.weights)
+        out = []
+        for i in range(self.dim):
+            h, c, m, a, delta = (v[:, i] for v in as_fraction)
+            out.append(interval(w * h, c, w * m, w * a, [d if b else None for d, b in zip(delta, p.bent[:, i], strict=True)]))
+        return out
+
+    def minimiser(self, near: Any) -> Any:
+        """The minimiser of F nearest to a point (d,), computed in fractions.
+
+        Raises
+        ------
+        Unbounded
+            F has none.
+        """
+        out = np.empty(self.dim, dtype=object)
+        for i, (low, high) in enumerate(self._ends):
+            x = Fraction(near[i])
+            x = x if low is None else max(x, low)
+            out[i] = x if high is None else min(x, high)
+        return out if self.exact else out.astype(float)

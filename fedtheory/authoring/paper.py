@@ -1,0 +1,284 @@
+"""A paper of one's own: its statements, and the file they stand in."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedtheory.authoring.claims import Claimed, evaluate, place
+from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
+from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.setting import MethodSetting, with_noise
+from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.verification import registry as core
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement
+
+__all__ = ["AuthoredStatement", "Paper", "load_file"]
+
+SCOPES = ("round", "run", "fixed-point")
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+@dataclass(frozen=True, eq=False)
+class AuthoredStatement:
+    """A statement of a file: what `Paper.statement` makes of the function it decorates.
+
+    Attributes
+    ----------
+    id : 'paper/name'
+    about : a method (`Algorithm`), or what `method(cls, ...)` gives
+    local : GradientSteps or Minimise
+    sampling : Sampling, or the class `Uniform`: cohorts of every size
+    problems : ProblemClass
+    over : 'round', 'run' or 'fixed-point'
+    rounds : (least, most)
+        Horizons T of a run; for a round how many rounds may come before it.
+    function : the author's function of the quantities
+    """
+
+    id: str
+    about: Any
+    local: GradientSteps | Minimise
+    sampling: Any
+    problems: ProblemClass
+    over: str
+    rounds: tuple[int, int]
+    assumptions: tuple[str, ...]
+    title: str
+    source: str
+    function: Callable[[Any], Any]
+    symbols: dict[str, str] = field(default_factory=dict)
+
+    def on(self, view: Any) -> dict[str, Claimed]:
+        """The forms with their sides on a view."""
+        if "yielded" not in view.__dict__:
+            view.__dict__["yielded"] = evaluate(self.function, view, self.id)
+        return view.__dict__["yielded"]
+
+    @property
+    def name(self) -> str:
+        """The id without the paper."""
+        return self.id.partition("/")[2]
+
+    @cached_property
+    def probe(self) -> Any:
+        """A small view, on which the forms are read off."""
+        return MethodSetting.of(self).probe()
+
+    @cached_property
+    def forms(self) -> dict[str, Claimed]:
+        """The forms by name, as they come out on `probe`. Raises what `evaluate` raises."""
+        return dict(self.on(self.probe))
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """The constants its bounds declare."""
+        self.forms  # noqa: B018 - declared while the forms are made
+        return dict(self.probe.constants)
+
+    def form(self, name: str) -> Claimed:
+        """One form. Raises `UnknownName` with the nearest names."""
+        if name not in self.forms:
+            raise suggest(name, self.forms, f"form of {self.id}")
+        return self.forms[name]
+
+    @cached_property
+    def statement(self) -> Statement:
+        """As the core knows statements: forms are functions of a view."""
+
+        def sides(name: str) -> Callable[[Any], Sides]:
+            return lambda view: with_noise(self, view, name)
+
+        def mutant(name: str, i: int) -> Callable[[Any], Sides]:
+            return lambda view: with_noise(self, view, name, lambda claimed: claimed.mutants[i].sides)
+
+        forms = tuple(
+            Form(
+                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, kind=self.name,  # type: ignore[dict-item]
+                mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
+            )
+            for c in self.forms.values()
+        )  # fmt: skip
+        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols)
+
+    @property
+    def place(self) -> str:
+        """File, line and id."""
+        return place(self.function, None, self.id)
+
+    def __repr__(self) -> str:
+        return f"<statement {self.id}: {self.title}>"
+
+
+class Paper:
+    """A paper of one's own.
+
+    Parameters
+    ----------
+    name : str
+        The first part of its statements' ids: small letters, digits, points and dashes.
+    title, source : str
+        As in a list of references.
+
+    Raises
+    ------
+    InvalidInput
+        A name of other characters.
+    """
+
+    def __init__(self, name: str, title: str = "", source: str = "") -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InvalidInput(f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'")
+        self.name, self.title, self.source = name, title, source
+        self.statements: dict[str, AuthoredStatement] = {}
+
+    def statement(
+        self,
+        name: str,
+        *,
+        about: Any,
+        problems: ProblemClass,
+        local: GradientSteps | Minimise | None = None,
+        sampling: Any = None,
+        over: str = "round",
+        rounds: int | tuple[int, int] | None = None,
+        assumptions: tuple[str, ...] = (),
+        title: str = "",
+        source: str = "",
+        symbols: dict[str, str] | None = None,
+    ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
+        """Declare a statement; decorates a function of the quantities ``q`` that yields the forms.
+
+        Parameters
+        ----------
+        about : the method: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
+        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`
+        local : `GradientSteps(E, lr)`, or `Minimise()`, the default
+        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for cohorts of every size
+        over : 'round', 'run', or 'fixed-point': a round that begins where it ends
+        rounds : T, or (least, most)
+            Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds may come before it (default 0 to 2).
+        assumptions : in words
+        title : default the first line of the function's docstring
+
+        Raises
+        ------
+        InvalidInput
+            Values of another kind; two statements of one name. With the place.
+        """
+
+        def add(function: Callable[[Any], Any]) -> AuthoredStatement:
+            at = place(function, None, f"{self.name}/{name}")
+            if not isinstance(name, str) or not NAME.fullmatch(name):
+                raise InvalidInput(f"{at}: statement name {name!r}: use small letters, digits, points and dashes")
+            if name in self.statements:
+                raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
+            words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
+            made = AuthoredStatement(
+                f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
+                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function, symbols or {},
+            )  # fmt: skip
+            _check(made, at)
+            self.statements[name] = made
+            return made
+
+        return add
+
+    def __getitem__(self, name: str) -> AuthoredStatement:
+        """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest names."""
+        short = name.removeprefix(f"{self.name}/")
+        if short not in self.statements:
+            raise suggest(short, self.statements, f"statement of {self.name}")
+        return self.statements[short]
+
+    def as_paper(self) -> core.Paper:
+        """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
+
+        Raises
+        ------
+        UnknownName, InvalidInput, MissingCapability
+            A statement that cannot be judged, with file and line.
+        """
+        from fedtheory.authoring.room import AuthoredSetting
+
+        made = tuple(s.statement for s in self.statements.values())
+        about = ". ".join(v for v in (self.title, self.source) if v) or self.name
+        return core.Paper(self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it")
+
+    def __repr__(self) -> str:
+        return f"<paper {self.name}: {len(self.statements)} statements>"
+
+
+def _horizons(rounds: Any, over: str, at: str) -> tuple[int, int]:
+    if rounds is None:
+        return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
+    pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
+    least = 1 if over == "run" else 0
+    if len(pair) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair) or not least <= pair[0] <= pair[1]:
+        raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
+    return pair  # type: ignore[return-value]
+
+
+def _check(made: AuthoredStatement, at: str) -> None:
+    about, local, sampling = made.about, made.local, made.sampling
+    if not isinstance(about, Method) and not (callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))):
+        raise InvalidInput(f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round")
+    if isinstance(about, type):
+        raise InvalidInput(f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)")
+    if not isinstance(local, GradientSteps | Minimise):
+        raise InvalidInput(f"{at}: local = {local!r}: use authoring's GradientSteps(steps, lr) or Minimise()")
+    if not isinstance(sampling, Sampling) and sampling is not Uniform:
+        raise InvalidInput(f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P")
+    if not isinstance(made.problems, ProblemClass):
+        raise InvalidInput(f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))")
+    if made.over not in SCOPES:
+        raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
+    if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
+        raise InvalidInput(f"{at}: steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)")
+
+
+def load_file(path: str | Path) -> Paper:
+    """The paper that a Python file holds.
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        The file cannot be imported (names the line), or holds no paper, several, or one without statements.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataFileError(f"{path}: no such file: give a Python file that defines a fedtheory.authoring.Paper")
+    name = f"fedtheory_paper_{path.stem}_{abs(hash(str(path.resolve())))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses of the file look for it there
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        sys.modules.pop(name, None)
+        raise InvalidInput(f"{path}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        sys.modules.pop(name, None)
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+        at = f", line {lines[-1]}" if lines else ""
+        raise InvalidInput(f"{path}{at}: cannot be imported: {type(error).__name__}: {error}") from error
+    papers = list({id(v): v for v in vars(module).values() if isinstance(v, Paper)}.values())
+    if len(papers) != 1:
+        found = "no paper: write paper = Paper('my-paper', title=...)" if not papers else f"{len(papers)} papers: keep one a file"
+        raise InvalidInput(f"{path}: it defines {found}")
+    if not papers[0].statements:
+        raise InvalidInput(f"{path}: paper {papers[0].name!r} has no statement: decorate a function with @paper.statement(...)")
+    return papers[0]

@@ -1,0 +1,184 @@
+"""A file's paper among the papers that the core knows: its setting, with a kind of instances for each statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.setting import MethodSetting, check
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.study import Study, study
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.randomness import Stream
+from fedtheory.verification.check import Check, outside
+from fedtheory.verification.rational import Builders
+from fedtheory.verification.setting import Case, Plan, Setting
+from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.witness import Witness
+
+__all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
+
+INSTANCES = 40  # a statement, in a full campaign
+PROBLEMS = 8
+
+
+@dataclass(frozen=True)
+class DrawnInstance:
+    """An instance of a statement, as its data."""
+
+    kind: str
+    label: str
+    data: dict[str, Any]
+    rational: bool = False
+    family: str = "separable losses"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: {self.label}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "data": self.data, "rational": self.rational}
+
+
+@dataclass(frozen=True)
+class DrawnProblem:
+    """The number and the seed of a problem that a statement's class of problems draws."""
+
+    kind: str
+    number: int
+    seed: int
+    family: str = "problems of the package"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: problem {self.number} seed={self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "number": self.number, "seed": self.seed}
+
+
+class _Searched:
+    """An instance and its setting, as the search for counterexamples knows instances."""
+
+    def __init__(self, setting: MethodSetting, instance: Instance) -> None:
+        self.kind, self.data = setting.of_statement.name, instance.to_data()
+        self.name, self._of = str(instance), (setting, instance)
+
+    def view(self) -> Any:
+        """In floats."""
+        setting, instance = self._of
+        return setting.view(instance, exact=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "data": self.data}
+
+
+class AuthoredSetting(Setting):
+    """How the statements of a file are judged."""
+
+    def __init__(self, paper: Any) -> None:
+        self.authored = paper
+        self.kinds = tuple(paper.statements)
+        self.builders = Builders()
+        for name, statement in paper.statements.items():
+            self.builders.add(name)(_builder(MethodSetting.of(statement)))
+
+    def _of(self, kind: str) -> MethodSetting:
+        return MethodSetting.of(self.authored[kind])
+
+    # --- the campaign ---------------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """Random instances of every statement, a third of them in fractions, and problems of the package."""
+        out: list[Any] = []
+        for kind in self.kinds:
+            setting = self._of(kind)
+            rng = Stream(plan.seed).generator(f"authoring campaign {setting.of_statement.id}")
+            for i in range(max(6, round(INSTANCES * plan.scale))):
+                instance = setting.random_instance(rng)
+                out.append(DrawnInstance(kind, str(instance), instance.to_data(), i % 3 == 0))
+            if setting.refusal() is None:
+                out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
+        return out
+
+    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
+        """Every form of the instance's statement."""
+        if instance.kind not in {s.id.partition("/")[2] for s in statements}:
+            return []
+        setting = self._of(instance.kind)
+        statement = setting.of_statement
+        try:
+            if isinstance(instance, DrawnProblem):
+                rng = Stream(instance.seed).generator(f"authoring problems {statement.id}", instance.number)
+                _, problem = next(iter(setting.problems.problems(rng, 1, instance.number)))
+                view = setting.problem_views(problem, rng, seed=instance.seed)
+            else:
+                made = Instance.from_data(instance.data)
+                try:
+                    view = setting.view(made, exact=instance.rational)
+                    statement.on(view)
+                except (NotInFractions, InvalidInput):
+                    view = setting.view(made, exact=False)
+            return check(statement, view, None, instance.name)
+        except NotCertified as error:
+            return [_outside(statement, f, str(error), instance.name, "inconclusive") for f in statement.forms]
+        except (Unbounded, Undefined, MissingCapability) as error:
+            return [_outside(statement, f, str(error), instance.name) for f in statement.forms]
+
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        return self._of(statement.id.partition("/")[2]).refusal()
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """One check a form on a user's problem, with the statement's own method and local work."""
+        setting = self._of(statement.id.partition("/")[2])
+        return setting.verify(
+            case.problem, case.sampling, [f.name for f in forms], case.seed, case.scenarios, case.x0, case.rounds, case.confidence
+        )
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """One round, a run, a fixed point."""
+        return {"round": "one round", "run": "a run"}.get(statement.scope, "a fixed point")
+
+    # --- instances in fractions, and the search -------------------------------------------------------------------------
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """One instance of a statement."""
+        setting = self._of(kind)
+        return _Searched(setting, setting.random_instance(rng))
+
+    def summary(self, witness: Witness) -> str:
+        """The losses, the start, and what was drawn."""
+        return f"{witness.statement} [{witness.form}]: {Instance.from_data(witness.data)}"
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """The instance in words, then its data."""
+        return [("instance", str(Instance.from_data(witness.data))), *super().facts(witness)[1:]]
+
+    def study(
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None
+    ) -> Study | None:
+        """`fedtheory.authoring.study` of one statement."""
+        tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
+        return study(self.authored[statement.id], budget, seed, on_progress=tell)
+
+
+def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:
+    def build(data: dict[str, Any]) -> Any:
+        instance = Instance.from_data(data)
+        reason = setting.why_not(instance)
+        if reason is not None:
+            raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
+        return setting.view(instance, exact=True)
+
+    return build
+
+
+def _outside(statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable") -> Check:
+    return outside(statement.statement, statement.statement.form(form), "any", reason, instance, verdict)

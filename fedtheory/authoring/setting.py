@@ -1,0 +1,400 @@
+"""What an authored statement is judged on, and the judging: instances, views in fractions and in floats, Monte Carlo, and variants.
+
+`MethodSetting` is a statement with its method, local work, sampling and class of problems; a variant of it has one assumption dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.authoring.claims import Claimed, Undefined, reduced
+from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
+from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities, RoundQuantities, RunQuantities
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
+from fedtheory.randomness import Stream
+from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
+from fedtheory.verification.statement import Sides
+
+__all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
+
+MAX_PATHS = 4096
+EXACT_PATHS = 81  # of a run in fractions
+MAX_ROUNDS = 5_000  # towards a fixed point
+CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class MethodSetting:
+    """A statement, and everything it is about.
+
+    Parameters
+    ----------
+    of : an `AuthoredStatement`
+    method, local, sampling, problems : as declared, or with one assumption dropped
+    """
+
+    of_statement: Any
+    method: Any
+    local: GradientSteps | Minimise
+    sampling: Any
+    problems: ProblemClass
+
+    @classmethod
+    def of(cls, statement: Any) -> MethodSetting:
+        """The setting as declared."""
+        return cls(statement, statement.about, statement.local, statement.sampling, statement.problems)
+
+    @property
+    def scope(self) -> str:
+        """'round', 'run' or 'fixed-point'."""
+        return self.of_statement.over
+
+    # --- instances --------------------------------------------------------------------------------------------------------
+    def _parameters(self) -> dict[str, Any]:
+        own = self.method.hyperparameters if isinstance(self.method, Method) else {}
+        declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
+        return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
+
+    def random_instance(self, rng: np.random.Generator) -> Instance:
+        """One instance of the class, with everything drawn that varies."""
+        while True:
+            base = self.problems.draw(rng)
+            if self.problems.why_not(base) is None:
+                break
+        if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
+            base = at_minimiser(base)
+        n = base.num_clients
+        size = None
+        if self.sampling is Uniform:
+            size = int(rng.integers(1, n + 1))
+        elif isinstance(self.sampling, Uniform):
+            if self.sampling.size > n:
+                return self.random_instance(rng)
+            size = self.sampling.size
+        least, most = self.of_statement.rounds
+        rounds = int(rng.integers(least, most + 1))
+        before: tuple[tuple[int, ...], ...] = ()
+        if self.scope == "round" and size is not None and size < n:
+            before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
+        drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
+        return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
+
+    def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
+        """A new value of something that varies."""
+        return self._parameters()[name].draw(rng)
+
+    def why_not(self, instance: Instance) -> str | None:
+        """Why an instance is none of this setting's, or None."""
+        reason = self.problems.why_not(instance)
+        least, most = self.of_statement.rounds
+        if reason is None and not least <= instance.rounds <= most:
+            reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
+        if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
+            reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
+        if reason is None and set(instance.drawn) != set(self._parameters()):
+            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
+        if reason is None:
+            reason = self._not_drawn(instance)
+        return reason
+
+    def _not_drawn(self, instance: Instance) -> str | None:
+        """Why a drawn number is none of its family's, or None."""
+        for name, family in self._parameters().items():
+            value = instance.drawn[name]
+            if isinstance(family, Upto) and not 0 < value <= family.beyond:
+                return f"{name}: the share {value} is not in (0, {family.beyond}]"
+            if isinstance(family, Among) and value not in [Fraction(v) for v in family.choices]:
+                return f"{name} = {value}: none of {', '.join(map(str, family.choices))}"
+        return None
+
+    def law(self, instance: Instance) -> Sampling:
+        """The sampling of an instance."""
+        return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
+
+    # --- views ------------------------------------------------------------------------------------------------------------
+    def probe(self) -> Quantities:
+        """A small view in floats."""
+        rng = Stream(0).generator("authoring probe")
+        for _ in range(50):
+            try:
+                return self.view(self.random_instance(rng), exact=False)
+            except (Unbounded, Undefined):
+                continue
+        raise InvalidInput(f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?")
+
+    def view(self, instance: Instance, exact: bool = True) -> Quantities:
+        """The quantities on an instance, in fractions or in floats.
+
+        Raises
+        ------
+        NotInFractions
+            The method, or a hyperparameter, makes other numbers.
+        """
+        like = instance.start if exact else instance.start.astype(float)
+        world = SeparableWorld(instance.losses(exact), like)
+        sampling = self.law(instance)
+        if self.scope == "run":
+            most = EXACT_PATHS if exact else MAX_PATHS
+            cohorts, chance = leaves(sampling, instance.num_clients, instance.rounds, exact, most)
+            return self._made(world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn)
+        return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
+
+    def _round(
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction]
+    ) -> Quantities:
+        """One round after some others: starts (S, d), all cohorts of the law each."""
+        fixed = self.scope == "fixed-point"
+        if fixed:
+            starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
+        law = sampling.enumerate(world.num_clients)
+        count, scenarios = law.scenarios, len(starts) * law.scenarios
+        cohorts = []
+        for t in range(rounds):
+            if before:
+                members = np.tile(np.asarray(before[t]), (scenarios, 1))
+                cohorts.append(Cohort(world.num_clients, members=members))
+            else:
+                cohorts.append(Cohort(world.num_clients, mask=np.ones((scenarios, world.num_clients), dtype=bool)))
+        cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
+        chance = probabilities(sampling, law, world.exact)
+        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed)
+
+    def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
+        """The model that a round of all clients leaves where it is (1, d)."""
+        if not isinstance(sampling, Full):
+            raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
+        everyone = Full().enumerate(world.num_clients)
+
+        def after(x: Any) -> Any:
+            _, work, algorithm = self._resolved(world, sampling, drawn, 1)
+            made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
+            if len(made) > 1:
+                raise InvalidInput(f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone")
+            return made.x
+
+        x = starts[:1]
+        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._iterated(x, after)
+
+    def _newton(self, world: Any, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is piecewise affine."""
+        step = Fraction(1, 4096) if world.exact else 1 / 4096
+        for _ in range(40):
+            low = after(x)
+            slope = (after(x + step) - low) / step
+            if (abs(slope - 1) < 1e-9).any():
+                raise Undefined(f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point")
+            move = (low - x) / (1 - slope)
+            if (abs(move) <= (0 if world.exact else ROUNDING * (1 + abs(x)))).all():
+                return x
+            x = x + move
+        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
+
+    def _iterated(self, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Rounds until nothing moves."""
+        moved = np.inf
+        for _ in range(MAX_ROUNDS):
+            new = after(x)
+            last, moved = moved, float(np.abs(new - x).max())
+            size = float(np.abs(new).max()) + np.finfo(float).tiny
+            shrinks = moved / last if 0 < last < np.inf else 1.0
+            left = moved * shrinks / (1 - shrinks) if shrinks < 1 else np.inf  # of a geometric series
+            if moved == 0 or left <= ROUNDING * size:
+                return new
+            x = new
+        raise Undefined(f"{self.of_statement.place}: no fixed point was reached in {MAX_ROUNDS} rounds")
+
+    def _made(
+        self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
+        sampled: bool = False, seed: int = 0, fixed: bool = False,
+    ) -> Quantities:  # fmt: skip
+        facts, work, algorithm = self._resolved(world, sampling, drawn, len(cohorts))
+        with np.errstate(all="ignore"):
+            path = run(world, algorithm, work, x, cohorts, seed)
+        kind = RunQuantities if self.scope == "run" else RoundQuantities
+        return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
+
+    def _resolved(self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int) -> tuple[Facts, dict[str, Any], Any]:
+        """The constants, the local work's numbers, and the algorithm."""
+        n, exact = world.num_clients, world.exact
+        size = sampling.size if isinstance(sampling, Uniform) else n
+        counts = {"N": n, "d": world.dim, "P": size}
+        if self.scope == "run":
+            counts["T"] = rounds
+        facts = Facts({**world.constants, **{k: whole(v, exact) for k, v in counts.items()}})
+        try:
+            work = self.local.resolve(facts, drawn, exact)
+            facts = Facts({**facts, **work})
+            algorithm = self.method.build(facts, drawn, exact) if isinstance(self.method, Method) else self.method
+        except ZeroDivisionError as error:
+            raise Undefined(f"{self.of_statement.place}: a hyperparameter divides by 0 on this instance") from error
+        except FedTheoryError as error:
+            raise type(error)(f"{self.of_statement.place}: {error}") from error
+        return facts, work, in_fractions(algorithm) if exact and not isinstance(self.method, Method) else algorithm
+
+    # --- a problem of the package -----------------------------------------------------------------------------------------
+    def problem_views(
+        self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
+        rounds: int | None = None, seed: int = 0,
+    ) -> Quantities:  # fmt: skip
+        """A view in floats on a problem: all cohorts where they are few, else draws of them (of runs only).
+
+        Raises
+        ------
+        InvalidInput
+            A round has too many cohorts to enumerate.
+        """
+        world, n = ProblemWorld(problem), problem.num_clients
+        if sampling is None:
+            sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
+        sampling.check(n)
+        drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
+        least, most = self.of_statement.rounds
+        count = sampling.count(n)
+        if self.scope != "run":
+            if count > MAX_PATHS:
+                raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
+            starts = world.start = _starts(world, rng, 8, x0)
+            return self._round(world, starts, sampling, int(rng.integers(least, most + 1)) if rounds is None else rounds, (), drawn)
+        rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
+        start = world.start = _starts(world, rng, 1, x0)
+        if count**rounds <= 512:
+            cohorts, chance = leaves(sampling, n, rounds, False)
+            return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
+        cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
+        chance = np.full(scenarios, 1 / scenarios)
+        return self._made(world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed)
+
+    def refusal(self) -> str | None:
+        """Why the statement cannot be checked on a problem of a user's, or None."""
+        if type(self.problems).problems is ProblemClass.problems:
+            return self.problems.why_not_problem(None)
+        return None
+
+    def verify(
+        self, problem: Any, sampling: Sampling | None = None, forms: Iterable[str] | None = None, seed: int = 0, scenarios: int = 400,
+        x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE,
+    ) -> list[Check]:  # fmt: skip
+        """One check a form on a problem of the package. A problem outside the class is 'not applicable', with the property's name."""
+        statement = self.of_statement
+        chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
+        reason = self.refusal() or self.problems.why_not_problem(problem)
+        if reason is not None:
+            return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
+        rng = Stream(seed).generator(f"authoring problem {statement.id}")
+        try:
+            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed)
+            return check(statement, view, chosen, problem.name, confidence)
+        except NotCertified as error:
+            return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
+
+    # --- what may be dropped ----------------------------------------------------------------------------------------------
+    def variants(self) -> Iterator[tuple[str, MethodSetting]]:
+        """(assumption in words, the setting without it)."""
+        for words, problems in self.problems.variants():
+            yield words, replace(self, problems=problems)
+        most = self.problems.clients[1]
+        if isinstance(self.sampling, Full) and most > 1 and self.scope != "fixed-point":
+            yield "full participation", replace(self, sampling=Uniform)
+        if isinstance(self.local, GradientSteps):
+            lr, steps = self.local.lr, self.local.steps
+            if isinstance(lr, Upto):
+                yield "the limit of the step size", replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3))))
+            if steps == 1:
+                yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+
+
+def at_minimiser(instance: Instance) -> Instance:
+    """The instance started at the minimiser of F, where there is one."""
+    try:
+        return instance.changed(start=instance.exact_losses.minimiser(instance.start))
+    except Unbounded:
+        return instance
+
+
+def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:
+    if x0 is not None:
+        return np.atleast_2d(np.asarray(x0, dtype=float))
+    size = 10.0 ** rng.uniform(-1, 1, (count, 1))
+    return world.best.x + size * rng.standard_normal((count, world.dim))
+
+
+# --- judging ------------------------------------------------------------------------------------------------------------------
+def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
+    """A form's sides in floats, with what rounding may do and what is not known of the optimum as their noise."""
+
+    def sides_on(v: Quantities) -> Sides:
+        claimed: Claimed = statement.on(v)[name]
+        return reduced(v, claimed, None if pick is None else pick(claimed))
+
+    sides = sides_on(view)
+    if view.rational:
+        return sides
+    slack = sides.rhs - sides.lhs
+    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
+    kept = view.__dict__.setdefault("companions", {})
+    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
+        if what not in kept:
+            kept[what] = view.nudged(what)
+        moved = sides_on(kept[what])
+        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
+    for corner in CORNERS if view.uses_optimum else ():
+        if corner not in kept:
+            kept[corner] = view.other(view.overrides, corner)
+        moved = sides_on(kept[corner])
+        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+    doubtful = slack + 1e-9 * scale + rounding < 0
+    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
+        raise NotCertified("what is not known of the optimum is as large as the slack")
+    return replace(sides, scale=scale, noise=rounding + optimum)
+
+
+def judged(statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None) -> Check:
+    """One form, or with ``pick`` a mutant of it, on a view."""
+    fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
+    try:
+        sides = with_noise(statement, view, name, pick)
+    except Undefined as error:
+        return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
+    except NotCertified as error:
+        return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
+    if view.rational:
+        return judge(sides, mode="rational", **fields)
+    claimed = statement.on(view)[name]
+    if view.sampled and not claimed.pathwise and sides.relation == "<=":
+        lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
+        count = view.path.states[-1].x.shape[0]
+        if lhs.ndim and lhs.shape[-1] == count:
+            flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
+            sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
+            return judge_statistical(sides, confidence, mode="statistical", **fields)
+    return judge(sides, mode="exact", **fields)
+
+
+def check(
+    statement: Any, view: Quantities, names: Iterable[str] | None = None, instance: str = "", confidence: float = CONFIDENCE
+) -> list[Check]:
+    """One check a form."""
+    return [judged(statement, view, name, instance, confidence) for name in (statement.forms if names is None else names)]
+
+
+def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:
+    """(lhs, rhs) in fractions where rhs - lhs is least. Raises `NotInFractions` where the sides are none."""
+    if not view.rational:
+        raise NotInFractions(f"{statement.id} [{name}] was run in floats")
+    claimed = statement.on(view)[name]
+    sides = reduced(view, claimed, None if pick is None else pick(claimed))
+    pairs = zip(np.asarray(sides.lhs, dtype=object).ravel(), np.asarray(sides.rhs, dtype=object).ravel(), strict=True)
+    lhs, rhs = min(pairs, key=lambda p: p[1] - p[0])
+    return Fraction(lhs), Fraction(rhs)

@@ -1,0 +1,367 @@
+"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness, necessity, rows, and a figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.necessity import (
+    AssumptionNeed,
+    ConstantNeed,
+    MutantFate,
+    assumption_need,
+    constant_need,
+    first_proof,
+    mutant_fates,
+)
+from fedtheory.authoring.search import Search
+from fedtheory.authoring.setting import MethodSetting, check, exact_sides
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.inputs import whole_number
+from fedtheory.randomness import Stream
+from fedtheory.verification.check import Check
+
+__all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
+
+RATIONAL = 12  # instances judged in fractions
+FLOATS = 24  # and in floats
+PROBLEMS = 8  # problems of the package
+CONSTANTS = {
+    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
+    "mu": "min_k mu_k, mu_k the strong convexity of f_k",
+    "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
+    "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
+    "G_sq": "max_k sup ||g_k||^2 over all subgradients of f_k, where they are bounded",
+    "N": "number of clients",
+    "P": "clients in a cohort (N where all take part)",
+    "d": "dimension",
+    "E": "local steps",
+    "eta": "the local step size",
+}
+FUNCTIONS = {
+    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
+    "mean(v)": "the expectation over the cohorts",
+    "sq(v)": "||v||^2 along the last axis",
+    "dot(v, w)": "<v, w> along the last axis",
+    "sqrt(v)": "the square root (in fractions only where it is one)",
+    "value(x)": "F at any points",
+    "gap_at(x)": "F - F* at any points",
+    "method": "the method with its hyperparameters, q.method.alpha",
+}
+OnProgress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """The instance on which a form's lhs/rhs is largest.
+
+    Attributes
+    ----------
+    ratio : lhs/rhs there
+    attained : whether lhs = rhs in fractions, with something moving
+    """
+
+    form: str
+    ratio: float
+    instance: str
+    attained: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.form}] lhs/rhs up to {self.ratio:.4g}{', attained' if self.attained else ''} on {self.instance}"
+
+
+@dataclass
+class Row:
+    """All checks of one form: the columns of the campaign's table."""
+
+    statement: str
+    form: str
+    rule: str
+    established: str
+    verdict: str
+    instances: int
+    violations: int
+    inconclusive: int
+    not_applicable: int
+    evaluations: int
+    tightness_worst: float
+    tightness_median: float
+    tightest: str
+    worst_slack: float
+    worst: str
+    worst_where: dict[str, Any]
+    modes: list[str]
+    witness: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the one on record ('open' records nothing)."""
+        return self.established == "open" or self.verdict == self.established
+
+
+@dataclass
+class StatementStudy:
+    """What was found of one statement."""
+
+    statement: Any
+    checks: list[Check] = field(default_factory=list)
+    counterexamples: dict[str, Counterexample] = field(default_factory=dict)
+    tightness: list[Tightness] = field(default_factory=list)
+    constants: list[ConstantNeed] = field(default_factory=list)
+    assumptions: list[AssumptionNeed] = field(default_factory=list)
+    mutants: list[MutantFate] = field(default_factory=list)
+    searched: int = 0
+    in_floats_only: str = ""
+    instances: dict[str, Instance] = field(default_factory=dict)  # the tightest of each form
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row a form."""
+        return [self._row(name) for name in self.statement.forms]
+
+    def _row(self, form: str) -> Row:
+        group = [c for c in self.checks if c.form == form]
+        judged = [c for c in group if c.verdict in ("holds", "violated")]
+        violated = [c for c in judged if c.verdict == "violated"]
+        unclear = [c for c in group if c.verdict == "inconclusive"]
+        verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
+        tight = [c for c in judged if np.isfinite(c.tightness)]
+        worst = min(judged, key=lambda c: c.slack, default=None)
+        tightest = max(tight, key=lambda c: c.tightness, default=None)
+        found = self.counterexamples.get(form)
+        return Row(
+            self.statement.id, form, "any", self.statement.forms[form].established, verdict, len(judged), len(violated), len(unclear),
+            sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
+            tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
+            tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
+            worst.where if worst else {}, sorted({c.mode for c in judged}), None if found is None else found.name,
+        )  # fmt: skip
+
+
+@dataclass
+class Study:
+    """What `study` returns; prints as a table with what was found below it."""
+
+    studies: list[StatementStudy]
+    seed: int
+    budget: int
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row a form of each statement."""
+        return [row for s in self.studies for row in s.rows]
+
+    @property
+    def checks(self) -> list[Check]:
+        """Every check."""
+        return [c for s in self.studies for c in s.checks]
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        """Proved in fractions, one a form that fails."""
+        return [c for s in self.studies for c in s.counterexamples.values()]
+
+    @property
+    def tightness(self) -> list[Tightness]:
+        """Where each form is tightest."""
+        return [t for s in self.studies for t in s.tightness]
+
+    @property
+    def necessity(self) -> list[ConstantNeed | AssumptionNeed]:
+        """What each form that was not refuted needs: its constants, then its assumptions."""
+        return [n for s in self.studies for n in (*s.constants, *s.assumptions)]
+
+    @property
+    def mutants(self) -> list[MutantFate]:
+        """Deliberately wrong variants: the author's, and every constant a tenth tighter."""
+        return [m for s in self.studies for m in s.mutants]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every verdict is the one on record."""
+        return all(row.ok for row in self.rows)
+
+    def row(self, statement: str, form: str) -> Row:
+        """The row of one form; the statement by its name or its whole id."""
+        for row in self.rows:
+            if form == row.form and (row.statement == statement or row.statement.split("/", 1)[1] == statement):
+                return row
+        raise InvalidInput(f"no row of {statement} [{form}]: there are {', '.join(f'{r.statement} [{r.form}]' for r in self.rows)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        def plain(value: Any) -> Any:
+            if isinstance(value, Fraction):
+                return str(value)
+            if isinstance(value, Counterexample):
+                return value.to_json()
+            if isinstance(value, dict):
+                return {k: plain(v) for k, v in value.items()}
+            return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+        def fields(item: Any) -> dict[str, Any]:
+            return {k: plain(getattr(item, k)) for k in item.__dataclass_fields__}
+
+        return {
+            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**asdict(r), "ok": r.ok} for r in self.rows],
+            "counterexamples": [c.to_json() for c in self.counterexamples], "tightness": [fields(t) for t in self.tightness],
+            "constants": [fields(c) for s in self.studies for c in s.constants],
+            "assumptions": [fields(a) for s in self.studies for a in s.assumptions], "mutants": [fields(m) for m in self.mutants],
+        }  # fmt: skip
+
+    def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
+        """The bound against what was measured, as PNG and PDF, with the data of it as JSON: `fedtheory.authoring.figure.draw`."""
+        from fedtheory.authoring.figure import draw
+
+        chosen = [s for s in self.studies if statement is None or s.statement.id.endswith(statement)]
+        if not chosen:
+            raise InvalidInput(f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}")
+        return draw(chosen[0], Path(path), self.seed)
+
+    def save(self, path: str | Path) -> Path:
+        """`to_json` in a file."""
+        path = Path(path)
+        path.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
+        return path
+
+    def __str__(self) -> str:
+        from fedtheory.authoring.words import table
+
+        return table(self)
+
+
+def study(
+    target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
+    on_progress: OnProgress | None = None,
+) -> Study:  # fmt: skip
+    """Check statements, search for counterexamples, and find out what is tight and what is needed.
+
+    Parameters
+    ----------
+    target : a `Paper`, a statement, or several
+    budget : int
+        Instances that the search looks at for each statement; every dropped assumption and every constant gets a third of it.
+    seed : int
+        Decides everything that is drawn.
+    necessity : bool
+        Also ask what the constants and assumptions of forms that were not refuted are needed for.
+    on_progress : callable(done, total, words)
+
+    Raises
+    ------
+    InvalidInput, UnknownName, MissingCapability
+        The statement cannot be judged; with file and line.
+    """
+    whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
+    if hasattr(target, "statements"):
+        statements = list(target.statements.values())
+    else:
+        statements = list(target) if isinstance(target, list | tuple) else [target]
+    if not statements:
+        raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
+    return Study([_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements], seed, budget)
+
+
+def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
+    """One check a form on a problem of `fedtheory.problems`; ``how`` is what `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
+
+    A problem outside the declared class is 'not applicable', with the name of the property that is missing.
+    """
+    return MethodSetting.of(statement).verify(problem, **how)
+
+
+def quantities(over: str = "round") -> dict[str, str]:
+    """The named quantities of a statement about a round (or a fixed point), or about a run, and what they are."""
+    from fedtheory.authoring.quantities import ROUND, RUN
+
+    table = RUN if over == "run" else ROUND
+    first = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in table.items()}
+    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
+
+
+def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
+    out, setting = StatementStudy(statement), MethodSetting.of(statement)
+    forms = list(statement.forms)
+    rng = Stream(seed).generator(f"authoring study {statement.id}")
+    search = Search(setting, seed)
+    search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
+    out.searched = search.tried
+    if search.tried == search.skipped:
+        raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
+    out.in_floats_only = next(filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), "")
+    _checks(out, setting, search, rng, seed)
+    for form in forms:
+        try:
+            found = first_proof(setting, form, search)
+        except NotInFractions:
+            found = None
+            for instance in search.violating(form)[:3]:
+                out.checks += check(statement, setting.view(instance, exact=False), [form], str(instance))
+        if found is not None:
+            out.counterexamples[form] = found
+            out.checks.append(replay({statement.id: statement}, found, setting))
+    _tightness(out, setting, search)
+    standing = [r.form for r in out.rows if r.verdict == "holds"]
+    third = max(budget // 3, 60)
+    for form in standing if necessity else ():
+        for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
+            on_progress(0, third, f"{statement.id}: constant {constant}")
+            need = constant_need(search, name, constant, third, seed)
+            out.constants += [] if need is None else [need]
+        out.mutants += mutant_fates(search, form, out.constants)
+    for words, variant in setting.variants() if necessity and standing else ():
+        on_progress(0, third, f"{statement.id}: without {words}")
+        out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
+    return out
+
+
+def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:
+    """Random instances in floats and in fractions, the search's best in fractions, and problems of the package."""
+    statement = out.statement
+    best = [e.instance for elites in search.best.values() for e in elites[:2]]
+    drawn = [setting.random_instance(rng) for _ in range(FLOATS)]
+    for i, instance in enumerate(drawn + best):
+        try:
+            found = check(statement, setting.view(instance, exact=False), None, str(instance))
+        except (Unbounded, Undefined):
+            continue
+        refuted = any(c.verdict == "violated" for c in found)
+        if (i < RATIONAL or i >= FLOATS or refuted) and not out.in_floats_only:
+            try:
+                exact = check(statement, setting.view(instance, exact=True), None, str(instance))
+            except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
+                exact = []
+            decided = {c.form: c.verdict for c in exact}
+            found = [c for c in found if decided.get(c.form, c.verdict) == c.verdict] + exact  # fractions have the last word
+        out.checks += found
+    for name, problem in setting.problems.problems(rng, PROBLEMS):
+        try:
+            view = setting.problem_views(problem, rng, seed=seed)
+            out.checks += check(statement, view, None, name)
+        except NotCertified as error:
+            out.checks += [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error), instance=name) for f in statement.forms]
+        except (InvalidInput, MissingCapability):
+            continue
+
+
+def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
+    for form, elite in search.tightest.items():
+        out.instances[form] = elite.instance
+        attained = False
+        try:
+            lhs, rhs = exact_sides(out.statement, setting.view(elite.instance, exact=True), form)
+            attained = lhs == rhs
+        except (MissingCapability, InvalidInput):
+            pass
+        out.tightness.append(Tightness(form, elite.score, str(elite.instance), attained))

@@ -1,0 +1,211 @@
+"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, or what is in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import emit, in_file, out_console, save, shipped_witnesses, statements_in
+from fedtheory.errors import suggest
+
+__all__ = ["KINDS", "list_things"]
+
+
+def list_things(what: str, as_json: bool, out: Path | None) -> None:
+    """One kind of thing, or the statements of a Python file, as a table or JSON.
+
+    Raises
+    ------
+    UnknownName
+        No such kind.
+    FedTheoryError
+        As `fedtheory.verification.registry.load_file` raises it.
+    """
+    file, name = in_file(what)
+    if file is not None:
+        found = _statements([s for p in statements_in(file, name) for s in p.statements])
+        what, save_as = "statements", f"list-{file.stem}"
+    elif what not in KINDS:
+        raise suggest(what, KINDS, "kind of thing", "a Python file with a paper in it is written with its ending, as in mine.py")
+    else:
+        found, save_as = KINDS[what](), f"list-{what}"
+    save(out, save_as, found)
+    if as_json:
+        emit(found)
+    elif what == "statements":
+        out_console().print(_statement_list(found))
+    elif not found:
+        out_console().print(f"no {what}")
+    else:
+        _print_plain(found)
+
+
+def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
+    from fedtheory.verification.registry import all_statements, paper_of
+
+    rows = []
+    for s in all_statements() if chosen is None else chosen:
+        paper = paper_of(s)
+        why_not = paper.setting.refusal(s)
+        rows.append(
+            {
+                "id": s.id,
+                "paper": paper.name,
+                "title": s.title,
+                "source": s.source,
+                "kind": s.kind,
+                "scope": s.scope,
+                "scope_in_words": paper.setting.scope_in_words(s),
+                "runs_on_a_problem": why_not is None,
+                "why_not": why_not,
+                "forms": [{"name": f.name, "wording": f.wording, "established": dict(f.established)} for f in s.forms],
+            }
+        )
+    return rows
+
+
+def _papers() -> list[dict[str, Any]]:
+    from fedtheory.verification.registry import papers
+
+    rows = []
+    for p in papers():
+        runs = sum(p.setting.refusal(s) is None for s in p.statements)
+        count = f"{len(p.statements)} statements, {runs} of them on a problem of yours"
+        row = {"name": p.id, "title": p.name, "about": f"{p.name}: {p.about}; {count}", "source": p.source or None}
+        rows.append({**row, "statements": len(p.statements), "run_on_a_problem": runs})
+    return rows
+
+
+def _methods() -> list[dict[str, Any]]:
+    from fedtheory import algorithms
+    from fedtheory.cli.ball import BY_THEORY
+    from fedtheory.cli.options import RENAMED, flag
+    from fedtheory.verification.registry import papers
+
+    computed = dict(BY_THEORY)  # what the command line finds itself
+    for p in papers():
+        computed.update(p.setting.computed)
+    rows = []
+    for name in algorithms.names():
+        cls = algorithms.get(name)
+        rows.append(
+            {
+                "name": name,
+                "source": cls.source,
+                "class": f"fedtheory.algorithms.{cls.__name__}",
+                "options": {
+                    flag(RENAMED.get(f.name, f.name)): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)
+                }
+                | computed.get(name, {}),
+            }
+        )
+    return rows
+
+
+def _problems() -> list[dict[str, Any]]:
+    from fedtheory.cli.problems import PROBLEMS
+
+    return [
+        {"name": name, "about": p.about, "options": [f"--{t.replace('_', '-')}" for t in p.takes]} for name, p in PROBLEMS.items()
+    ]
+
+
+def _metrics() -> list[dict[str, Any]]:
+    from fedtheory.simulation.simulate import METRICS
+
+    return [{"name": name, "about": about} for name, about in METRICS.items()]
+
+
+def _witnesses() -> list[dict[str, Any]]:
+    from fedtheory.verification.registry import setting_of
+
+    def about(w: Any) -> str:
+        return setting_of(w.statement).summary(w).split("]: ", 1)[-1]
+
+    return [
+        {"name": w.name, "about": about(w), "statement": w.statement, "form": w.form, "rule": w.rule}
+        for w in shipped_witnesses()
+    ]
+
+
+KINDS = {
+    "statements": _statements,
+    "papers": _papers,
+    "methods": _methods,
+    "problems": _problems,
+    "metrics": _metrics,
+    "witnesses": _witnesses,
+}
+
+
+def _print_plain(found: list[dict[str, Any]]) -> None:
+    names = [k for k in ("name", "source", "about", "options") if found[0].get(k)]
+    console, longest = out_console(), max(len(row["name"]) for row in found)
+    if names == ["name", "about"] and console.width - longest < 40:  # no room for a column beside the names
+        for row in found:
+            console.print(Text(row["name"]), soft_wrap=True)
+            console.print(Padding(Text(row["about"], "dim"), (0, 0, 0, 2)))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name in names:
+        table.add_column(name, no_wrap=name == "name", overflow="fold")
+    for row in found:
+        cells = []
+        for name in names:
+            value = row[name]
+            if isinstance(value, dict):
+                value = " ".join(k if v == "needed" else f"[{k} {v}]" for k, v in value.items())
+            cells.append(Text(" ".join(value) if isinstance(value, list) else str(value)))
+        table.add_row(*cells)
+    console.print(table)
+    if "options" in names and "class" in found[0]:
+        console.print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
+
+
+def _record(form: dict[str, Any] | None, short: Mapping[str, str]) -> Text:
+    from fedtheory.report.tables import NO_FORM, STYLES
+
+    if form is None:
+        return Text(NO_FORM, "dim")
+    verdicts = form["established"]
+    if len(set(verdicts.values())) == 1:
+        (only,) = set(verdicts.values())
+        rule = next(iter(verdicts))
+        note = f"\n({short.get(rule, rule)})" if len(verdicts) == 1 and "any" not in verdicts else ""
+        return Text(only + note, STYLES[only])
+    return Text("\n").join(Text(f"{v}\n({short.get(rule, rule)})", STYLES[v]) for rule, v in verdicts.items())
+
+
+def _statement_list(found: list[dict[str, Any]]) -> Table:
+    from fedtheory.report.tables import NO_FORM, WORDED, WORDED_NOTE
+    from fedtheory.verification.registry import by_paper
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column("statement", no_wrap=True)
+    table.add_column("title", ratio=1, overflow="fold")
+    table.add_column("as printed", no_wrap=True)
+    table.add_column("as repaired", no_wrap=True)
+    table.add_column("more\nforms", justify="right", style="dim")
+    for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
+        if n:
+            table.add_row()
+        table.add_row(Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim"))
+        for s in group:
+            forms = {f["name"]: f for f in s["forms"]}
+            printed = next((f for f in s["forms"] if f["name"] == "printed" or f["wording"]), None)
+            more = len([f for f in s["forms"] if f is not printed and f["name"] != "repaired"])
+            mark = WORDED if printed is not None and printed["wording"] else ""
+            records = (_record(printed, paper.rule_short), _record(forms.get("repaired"), paper.rule_short))
+            if s["kind"] == "claim":
+                records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
+            table.add_row(s["id"].split("/")[-1] + mark, s["title"], *records, str(more or ""))
+    table.title = "Statements, and what is on record for each"
+    table.title_justify, table.title_style = "left", "dim"
+    table.caption, table.caption_justify, table.caption_style = WORDED_NOTE, "left", "dim"
+    return table

@@ -1,0 +1,95 @@
+"""`fedtheory replay`: a witness rerun in fractions."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from fedtheory.cli.common import emit, facts, out_console, save, shipped_witnesses
+from fedtheory.errors import FedTheoryError, UnknownName
+
+if TYPE_CHECKING:
+    from fedtheory.verification.witness import Witness
+
+__all__ = ["replay"]
+
+
+def _witness(name: str) -> Witness:
+    """A witness file, or the shipped one of that name."""
+    from fedtheory.verification.replay import load
+
+    path = Path(name)
+    if path.exists() or path.suffix == ".json":
+        return load(path)
+    shipped = {w.name: w for w in shipped_witnesses()}
+    if name in shipped:
+        return shipped[name]
+    if not shipped:
+        raise FedTheoryError(f"{name}: no such file, and no witnesses are shipped under that name")
+    close = difflib.get_close_matches(name, shipped, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(close)}?" if close else "see `fedtheory list witnesses`"
+    raise UnknownName(f"unknown file or witness {name!r}: {hint}")
+
+
+def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
+    """Rerun a witness exactly; ``paper``: the Python file whose statement it is about, where that is not installed."""
+    from fedtheory.verification import replay as exact
+    from fedtheory.verification.registry import load_file, papers
+
+    if paper is not None:
+        load_file(paper)
+    witness = _witness(name)
+    try:
+        check = exact.replay(witness)  # raises unless the file proves what it claims
+    except UnknownName as error:
+        if paper is not None or witness.statement.partition("/")[0] in [p.id for p in papers()]:
+            raise
+        raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
+    lhs, rhs = (Fraction(v) for v in check.where["exact"]) if "exact" in check.where else exact.exact_check(witness)[1:3]
+    result = {
+        "statement": witness.statement,
+        "form": witness.form,
+        "rule": witness.rule,
+        "verdict": check.verdict,
+        "mode": check.mode,
+        "lhs": str(lhs),
+        "rhs": str(rhs),
+        "excess": str(lhs - rhs),
+        "witness": {k: v for k, v in asdict(witness).items() if k not in ("provenance", "found_by")},
+    }
+    save(out, f"replay-{witness.name}", result)
+    if as_json:
+        emit(result)
+    else:
+        _show(witness, check, lhs, rhs)
+
+
+def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
+    from fedtheory.report.formulas import to_text
+    from fedtheory.verification.registry import get, setting_of
+
+    console, setting = out_console(), setting_of(witness.statement)
+    console.print(Text(setting.summary(witness), "bold"))
+    console.print(Text(to_text(get(witness.statement).form(witness.form).latex), "cyan"))
+    sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
+    rows = [
+        *setting.facts(witness),
+        ("left side", f"{_digits(lhs)}   = {float(lhs):.12g}"),
+        ("right side", f"{_digits(rhs)}   = {float(rhs):.12g}"),
+        ("left - right", f"{_digits(lhs - rhs)}   = {float(lhs - rhs):.6g}{f' {sign} 0' if lhs != rhs else ''}"),
+    ]
+    console.print(facts(rows))
+    style = "bold red" if check.verdict == "violated" else "bold green"
+    console.print(f"{check.verdict}, in exact rational arithmetic", style=style)
+
+
+def _digits(x: Fraction) -> str:
+    """The fraction, or how long it is (`--json` has every digit)."""
+    if len(text := str(x)) <= 300:
+        return text
+    return f"a fraction of {len(str(abs(x.numerator)))} over {len(str(x.denominator))} digits"

@@ -1,0 +1,125 @@
+"""Slots (S, P, d), scenario by cohort member, and rows (N, B, d), client by row: where each entry of one lies in the other.
+
+Algorithms work in slots. Problems and local solvers work in rows, so that every kernel is one batched matrix product whatever
+the cohort. A dense cohort has a slot for each client and is only transposed; of a gathered one, each client has as many rows as
+it has slots over all scenarios, padded to the largest number.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, take_slots
+from fedtheory.participation.cohorts import Cohort
+
+__all__ = ["Layout"]
+
+
+class Layout:
+    """Where the slots of one cohort lie among the clients' rows.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    like : array
+        Decides namespace, dtype and device.
+    """
+
+    def __init__(self, cohort: Cohort, like: Array) -> None:
+        self.cohort, self._like, self.xp = cohort, like, namespace(like)
+
+    # --- slots <-> a memory of every client ---------------------------------------------------------------------------
+    @cached_property
+    def _members(self) -> Array:
+        return astype_like(self.cohort.members, self._like)
+
+    @cached_property
+    def _mask(self) -> Array:
+        return self.xp.astype(astype_like(self.cohort.mask.astype(float)[:, :, None], self._like), self._like.dtype)
+
+    def take(self, memory: Array) -> Array:
+        """The cohort's rows of a per-client memory: (S, N, d) -> (S, P, d)."""
+        return memory if self.cohort.members is None else take_slots(memory, self._members)
+
+    def put(self, memory: Array, values: Array, in_place: bool) -> Array:
+        """Memory (S, N, d) with the cohort's rows replaced by values (S, P, d)."""
+        if self.cohort.members is None:
+            return self.xp.where(self._mask > 0, values, memory)
+        return put_slots(memory, self._members, values, in_place)
+
+    def sum(self, values: Array) -> Array:
+        """Sum over the cohort: (S, P, d) -> (S, d)."""
+        if self.cohort.members is None:  # chosen, not multiplied: outside the cohort there may be infinities
+            values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))
+        return self.xp.sum(values, axis=1)
+
+    def of_slots(self, per_client: np.ndarray) -> Array:
+        """One number of each client (N,), as that of each slot, 0 outside the cohort: (S, P, 1)."""
+        members = self.cohort.members
+        host = per_client[members] if members is not None else per_client * self.cohort.mask
+        return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
+
+    # --- slots <-> rows -----------------------------------------------------------------------------------------------
+    @cached_property
+    def _gathered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
+        flat = self.cohort.members.ravel()
+        num_clients = self.cohort.num_clients
+        small = flat.astype(np.int16 if num_clients < 2**15 else np.int64)
+        order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
+        counts = np.bincount(flat, minlength=num_clients)
+        clients = np.nonzero(counts)[0]
+        counts = counts[clients]
+        starts = np.cumsum(counts) - counts
+        width = int(counts.max())
+        row = np.repeat(np.arange(len(clients)), counts)  # in sorted order
+        column = np.arange(flat.size) - starts[row]
+        slot_of_row = np.repeat(order[starts][:, None], width, axis=1)  # padding repeats the client's first slot
+        slot_of_row[row, column] = order
+        row_of_slot = np.empty(flat.size, dtype=np.int64)
+        row_of_slot[order] = row * width + column
+        return clients, slot_of_row, np.arange(width) < counts[:, None], row_of_slot
+
+    @property
+    def clients(self) -> np.ndarray:
+        """The clients that have rows (U,), in increasing order."""
+        return np.arange(self.cohort.num_clients) if self.cohort.members is None else self._gathered[0]
+
+    @property
+    def valid(self) -> np.ndarray:
+        """(U, B) False for padding, and for a client outside the cohort."""
+        return self.cohort.mask.T if self.cohort.members is None else self._gathered[2]
+
+    def scenario_of_row(self) -> np.ndarray:
+        """The scenario, 0 to S - 1, of each row: (U, B)."""
+        if self.cohort.members is None:
+            return np.broadcast_to(np.arange(self.cohort.scenarios), (self.cohort.num_clients, self.cohort.scenarios))
+        return self._gathered[1] // self.cohort.slots
+
+    @cached_property
+    def _index(self) -> tuple[Array, Array]:
+        _, slot_of_row, _, row_of_slot = self._gathered
+        return astype_like(slot_of_row.ravel(), self._like), astype_like(row_of_slot, self._like)
+
+    def to_rows(self, values: Array) -> Array:
+        """(S, P, d), or what broadcasts to it, -> (U, B, d)."""
+        xp, slots, width = self.xp, self.cohort.slots, values.shape[-1]
+        if is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0:
+            # the server's model: no copy for each slot first
+            model = np.broadcast_to(values, (self.cohort.scenarios, slots, width))[:, 0]
+            return model.take(self.scenario_of_row(), axis=0)
+        values = xp.broadcast_to(values, (self.cohort.scenarios, slots, width))
+        if self.cohort.members is None:
+            return xp.permute_dims(values, (1, 0, 2))
+        rows = xp.take(xp.reshape(values, (-1, width)), self._index[0], axis=0)
+        return xp.reshape(rows, (*self._gathered[1].shape, width))
+
+    def to_slots(self, rows: Array) -> Array:
+        """(U, B, d) -> (S, P, d); padding is left out."""
+        xp, width = self.xp, rows.shape[-1]
+        if self.cohort.members is None:
+            return xp.permute_dims(rows, (1, 0, 2))
+        flat = xp.take(xp.reshape(rows, (-1, width)), self._index[1], axis=0)
+        return xp.reshape(flat, (self.cohort.scenarios, self.cohort.slots, width))

@@ -1,0 +1,65 @@
+"""What training, evaluation and the Fisher diagonals need to know of a network: the floor between the engines and `NeuralProblem`.
+
+The modules that do the work (`sgd`, `threads`, `memory`, `fisher`) are written against `NetworkOnSamples`, and `NeuralProblem`, which
+calls them, provides it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from fedtheory.neural.engines.base import Engine
+    from fedtheory.neural.flat import FlatModule
+    from fedtheory.neural.losses import Loss
+
+__all__ = ["NetworkOnSamples"]
+
+
+class NetworkOnSamples(Protocol):
+    """A network as a function of its flat parameters (d,), and the samples that N clients hold.
+
+    Attributes
+    ----------
+    flat : FlatModule
+        The network.
+    loss : Loss
+    engine : Engine
+        How losses and gradients of several models are computed.
+    ridge : float
+        The weight decay that belongs to the loss.
+    inputs, targets : (n, ...) tensors
+        All clients' samples.
+    client_samples : N int64 arrays (n_k,)
+        The numbers of the samples that each client holds.
+    sample_counts : (N,)
+        n_k.
+    augment : str or None
+        What is done to images before they are trained on.
+    rows_at_once : int or None
+        Models that are trained side by side; None: as many as fit the memory.
+    fitting : dict
+        By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
+    """
+
+    num_clients: int
+    dim: int
+    device: torch.device
+    dtype: torch.dtype
+    flat: FlatModule
+    loss: Loss
+    engine: Engine
+    ridge: float
+    inputs: Tensor
+    targets: Tensor
+    sample_counts: np.ndarray
+    augment: str | None
+    rows_at_once: int | None
+    fitting: dict[str, int]
+
+    @property
+    def client_samples(self) -> list[np.ndarray]: ...

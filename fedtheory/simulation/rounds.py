@@ -1,0 +1,229 @@
+"""The only round loop: all rounds of a chunk of scenarios, and chunks put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.algorithms.base import Algorithm
+from fedtheory.arrays import Array, is_numpy
+from fedtheory.clients.clients import Clients
+from fedtheory.errors import FedTheoryError, InvalidInput, suggest
+from fedtheory.inputs import whole_number
+from fedtheory.local.objective import LocalSolver
+from fedtheory.parallel import Board, Progress, stow
+from fedtheory.participation.cohorts import Cohort, Sampling
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.simulation.metrics import EVALUATED, METRICS, RoundBins, entropies, measure, message_bins
+from fedtheory.simulation.resume import Resume, cut
+from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
+
+__all__ = ["Execution", "Job", "Kept", "Part", "merge"]
+
+REUSED = 2**25  # bytes: what is larger, C libraries ask the system for anew each time, page by page
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run: metrics, which of them in which rounds, every state, every client's bits.
+
+    Raises
+    ------
+    InvalidInput
+        Metrics that are no sequence of names, or unknown (`UnknownName`); evaluate_every < 1.
+    """
+
+    record: tuple[str, ...]
+    states: bool = False
+    client_bits: bool = False
+    evaluate_every: int = 1
+
+    def __post_init__(self) -> None:
+        whole_number("evaluate_every", self.evaluate_every)
+        if isinstance(self.record, str) or not isinstance(self.record, Iterable):
+            raise InvalidInput(f"record = {self.record!r}: give the names of metrics, for example ('objective',)")
+        object.__setattr__(self, "record", tuple(self.record))
+        for name in self.record:
+            if name not in METRICS:
+                raise suggest(name, METRICS, "metric")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is computed, on which its numbers do not depend beyond rounding.
+
+    Attributes
+    ----------
+    dense : bool
+        All clients are computed, and masked.
+    in_place : bool
+        Clients' memories are overwritten.
+    chunk : int or None
+        Scenarios that are run together.
+    workers : int
+        Processes.
+
+    Raises
+    ------
+    InvalidInput
+        A chunk or workers < 1.
+    """
+
+    dense: bool
+    in_place: bool
+    chunk: int | None
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole_number("workers", self.workers)
+        if self.chunk is not None:
+            whole_number("chunk", self.chunk, remedy="None leaves it to the run")
+
+    def pieces(self, x: Array, first: int, num_clients: int, observed: bool) -> list[tuple[range, Array]]:
+        """The scenarios of each chunk, numbered from `first` on, with their part of x (S, d).
+
+        Where nothing says how many belong together, an equal share for all, a few at least, so that the problem's own data are not
+        gone through for each.
+        """
+        scenarios, dim = x.shape
+        most = scenarios
+        if is_numpy(x) and not observed:
+            most = max(16, REUSED // (num_clients * dim * x.itemsize))
+        even = -(-scenarios // -(-scenarios // most))
+        size = self.chunk or min(even, -(-scenarios // self.workers))
+        starts = range(0, scenarios, size)
+        return [(range(first + a, first + min(a + size, scenarios)), x[a : a + size, ...]) for a in starts]
+
+
+class Part(NamedTuple):
+    """What one chunk of scenarios gave."""
+
+    meters: dict[str, np.ndarray]
+    bins: list[RoundBins]  # of each round
+    final: Any
+    states: list[Any] | None
+    error: tuple[int, Exception] | None
+    traffic: np.ndarray | None = None  # (2, S, N) bits up and down, when asked for
+
+
+@dataclass(frozen=True)
+class Job:
+    """All rounds of one chunk; it is sent to processes, so it holds data only."""
+
+    problem: Problem
+    algorithm: Algorithm
+    rounds: int
+    sampling: Sampling
+    solver: LocalSolver
+    stream: Stream
+    kept: Kept
+    how: Execution
+    past: Resume | None = None
+
+    @property
+    def done(self) -> int:
+        """Rounds that the run begins after."""
+        return 0 if self.past is None else self.past.round_index
+
+    def _evaluates(self, t: int) -> bool:
+        return t % self.kept.evaluate_every == 0 or t == self.rounds
+
+    def _begin(self, scenarios: range, x: Array, meters: dict[str, np.ndarray]) -> Any:
+        """The state to begin with; fills the meters up to it."""
+        if self.past is None:
+            state = self.algorithm.init(x, self.problem.num_clients)
+            measure(meters, self.problem, 0, state.x, personal=personal(state))
+            return own(state) if self.how.in_place else state
+        state = cut(self.past.state, scenarios, self.how.in_place)
+        for name, values in (self.past.metrics or {}).items():
+            if name in meters:
+                meters[name][: self.done + 1] = values[: self.done + 1, scenarios.start : scenarios.stop]
+        if self.past.metrics is None:
+            for out in meters.values():
+                out[: self.done + 1] = np.nan
+            seen = {name: out for name, out in meters.items() if name in EVALUATED}
+            measure(seen, self.problem, self.done, state.x, None, None, self._evaluates(self.done), personal(state))
+        return state
+
+    def __call__(self, index: int, piece: tuple[range, Array], folder: str, board: str, chunks: int) -> Part:
+        part = self.run(index, piece, Board(chunks, board))
+        if part.error is not None:
+            return part
+        states = None if part.states is None else [stow(s, folder) for s in part.states]
+        return part._replace(final=stow(part.final, folder), states=states)
+
+    def run(
+        self,
+        index: int,
+        piece: tuple[range, Array],
+        board: Board,
+        bar: Progress | None = None,
+        on_round: Callable[[int, Any, Any, Clients], None] | None = None,
+        checkpoint: Callable[[Resume], None] | None = None,
+    ) -> Part:
+        scenarios, x = piece
+        problem, clients_total = self.problem, self.problem.num_clients
+        meters = {name: np.zeros((self.rounds + 1, len(scenarios))) for name in self.kept.record}
+        bins: list[Any] = []
+        state = self._begin(scenarios, x, meters)
+        states = [state] if self.kept.states else None
+        traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
+        for t in range(self.done + 1, self.rounds + 1):
+            if t > board.limit:
+                break
+            try:
+                cohort = self.sampling.sample(self.stream, t, scenarios, clients_total)
+                cohort = cohort.dense() if self.how.dense else _gathered(cohort)
+                clients = Clients(problem, cohort, self.solver, x, self.stream, t, scenarios, self.how.in_place)
+                with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
+                    new = keep_idle(state, self.algorithm.round(state, clients), cohort)
+                    check_finite_state(new, clients, t)
+                    measure(meters, problem, t, new.x, clients, state.x, self._evaluates(t), personal(new))
+                    bins.append(message_bins(self.kept.record, clients, state.x))
+            except (FedTheoryError, np.linalg.LinAlgError) as error:
+                board.fail(index, t)
+                return Part(meters, bins, None, None, (t, error))
+            if traffic is not None:
+                traffic += clients.client_bits()
+            for name, value in entropies(self.kept.record, [bins[-1]]).items():
+                meters[name][t] = value
+            if on_round is not None:
+                on_round(t, state, new, clients)
+            state = new
+            if states is not None:
+                states.append(state)
+            if checkpoint is not None:
+                checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}))
+            board.tick(index, t - self.done)
+            if bar is not None:
+                bar.update(board.done)
+        return Part(meters, bins, state, states, None, traffic)
+
+
+def _gathered(cohort: Cohort) -> Cohort:
+    """A cohort of one scenario without slots for those who stay away; others as they are."""
+    if cohort.mask is None or cohort.scenarios > 1 or cohort.steps is not None or cohort.mask.all():
+        return cohort
+    return cohort.gathered()
+
+
+def merge(
+    parts: list[Part], job: Job
+) -> tuple[dict[str, np.ndarray], Any, list[Any] | None, dict[str, np.ndarray] | None]:
+    """Metrics, last state, kept states and clients' bits of all chunks together; raises what went wrong first."""
+    failed = [p.error for p in parts if p.error is not None]
+    if failed:
+        raise min(failed, key=lambda e: e[0])[1]
+    meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in job.kept.record}
+    for i in range(job.rounds - job.done) if len(parts) > 1 else ():
+        for name, value in entropies(job.kept.record, [p.bins[i] for p in parts]).items():
+            meters[name][job.done + 1 + i] = value
+    states = [join([p.states[i] for p in parts]) for i in range(job.rounds - job.done + 1)] if job.kept.states else None
+    traffic = None
+    if job.kept.client_bits:
+        traffic = {way: np.concatenate([p.traffic[i] for p in parts]) for i, way in enumerate(("up", "down"))}
+    return meters, join([p.final for p in parts]), states, traffic

@@ -1,0 +1,220 @@
+"""Witnesses of this paper: an instance of diagonal quadratics in fractions, checked before anything is computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState, exact_array
+from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
+from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.witness import Witness
+
+__all__ = ["DiagonalWitness", "at_the_last_horizon", "exact_view", "instance_of", "read_version_1"]
+
+MAX_ROUNDS = 2000
+_CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
+_NEEDED = ("h", "c", "lambda1", "lambda2", "P", "x0")
+_OPTIONAL = ("copies", "T", "cohorts", "state")
+
+
+@dataclass(frozen=True)
+class DiagonalWitness:
+    """An instance of diagonal quadratics L_k(x) = sum_i h_ki (x_i - c_ki)^2/2 on which one form of a statement was judged.
+
+    All numbers are fraction strings ('-3/7'), so that the file is the instance and not an approximation of it.
+
+    Attributes
+    ----------
+    lambda1 : above 0, as Algorithm 3 asks
+    h, c : m rows of d curvatures >= 0 and minimisers
+    P : cohort size
+    copies : how many identical clients each row of h and c stands for (default: one), for statements about runs
+    x0 : d numbers, or n rows of d for n equally likely starts; the run starts there with g_k = 0
+    T : horizon, for statements about runs
+    cohorts : for statements about one round: the cohorts of the rounds before it (client numbers from 0); the state is the
+        one they lead to, so it is reachable
+    state : {'theta', 'stored', 'local'} instead of `cohorts`, where only an arbitrary state is known
+    statement, form, rule, lhs, rhs, found_by, provenance : as in `Witness`
+    """
+
+    statement: str
+    form: str
+    rule: str
+    h: list[list[str]]
+    c: list[list[str]]
+    lambda1: str
+    lambda2: str
+    P: int
+    x0: list[Any]
+    copies: list[int] | None = None
+    T: int | None = None
+    cohorts: list[list[int]] | None = None
+    state: dict[str, Any] | None = None
+    lhs: str = ""
+    rhs: str = ""
+    found_by: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_witness(cls, witness: Witness) -> DiagonalWitness:
+        """From the data of a witness file.
+
+        Raises
+        ------
+        InvalidInput
+            Data with missing or unknown fields, numbers that are no strings, rows that are no lists.
+        """
+        problem = _malformed(witness.data)
+        if problem:
+            raise InvalidInput(f"data of kind {witness.kind!r}: {problem}")
+        return cls(**{k: getattr(witness, k) for k in _CLAIM}, **witness.data)
+
+    def witness(self) -> Witness:
+        """As the file of any paper's witness has it."""
+        data = {k: getattr(self, k) for k in _NEEDED} | {k: v for k in _OPTIONAL if (v := getattr(self, k)) is not None}
+        return Witness(kind="round" if self.T is None else "run", data=data, **{k: getattr(self, k) for k in _CLAIM})
+
+    @property
+    def m(self) -> int:
+        """How many clients there are."""
+        return sum(self.copies or [1] * len(self.h))
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the state is that of a real run started at g_k = 0."""
+        return self.state is None
+
+    @property
+    def starts(self) -> list[list[str]]:
+        """The equally likely starts."""
+        return self.x0 if isinstance(self.x0[0], list) else [self.x0]
+
+    @property
+    def size(self) -> str:
+        """How large the instance is, in words."""
+        starts = f", {len(self.x0)} starts" if isinstance(self.x0[0], list) else ""
+        when = f"T = {self.T}{starts}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
+        return f"m = {self.m}, P = {self.P}, d = {len(self.h[0])}, {when}"
+
+
+def _malformed(data: dict[str, Any]) -> str:
+    """What is wrong with the fields of an instance; '' where nothing is."""
+    missing = [k for k in _NEEDED if k not in data]
+    unknown = sorted(set(data) - {*_NEEDED, *_OPTIONAL})
+    if missing or unknown:
+        what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+        return f"wrong fields ({'; '.join(what)})"
+    for key in ("lambda1", "lambda2"):
+        if not isinstance(data[key], str):
+            return f"{key} is {data[key]!r}; write it as a string, for example \"1/2\""
+    for key in ("h", "c", "x0"):
+        if not isinstance(data[key], list):
+            return f"{key} is {data[key]!r}; expected a list"
+    return ""
+
+
+def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
+    """A witness from a file of version 1, where the instance's fields stand beside the claim's; None for another paper's.
+
+    Raises
+    ------
+    DataFileError
+        Missing or unknown fields, or fields of another type.
+    """
+    if not {"h", "c", "lambda1", "lambda2"} & fields.keys():
+        return None
+    data = {k: v for k, v in fields.items() if k not in _CLAIM}
+    missing = [k for k in _CLAIM[:5] if k not in fields]
+    problem = f"wrong fields (missing: {', '.join(missing)})" if missing else _malformed(data)
+    if problem:
+        raise DataFileError(f"{label}: {problem}")
+    for key in _CLAIM[:5]:
+        if not isinstance(fields[key], str):
+            raise DataFileError(f"{label}: {key} is {fields[key]!r}; write it as a string, for example \"1/2\"")
+    return DiagonalWitness(**fields).witness()
+
+
+def instance_of(w: DiagonalWitness) -> Instance:
+    """The exact instance. Raises `InvalidInput` as `Instance.exact` does."""
+    return Instance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
+
+
+def _state_of(w: DiagonalWitness, instance: Instance) -> RationalState:
+    if (w.cohorts is None) == (w.state is None):
+        raise InvalidInput("a witness about one round has either cohorts (of the rounds before it) or a state, not both")
+    if w.cohorts is not None:
+        if not isinstance(w.cohorts, list) or not all(isinstance(c, list) for c in w.cohorts):
+            raise InvalidInput(f"cohorts = {w.cohorts!r}: expected a list of lists of client numbers")
+        return instance.after(w.cohorts)
+    if not isinstance(w.state, dict) or set(w.state) != {"theta", "stored", "local"}:
+        raise InvalidInput("state: expected the fields theta (d), stored (m, d) and local (m, d)")
+    theta, stored, local = (exact_array(w.state[k]) for k in ("theta", "stored", "local"))
+    m, d = instance.m, instance.d
+    if theta.shape != (d,) or stored.shape != (m, d) or local.shape != (m, d):
+        raise InvalidInput(
+            f"state: theta {theta.shape}, stored {stored.shape}, local {local.shape}; expected ({d},), ({m}, {d}), ({m}, {d})"
+        )
+    return RationalState(theta[None], stored.sum(axis=0)[None] / Fraction(m), stored[None], local[None])
+
+
+def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance: Instance) -> None:
+    if form.sides is None:
+        raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
+    if w.rule not in form.established:
+        raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {w.rule} rule")
+    if not instance.lambda1 > 0:
+        raise InvalidInput(f"lambda_1 = {instance.lambda1} is not above 0, as Algorithm 3 asks: the assumptions of {statement.id} fail")
+    ratio = instance.lambda2 / instance.losses.beta
+    least = max(form.limits.get(RATIO, 0), statement.witness_limits.get(RATIO, 0))
+    if not ratio > Fraction(least):
+        raise InvalidInput(f"{RATIO} = {ratio} is not above {least:.6g}: the assumptions of {statement.id} fail")
+
+
+def _uses_own_anchor(sides: Any, view: Any) -> bool:
+    """Whether a form needs what a view of merged clients leaves out."""
+    try:
+        sides(view)
+    except TypeError:  # arithmetic with None
+        return True
+    return False
+
+
+def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundView | RunView:
+    """The view of a witness in fractions.
+
+    Raises
+    ------
+    InvalidInput
+        The instance is malformed, of another kind than the form is judged on, or outside its assumptions.
+    """
+    instance = instance_of(w)
+    _assumptions(statement, form, w, instance)
+    if form.kind == "round":
+        if w.T is not None:
+            raise InvalidInput(f"{statement.id} is about one round: T = {w.T} is the horizon of a run, leave it out")
+        return instance.round_view(_state_of(w, instance))
+    if form.kind != "run":
+        raise InvalidInput(f"{statement.id} is about {form.kind}s: witnesses are rounds and runs of Algorithm 3")
+    if not isinstance(w.T, int) or isinstance(w.T, bool) or not 1 <= w.T <= MAX_ROUNDS:
+        raise InvalidInput(f"horizon T = {w.T!r}: expected an integer between 1 and {MAX_ROUNDS}")
+    view = instance.run_view(w.T)
+    if view.inner_own is None and _uses_own_anchor(form.sides, view):
+        raise InvalidInput(f"{statement.id} [{form.name}] is about models anchored at theta_k: write the merged clients out")
+    return view
+
+
+def at_the_last_horizon(sides: Callable[[RunView], Sides]) -> Callable[[RunView], Sides]:
+    """The sides at the longest horizon of a run: a witness claims it for that one."""
+
+    def last(run: RunView) -> Sides:
+        whole = sides(run)
+        return Sides(*(np.asarray(a)[-1:] for a in (whole.lhs, whole.rhs, whole.scale)), whole.relation)
+
+    return last

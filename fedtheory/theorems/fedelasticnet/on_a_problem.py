@@ -1,0 +1,171 @@
+"""FedElasticNet's statements on a problem of the user's: assumptions first, then every form on exact or Monte Carlo expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
+from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
+from fedtheory.theorems.fedelasticnet.stages import growing_views, stage_sizes
+from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.verification.check import Check, Checks, judge_view, outside
+from fedtheory.verification.setting import Case
+from fedtheory.verification.statement import Form, Statement
+
+__all__ = ["ROUNDS", "algorithm_1_failure", "assumption_failure", "verify"]
+
+ROUNDS = 50  # of a run by Monte Carlo, where none are asked for
+
+
+def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: Sampling) -> str | None:
+    """The first assumption of FedElasticNet's Theorem 3.1 that fails, with value and limit; None when all hold."""
+    if not isinstance(algorithm, FedElasticNetDyn):
+        return f"the statement is about FedElasticNet's Algorithm 3 (FedElasticNetDyn), not {type(algorithm).__name__}"
+    if not algorithm.l1 > 0:
+        return f"lambda_1 = {algorithm.l1:g} is not above 0, as Algorithm 3 asks (with 0 it is FedDyn): choose lambda_1 > 0"
+    if algorithm.rule not in form.established:
+        return f"not claimed for the {algorithm.rule} rule"
+    if algorithm.epsilon != 0:
+        return f"threshold epsilon = {algorithm.epsilon:g}; the theorem has none (0)"
+    if not problem.convex:
+        return "some client's loss is not convex"
+    try:
+        beta = float(problem.beta_k.max())
+    except MissingCapability as error:
+        return str(error)
+    if not isinstance(sampling, Full | Uniform):
+        return f"cohorts are drawn by {type(sampling).__name__}; the theorem needs P of m uniformly (Uniform or Full)"
+    spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
+    if spread > 1e-12:
+        return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
+    ratio = algorithm.l2 / beta if beta > 0 else float("inf")
+    limit = form.limits.get(RATIO)
+    if limit is not None and not ratio > limit:
+        return f"{RATIO} = {ratio:.6g} is not above {limit:.6g}"
+    return None
+
+
+def algorithm_1_failure(problem: Any, algorithm: Any) -> str | None:
+    """Why the statement about Algorithm 1 does not apply, or None."""
+    if not isinstance(algorithm, FedElasticNetProx):
+        return f"the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx), not {type(algorithm).__name__}"
+    if algorithm.epsilon != 0:
+        return f"threshold epsilon = {algorithm.epsilon:g}; the statement has none (0)"
+    if algorithm.l2 <= 0:
+        return f"lambda_2 = {algorithm.l2:g} is not > 0: the local minimisers need not be unique"
+    return None if problem.convex else "some client's loss is not convex"
+
+
+def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+    """One check a form on a user's problem.
+
+    The horizon of a run is by default `ROUNDS` by Monte Carlo, or as deep as the tree of cohorts allows (at most 30). Monte Carlo
+    comes in stages (`fedtheory.theorems.fedelasticnet.stages`), up to the first after which every form is decided.
+
+    Raises
+    ------
+    InvalidInput
+        More cohorts, or paths of cohorts, than can be enumerated.
+    """
+    problem, algorithm, sampling = case.problem, case.algorithm, case.sampling or Full()
+    rule = getattr(algorithm, "rule", "any")
+    at_rest = statement.scope == "fixed-point"
+    out: list[Check] = []
+    run: list[Form] = []
+    for form in forms:
+        reason = algorithm_1_failure(problem, algorithm) if at_rest else assumption_failure(form, problem, algorithm, sampling)
+        if reason is None:
+            run.append(form)
+        else:
+            out.append(outside(statement, form, "any" if at_rest else rule, reason))
+    if not run:
+        return out
+    try:
+        if at_rest:
+            view = fixed_point(problem, algorithm, case.x0)
+            return out + [judge_view(statement, form, view, problem.name) for form in run]
+        losses = FederatedLosses(problem)
+    except NotCertified as error:
+        return out + [outside(statement, form, rule, str(error), verdict="inconclusive") for form in run]
+    if statement.scope == "run":
+        return out + _over_a_run(statement, run, case, sampling, losses, out)
+    view = _one_round(case, sampling, losses)
+    return out + [judge_view(statement, form, view, problem.name, confidence=case.confidence) for form in run]
+
+
+def _over_a_run(
+    statement: Statement, forms: Sequence[Form], case: Case, sampling: Sampling, losses: FederatedLosses, before: Sequence[Check]
+) -> list[Check]:
+    """One check a form: over all sequences of cohorts, or by Monte Carlo in stages. ``before``: checks of the other forms."""
+    problem, algorithm = case.problem, case.algorithm
+    count = sampling.count(problem.num_clients)
+    depth = tree_depth(count, case.max_leaves)
+    if _enumerates(case.mode, case.rounds, count, depth):
+        view = tree(problem, algorithm, sampling, case.rounds or depth, case.x0, losses=losses, max_leaves=case.max_leaves)
+        return [judge_view(statement, form, view, problem.name, confidence=case.confidence) for form in forms]
+
+    def after(found: Iterable[Check]) -> None:
+        if case.on_stage is not None:
+            order = {f.name: i for i, f in enumerate(statement.forms)}
+            case.on_stage(Checks(sorted([*before, *found], key=lambda c: order[c.form])))
+
+    sizes = stage_sizes(case.scenarios)
+    views = growing_views(
+        problem, algorithm, sampling, case.rounds or ROUNDS, case.x0, sizes, case.seed, losses, case.on_progress
+    )
+    return _staged(statement, forms, views, len(sizes), case, after)
+
+
+def _staged(
+    statement: Statement,
+    forms: Sequence[Form],
+    views: Iterable[RunView],
+    stages: int,
+    case: Case,
+    after: Callable[[Iterable[Check]], None],
+) -> list[Check]:
+    """One check a form: the first that decides it, else the last; ``after`` is called after every stage."""
+    rule, found = case.algorithm.rule, {}
+    for form in forms:
+        if form.exact_only:
+            found[form.name] = replace(outside(statement, form, rule, "needs exact expectations"), mode="statistical")
+    for view in views if len(found) < len(forms) else ():
+        for form in forms:
+            if form.name not in found or found[form.name].verdict == "inconclusive":
+                found[form.name] = judge_view(
+                    statement, form, view, case.problem.name, confidence=case.confidence, stages=stages
+                )
+        after(found.values())
+        if not any(c.verdict == "inconclusive" for c in found.values()):
+            break
+    return list(found.values())
+
+
+def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:
+    """Whether a run is judged on all sequences of cohorts; a single cohort has one, however long the run."""
+    return mode == "exact" or (mode == "auto" and (count == 1 or ((rounds or 0) <= depth and depth >= 3)))
+
+
+def _one_round(case: Case, sampling: Sampling, losses: FederatedLosses) -> RoundView:
+    problem, algorithm = case.problem, case.algorithm
+    count = sampling.count(problem.num_clients)
+    if count > case.max_leaves:
+        raise InvalidInput(
+            f"{count} cohorts of P among m = {problem.num_clients} clients are too many to enumerate (limit {case.max_leaves}): "
+            "check a run-level statement by Monte Carlo, or use fewer clients"
+        )
+    rng = Stream(case.seed).generator("states")
+    real = reachable_states(problem, algorithm, sampling, case.x0, seed=case.seed)
+    batch = stack_states(random_states(problem, case.states, rng, algorithm.l2), resolved_states(problem, algorithm, real))
+    return round_view(problem, algorithm, sampling, batch, losses=losses)

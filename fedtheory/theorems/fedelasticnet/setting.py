@@ -1,0 +1,287 @@
+"""How FedElasticNet's statements are judged: on the instances of a campaign, on a problem of the user's, and in fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
+from fedtheory.errors import NotCertified
+from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.exact_witness import (
+    DiagonalWitness,
+    at_the_last_horizon,
+    exact_view,
+    read_version_1,
+)
+from fedtheory.theorems.fedelasticnet.expectation import (
+    FederatedLosses,
+    monte_carlo,
+    random_states,
+    round_view,
+    tree,
+    tree_depth,
+)
+from fedtheory.theorems.fedelasticnet.instances import (
+    Instance,
+    long_runs,
+    random_battery,
+    real_battery,
+    stalled_battery,
+)
+from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
+from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.search import search
+from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.verification.check import Check, judge_view, outside, worst_sides
+from fedtheory.verification.search import SearchResult
+from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.witness import Witness
+
+__all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
+
+_NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
+    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One piece of a campaign: an instance, and how its expectations are taken.
+
+    Attributes
+    ----------
+    how : 'exact' (all cohorts, both rules) or 'monte-carlo' (a long run, under ``rule``)
+    max_leaves : the most sequences of cohorts that are enumerated
+    rounds, scenarios : of Monte Carlo
+    states : how many random states rounds are judged from
+    at_rest : whether a fixed point of Algorithm 1 is looked at too
+    depth : rounds of the tree, where not as deep as ``max_leaves`` allows
+    """
+
+    how: str
+    instance: Instance
+    rule: str = ""
+    max_leaves: int = 150
+    rounds: int = 1000
+    scenarios: int = 1000
+    states: int = 16
+    at_rest: bool = False
+    depth: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.instance.name
+
+    @property
+    def family(self) -> str:
+        return self.instance.family
+
+
+def _forms(statements: Sequence[Statement], scope: str) -> list[tuple[Statement, Form]]:
+    return [(s, f) for s in statements if s.scope == scope for f in s.forms]
+
+
+def check_instance(trial: Trial, statements: Sequence[Statement]) -> list[Check]:
+    """All round-level and run-level statements on one instance, under both rules, by enumeration."""
+    instance = trial.instance
+    problem = instance.problem()
+    forms = _forms(statements, "round") + _forms(statements, "run")
+    try:
+        losses = FederatedLosses(problem)
+    except NotCertified as error:
+        return [outside(s, f, r, str(error), instance.name, "inconclusive") for s, f in forms for r in f.established]
+    lambda1, lambda2 = instance.lambdas(problem)
+    x0, sampling = instance.start(problem), instance.sampling
+    rng = Stream(instance.seed).generator("states")
+    states = random_states(problem, trial.states, rng, lambda2)
+    depth = min(tree_depth(sampling.count(problem.num_clients), trial.max_leaves), 8 if trial.max_leaves <= 150 else 30)
+    depth = trial.depth or depth
+    out: list[Check] = []
+    for rule in RULES:
+        algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
+        views: dict[str, Any] = {}
+        for statement, form in forms:
+            if rule not in form.established:
+                continue
+            reason = assumption_failure(form, problem, algorithm, sampling)
+            if reason is not None:
+                out.append(outside(statement, form, rule, reason, instance.name))
+                continue
+            if statement.scope not in views:
+                if statement.scope == "round":
+                    real = reachable_states(problem, algorithm, sampling, x0, rounds=6, scenarios=1, seed=instance.seed)
+                    batch = stack_states(states, resolved_states(problem, algorithm, real))
+                    views["round"] = round_view(problem, algorithm, sampling, batch, losses=losses)
+                else:
+                    views["run"] = tree(
+                        problem, algorithm, sampling, depth, x0, losses=losses, max_leaves=trial.max_leaves
+                    )
+            out.append(judge_view(statement, form, views[statement.scope], instance.name))
+    return out + check_fixed_point(instance, problem, lambda1, statements) if trial.at_rest else out
+
+
+def check_fixed_point(instance: Instance, problem: Any, lambda1: float, statements: Sequence[Statement]) -> list[Check]:
+    """Algorithm 1 with lambda_2 of the order of beta, so that its fixed points differ visibly from the optimum."""
+    algorithm = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
+    forms = _forms(statements, "fixed-point")
+    try:
+        view = fixed_point(problem, algorithm, instance.start(problem))
+    except NotCertified as error:
+        return [outside(s, f, "any", str(error), instance.name, "inconclusive") for s, f in forms]
+    return [judge_view(s, f, view, instance.name) for s, f in forms]
+
+
+def check_long_run(trial: Trial, statements: Sequence[Statement]) -> list[Check]:
+    """Run-level statements on one long Monte Carlo run under one rule."""
+    instance = trial.instance
+    problem = instance.problem()
+    lambda1, lambda2 = instance.lambdas(problem)
+    algorithm = FedElasticNetDyn(lambda1, lambda2, trial.rule)  # type: ignore[arg-type]
+    view = monte_carlo(
+        problem, algorithm, instance.sampling, trial.rounds, instance.start(problem), trial.scenarios, instance.seed
+    )
+    name = f"{instance.name} T={trial.rounds} scenarios={trial.scenarios}"
+    return [
+        judge_view(s, f, view, name)
+        for s, f in _forms(statements, "run")
+        if trial.rule in f.established
+        and not f.exact_only
+        and assumption_failure(f, problem, algorithm, instance.sampling) is None
+    ]
+
+
+class FedElasticNetSetting(Setting):
+    """Rounds and runs of Algorithm 3, and fixed points of Algorithm 1."""
+
+    kinds = ("round", "run", "fixed-point")
+
+    # --- the campaign -----------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> list[Trial]:
+        """Longest first: real data, long runs, stalled runs, the random battery."""
+        trials = []
+        if plan.real:  # ten classes of digits keep cvxpy busy for half a minute
+            real = sorted(real_battery(plan.seed), key=lambda i: -i.dim)
+            trials += [Trial("exact", i, states=4, max_leaves=100) for i in real]
+        if plan.long:
+            more = {"rounds": plan.rounds, "scenarios": plan.scenarios}
+            trials += [Trial("monte-carlo", i, rule, **more) for i in long_runs(plan.seed) for rule in RULES]
+        trials += [Trial("exact", i, states=4, depth=200) for i in stalled_battery(plan.seed)]
+        battery = random_battery(plan.seed, plan.scale)
+        deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
+        return trials + [
+            Trial("exact", i, max_leaves=50_000 if n in deep else 150, at_rest=n % 20 == 5) for n, i in enumerate(battery)
+        ]
+
+    def check(self, instance: Trial, statements: Sequence[Statement]) -> list[Check]:
+        return check_long_run(instance, statements) if instance.how == "monte-carlo" else check_instance(instance, statements)
+
+    # --- a problem of the user's ------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """None: every statement runs; identities between symbols hold or not whatever the problem."""
+        return None
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        return verify(statement, forms, case)
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""
+        problem = request.problem("quadratic")
+        start = request.start(problem)
+        request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
+        sampling = request.sampling(problem)
+        problem.optimum()  # what cannot be certified is told before any work
+        at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
+        defaults: dict[str, Any] = {"l1": 0.1}
+        if request.options.get("l2") is None:
+            defaults["l2_over_beta"] = 1.0 if at_rest else 30.0
+        algorithm = request.algorithm("fedelasticnet-prox" if at_rest else "fedelasticnet-dyn", problem, **defaults)
+        if at_rest:
+            algorithm = replace(algorithm, aggregation="cohort")
+        ratio = algorithm.l2 / float(problem.beta_k.max())
+        head = (
+            f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
+            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g} = {ratio:.6g} beta, "
+            + ("Algorithm 1" if at_rest else f"{algorithm.rule} rule")
+        )
+        details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
+        options = {"sampling": sampling, "x0": start}
+        return Prepared(problem, algorithm, options, [head], details, staged=statement.scope == "run")
+
+    def scope_in_words(self, statement: Statement) -> str:
+        return {
+            "round": "about one round from a given state",
+            "run": "about a run of T rounds",
+            "fixed-point": "about a fixed point of Algorithm 1",
+            "algebra": "no data enter",
+        }[statement.scope]
+
+    def example(self, statement: Statement) -> str:
+        return {"algebra": "", "fixed-point": "--problem diabetes"}.get(statement.scope, "--problem diabetes --participants 2")
+
+    # --- instances in fractions -------------------------------------------------------------------------------------
+    def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
+        return exact_view(statement, form, DiagonalWitness.from_witness(witness))
+
+    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
+        """As `Setting.exact_check`; a run is judged at its last horizon."""
+        form = statement.form(witness.form)
+        view = self.exact_view(statement, form, witness)
+        sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
+        check = judge_view(statement, form, view, self.summary(witness), sides=sides)
+        if form.kind == "run":
+            check.where["T"] = witness.data["T"]
+        return check, *worst_sides(sides(view))  # type: ignore[misc]
+
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        return read_version_1(fields, label)
+
+    def summary(self, witness: Witness) -> str:
+        w = DiagonalWitness.from_witness(witness)
+        return f"{w.statement} [{w.form}, {w.rule} rule]: {w.size}"
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        w = DiagonalWitness.from_witness(witness)
+        rows, d = range(len(w.h)), len(w.h[0])
+        alike = [f" ({n} identical)" if n > 1 else "" for n in w.copies or [1] * len(w.h)]
+        found: list[tuple[str, Any]] = [
+            ("losses", "L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2" if d > 1 else "L_k(x) = h_k (x - c_k)^2 / 2"),
+            *((f"client {k}{alike[k]}", f"h = {', '.join(w.h[k])}; c = {', '.join(w.c[k])}") for k in rows),
+            ("lambda_1, lambda_2", f"{w.lambda1}, {w.lambda2}"),
+            ("start" if len(w.starts) == 1 else "equally likely starts", "; ".join(", ".join(p) for p in w.starts)),
+        ]
+        if w.cohorts:
+            found.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in w.cohorts)))
+        return found
+
+    # --- the search for counterexamples -----------------------------------------------------------------------------
+    def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
+        """One job a form and rule: each is searched by differential evolution on shapes of its own."""
+        return [
+            (s.id, f.name, rule)
+            for s in statements
+            if s.scope in ("round", "run")
+            for f in s.forms
+            for rule, verdict in f.established.items()
+            if verdict != "violated"
+        ]
+
+    def run_search(
+        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+    ) -> list[SearchResult]:
+        """One form under one rule, with the whole budget."""
+        id, form, rule = job
+        return [search(next(s for s in statements if s.id == id), form, rule, budget, seed)]
+
+    def search(
+        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
+    ) -> SearchResult:
+        return search(statement, form, rule, budget, seed, sides=sides)
+
+
+SETTING = FedElasticNetSetting()

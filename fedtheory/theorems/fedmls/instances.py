@@ -1,0 +1,160 @@
+"""The instances that FedMLS's theorems are run on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedmls import FedMLS
+from fedtheory.problems import nonsmooth, nonsmooth_instances
+from fedtheory.problems.base import Problem
+from fedtheory.randomness import Stream
+from fedtheory.theorems.fedmls.notation import LINE_14, ROUNDS, SLACK
+from fedtheory.theorems.fedmls.quantities import MLSView, k_min, view_of_run
+
+__all__ = ["ANALYTIC", "FAMILIES", "RADIUS", "MLSInstance", "facts_of", "mls_battery"]
+
+ANALYTIC = ("two-client pull", "Nesterov's worst function", "Arjevani-Shamir chain")
+FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1 distance", "Euclidean distance")
+RADIUS = 3.0
+
+
+def facts_of(rounds: str | int, average: str, lam_scale: float = 1.0) -> frozenset[str]:
+    """What a form may need of such a run: what K and lambda are, and how line 14 is read."""
+    facts = {LINE_14} if average == "printed" else set()
+    return frozenset(facts | ({rounds} if rounds in ROUNDS and lam_scale == 1 else set()))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class MLSInstance:
+    """One instance of FedMLS's theorems.
+
+    Attributes
+    ----------
+    family : of `FAMILIES` or `ANALYTIC`
+    clients, dim : N, d
+    noise : noise_std in units of the root mean square Lipschitz constant; 0 is deterministic
+    accuracy : epsilon in units of G ||x_0 - x*||, for lambda = epsilon/G^2
+    rounds : of Theorem 2 'printed', 'fewest' (K_min) or 'sharpened' (K_min of the sharpened Theorem 1); or a number, as Theorem 1
+        holds for any K
+    lam_scale : multiplies lambda (1 for Theorem 2)
+    scenarios : of stochastic runs
+    """
+
+    family: str
+    clients: int
+    dim: int
+    noise: float
+    accuracy: float
+    rounds: str | int
+    lam_scale: float
+    scenarios: int
+    seed: int
+    average: str = "averaged"  # line 14: 'averaged' or 'printed'
+
+    kind = "run"
+
+    @property
+    def rule(self) -> str:
+        return "stochastic" if self.noise else "deterministic"
+
+    @property
+    def facts(self) -> frozenset[str]:
+        return facts_of(self.rounds, self.average, self.lam_scale)
+
+    @property
+    def name(self) -> str:
+        kind = f"noise={self.noise:g}" if self.noise else "exact"
+        where = f"{self.family} N={self.clients} d={self.dim} {kind}"
+        return f"{where} eps={self.accuracy:g} K={self.rounds} lam*{self.lam_scale:g} seed={self.seed}" + (
+            "" if self.average == "averaged" else ", line 14 as printed"
+        )
+
+    def problem(self) -> Problem:
+        """The problem, seeded; the clients' Lipschitz constants differ by up to a factor of 30."""
+        rng = Stream(self.seed).generator(f"fedmls {self.family}")
+        n, d = self.clients, self.dim
+        if self.family == "two-client pull":
+            return nonsmooth_instances.TwoClientPull(0.1)
+        if self.family == "Nesterov's worst function":
+            return nonsmooth_instances.NesterovWorst(d, num_clients=n)
+        if self.family == "Arjevani-Shamir chain":
+            return nonsmooth_instances.ArjevaniShamir(d, num_clients=n)
+        size = 10.0 ** rng.uniform(-1.0, 0.5, n)
+        if self.family == "l1 distance" or self.family == "Euclidean distance":
+            centers = rng.standard_normal((n, d)) / math.sqrt(d)
+            return (nonsmooth.L1Distance if self.family == "l1 distance" else nonsmooth.EuclideanDistance)(centers)
+        if self.family == "max of affine":
+            pieces = 4
+            return nonsmooth.MaxAffine(size[:, None, None] * rng.standard_normal((n, pieces, d)), rng.standard_normal((n, pieces)))
+        counts = rng.integers(3, 9, n)
+        features = [s * rng.standard_normal((c, d)) for s, c in zip(size, counts, strict=True)]
+        if self.family.startswith("hinge"):
+            labels = [np.where(rng.random(c) < 0.5, -1.0, 1.0) for c in counts]
+            return nonsmooth.Hinge(features, labels, ridge=0.1 if "ridge" in self.family else 0.0)
+        planted = rng.standard_normal((n, d)) / math.sqrt(d)
+        targets = [a @ x + 0.3 * rng.standard_normal(len(a)) for a, x in zip(features, planted, strict=True)]
+        if self.family == "quantile":
+            return nonsmooth.Quantile(features, targets, tau=0.8)
+        return nonsmooth.LAD(features, targets)
+
+    def algorithm(self, problem: Problem) -> FedMLS:
+        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given."""
+        star = problem.optimum_on_ball(RADIUS).x
+        g = problem.lipschitz_rms(RADIUS)
+        distance_sq = max(float(((self.start(problem) - star) ** 2).sum()), 1e-4)
+        epsilon = self.accuracy * g * math.sqrt(distance_sq)
+        sigma = self.noise * g
+        product = g * g * distance_sq / epsilon**2
+        if self.rounds == "printed":
+            rounds = math.ceil(6 * math.sqrt(2 * product))
+        else:
+            slack = SLACK.get(str(self.rounds))
+            rounds = int(self.rounds) if slack is None else k_min(Fraction(product), slack)
+        return FedMLS(
+            self.lam_scale * epsilon / g**2, distance_sq, rounds, RADIUS, g,
+            sigma=sigma, noise_std=sigma, average=self.average, skip_last=False,
+        )  # fmt: skip
+
+    def start(self, problem: Problem) -> np.ndarray:
+        """A seeded point of the ball."""
+        x = Stream(self.seed).generator("fedmls start").standard_normal(problem.dim)
+        return x * min(1.0, 0.9 * RADIUS / float(np.linalg.norm(x)))
+
+    def view(self) -> MLSView:
+        """The run. Raises `NotCertified` where the optimum on the ball cannot be certified."""
+        problem = self.problem()
+        scenarios = self.scenarios if self.noise else 1
+        algorithm, x0 = self.algorithm(problem), self.start(problem)
+        return view_of_run(problem, algorithm, x0, scenarios, self.seed, radius=RADIUS, facts=self.facts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
+    """Every family, N from 1 to 20, exact and noisy subgradients, Theorem 2's parameters (printed K, K_min, also that of the sharpened
+    Theorem 1) and free ones."""
+    out = []
+    for family in FAMILIES:
+        rng = Stream(seed).generator(f"fedmls battery {family}")
+        for n in range(max(7, round(9 * scale))):
+            clients = (2, 1, 3, 20, 5, 10)[n % 6]
+            noise = 0.0 if n % 6 else float(rng.choice([0.5, 2.0]))
+            rounds: str | int = ("fewest", "printed", int(rng.integers(1, 12)))[(n + n // 6) % 3]
+            lam = 1.0 if isinstance(rounds, str) else float(10 ** rng.uniform(-1, 1))
+            accuracy = float(rng.choice([0.5, 0.8])) if noise == 0 else 1.0
+            average = "printed" if n == 3 or (n == 6 and family in ("LAD", "l1 distance")) else "averaged"
+            dim = int(rng.integers(1, 6))
+            out.append(MLSInstance(family, clients, dim, noise, accuracy, rounds, lam, 100, seed * 1000 + n, average))
+        for n, noise in enumerate((0.0, 0.5)):
+            out.append(MLSInstance(family, 3, 2, noise, 1.0 if noise else 0.5, "sharpened", 1.0, 100, seed * 1000 + 500 + n))
+    for family, clients, dim in zip(ANALYTIC, (2, 3, 4), (2, 8, 6), strict=True):
+        for n, rounds in enumerate(("fewest", "printed", 7)):
+            noise = 1.0 if rounds == 7 else 0.0
+            out.append(MLSInstance(family, clients, dim, noise, 0.5, rounds, 1.0, 100, seed * 1000 + n))
+    return out

@@ -1,0 +1,203 @@
+"""`fedtheory bench`: every table at once, what it says of its settings, refuses, and writes when interrupted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import command_line
+import numpy as np
+import pytest
+from preset_runs import quick
+from typer.testing import CliRunner
+
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.neural.benchmarks import presets
+
+torch = pytest.importorskip("torch")
+
+
+from fedtheory.cli import app  # noqa: E402
+from fedtheory.cli import bench as benching  # noqa: E402
+from fedtheory.neural import data  # noqa: E402
+from fedtheory.neural.benchmarks import run as bench  # noqa: E402
+
+call = partial(command_line.call, "bench")
+
+
+@pytest.mark.parametrize("table", ["fedelasticnet-table3", "fedelasticnet-figure1", "efl-table2", "elastic-table"])
+def test_every_table_runs_at_once(table, tmp_path):
+    rows = 2
+    choose = {"efl-table2": "fedamp,efl", "elastic-table": "naive,elastic"}.get(table, "feddyn,algorithm-3")
+    more = () if "elasticnet" not in table else ("--split", "dirichlet-0.3")
+    args = (table, "--quick", "--dataset", "mnist", "--method", choose, *more, "--out", tmp_path)
+    found = json.loads(call(*args, "--json").stdout)
+    assert len(found["rows"]) == rows and all(r["measured"] is not None and r["ratio"] is None for r in found["rows"])
+    folder = tmp_path / "quick"
+    written = json.loads((folder / f"{table}.json").read_text())
+    assert written["rows"] == found["rows"] and written["provenance"]["versions"]["torch"] and len(written["runs"]) == rows
+    text = (folder / f"{table}.md").read_text()
+    assert text.count("\n| digits |") == rows and "figures are not comparable" in text
+    assert ("weighted to its own mix of labels" in text) == (table == "efl-table2")
+    assert (folder / f"{table}.png").exists() == (folder / f"{table}.pdf").exists() == (table == "fedelasticnet-figure1")
+    again = json.loads(call(*args, "--report", "--json").stdout)
+    assert again["rows"] == found["rows"]
+    other = json.loads(call(*args, "--report", "--json", "--network", "logistic").stdout)
+    assert "Networks: mlp-100-100 for digits." in other["notes"] and other["rows"] == found["rows"]
+    if table == "fedelasticnet-figure1":
+        ours, accuracy = (bench.texts(table, found["rows"][0])[i] for i in (4, 7))
+        assert float(ours) == pytest.approx(float(accuracy), rel=1e-3)  # both in percent
+
+
+def test_a_quick_table_says_which_settings_the_digits_stand_for(tmp_path):
+    args = ("elastic-table", "--quick", "--dataset", "mnist,cinic10-200", "--method", "naive", "--out", tmp_path, "--json")
+    found = json.loads(call(*args).stdout)
+    assert len(found["rows"]) == 1 and "lr 0.1," in " ".join(found["notes"])
+    assert sum("first of them is run, with its values. Run here: mnist (not cinic10-200)." in note for note in found["notes"]) == 1
+    whole = benching._digits_rows("elastic-table", SimpleNamespace(dataset=None, split=None, method=None))
+    assert whole.endswith("Run here: mnist (not cinic10-200); cifar100; emnist; cifar10 (not cinic10).")
+
+
+def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
+    for message, args in (
+        ("unknown table 'table2'", ("table2",)),
+        ("mnist needs its files: name their folder with --data", ("fedelasticnet-table2", "--dataset", "mnist")),
+        ("train-images-idx3-ubyte", ("fedelasticnet-table2", "--dataset", "mnist", "--data", tmp_path)),
+        ("or leave mnist out", ("fedelasticnet-table2", "--dataset", "mnist", "--data", tmp_path)),
+        ("has no method 'fedavg' here", ("fedelasticnet-table2", "--method", "fedavg")),
+        ("--rounds 0", ("fedelasticnet-table2", "--quick", "--rounds", 0)),
+        ("unknown model 'mlp'", ("fedelasticnet-table2", "--quick", "--network", "mlp")),
+        ("--clip 0.0: use a finite norm > 0, or leave it out for no clipping", ("fedelasticnet-table2", "--quick", "--clip", 0)),
+        ("--cohorts feddyn: they are those of FedElasticNet's tables", ("efl-table2", "--quick", "--cohorts", "feddyn")),
+        ("--augment: none of these rows is CIFAR's", ("fedelasticnet-table2", "--quick", "--augment")),
+        ("--autocast bfloat16 with --dtype float64", ("efl-table2", "--quick", "--autocast", "bfloat16", "--dtype", "float64")),
+        ("--device tpu", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
+    ):
+        said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
+        assert message in said, said
+    assert not list(tmp_path.rglob("*.ckpt"))
+    with pytest.raises(DataFileError):
+        list(bench.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
+
+
+def test_cifars_rows_say_that_nothing_is_augmented():
+    from fedtheory.cli import bench as benching
+
+    for dataset, said in (("cifar10", True), ("cifar100", True), ("mnist", False)):
+        notes = benching._as_feddyns_code([presets.get(f"fedelasticnet/{dataset}/iid/10%/feddyn")])
+        assert any("mirrors and crops" in note and "as they are" in note for note in notes) == said
+    augmented = replace(presets.get("fedelasticnet/cifar10/iid/10%/feddyn"), augment="flip-crop")
+    assert any("are mirrored and cropped" in note for note in benching._as_feddyns_code([augmented]))
+    assert any("some runs take them" in note for note in benching._as_feddyns_code([augmented, replace(augmented, augment=None)]))
+
+
+def test_clipping_and_feddyns_cohorts(tmp_path):
+    """They change the numbers, are told and recorded; a checkpoint made without them is refused."""
+    args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox,feddyn")
+    plain = json.loads(call(*args, "--json", "--out", tmp_path / "plain").stdout)
+    told = " ".join(plain["notes"])
+    assert "not clipped; FedDyn's public code clips them at norm 10" in told and "--cohorts feddyn takes" in told
+    clipped = json.loads(call(*args, "--json", "--clip", 0.3, "--out", tmp_path / "clipped").stdout)
+    assert "clipped at norm 0.3, before weight decay" in " ".join(clipped["notes"])
+    for a, b in zip(plain["rows"], clipped["rows"], strict=True):
+        assert a["measured"] == b["measured"] and a["test_accuracy"] > b["test_accuracy"]  # small steps: not far yet
+    written = json.loads((tmp_path / "clipped/quick/fedelasticnet-table2.json").read_text())
+    solvers = [r["provenance"]["configuration"]["solver"] for r in written["runs"]]
+    assert [(s["clip"], s["clip_spares"]) for s in solvers] == [(0.3, None), (0.3, "curvature")]
+    again = json.loads(call(*args, "--report", "--json", "--out", tmp_path / "clipped").stdout)
+    assert again["rows"] == clipped["rows"] and "clipped at norm 0.3" in " ".join(again["notes"])
+    taken = json.loads(call(*args, "--json", "--cohorts", "feddyn", "--out", tmp_path / "feddyn").stdout)
+    # seed 0 draws nobody: the first round takes the second's
+    uploads = sum((np.random.RandomState(i).uniform(size=10) <= 0.3).sum() for i in (1, 1, 2))
+    assert [r["measured"] for r in taken["rows"]] == [uploads * r["parameters"] for r in taken["rows"]]
+    assert "FedDyn's public code's draw" in " ".join(taken["notes"]) and taken["rows"][0]["measured"] != plain["rows"][0]["measured"]
+    folder = tmp_path / "one"
+    bench.run_preset(quick("feddyn"), data.digits(), folder, progress=False)
+    with pytest.raises(InvalidInput, match=r"solver\.clip is None there and 0\.3 here"):
+        bench.run_preset(replace(quick("feddyn"), clip=0.3), data.digits(), folder, progress=False)
+    with pytest.raises(InvalidInput, match=r"sampling\. is Bernoulli there and FedDynBernoulli here"):
+        bench.run_preset(replace(quick("feddyn"), feddyn_cohorts=True), data.digits(), folder, progress=False)
+
+
+def test_mixed_precision_is_told_and_recorded(tmp_path):
+    args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox", "--json")
+    plain = json.loads(call(*args, "--out", tmp_path / "plain").stdout)
+    mixed = json.loads(call(*args, "--out", tmp_path / "mixed", "--autocast", "bfloat16").stdout)
+    said = ["Trained in mixed precision (bfloat16)" in " ".join(found["notes"]) for found in (plain, mixed)]
+    assert said == [False, True]
+    runs = [json.loads((tmp_path / k / "quick/fedelasticnet-table2.json").read_text())["runs"][0] for k in ("plain", "mixed")]
+    assert [r["provenance"]["configuration"]["problem"]["autocast"] for r in runs] == [None, "bfloat16"]
+    assert runs[0]["metrics"]["test_loss"][0] == runs[1]["metrics"]["test_loss"][0]  # measured in single precision
+    assert runs[0]["metrics"]["test_loss"][-1] != runs[1]["metrics"]["test_loss"][-1]
+    assert runs[0]["metrics"]["test_loss"][-1] == pytest.approx(runs[1]["metrics"]["test_loss"][-1], rel=0.1)
+    again = json.loads(call(*args, "--out", tmp_path / "mixed", "--report").stdout)
+    assert "(bfloat16)" in " ".join(again["notes"])
+    preset = quick("fedprox")
+    bench.run_preset(preset, data.digits(), tmp_path, progress=False)
+    with pytest.raises(InvalidInput, match=r"problem\.autocast is None there and bfloat16 here"):
+        bench.run_preset(preset, data.digits(), tmp_path, progress=False, autocast="bfloat16")
+
+
+def test_files_that_are_not_the_releases_are_read_when_told_to(tmp_path):
+    """Digits padded to MNIST's size, in MNIST's format: the checksum refuses them and says how to read them nevertheless."""
+    digits = data.digits()
+    for part, x, y in (("train", digits.train_x, digits.train_y), ("t10k", digits.test_x, digits.test_y)):
+        images = np.pad(16 * x[:, 0].clip(0, 15), ((0, 0), (10, 10), (10, 10))).astype(">u1")
+        for kind, magic, values in (("images-idx3", 2051, images), ("labels-idx1", 2049, y.astype(np.uint8))):
+            head = np.array([magic, *values.shape], ">i4").tobytes()
+            (tmp_path / f"{part}-{kind}-ubyte").write_bytes(head + values.tobytes())
+    args = ("fedelasticnet-table2", "--dataset", "mnist", "--split", "iid", "--method", "fedprox", "--data", tmp_path, "--quick")
+    said = " ".join(call(*args, "--out", tmp_path / "out", code=2).stderr.split())
+    assert "damaged or another version" in said and "--no-verify" in said and not (tmp_path / "out").exists()
+    found = json.loads(call(*args, "--out", tmp_path / "out", "--no-verify", "--json").stdout)
+    assert found["rows"][0]["rounds"] == 3 and any("(--no-verify)" in note for note in found["notes"])
+
+
+def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):
+    real, calls = bench.run_preset, []
+
+    def press(preset, *args, **options):
+        calls.append(preset.method)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(preset, *args, **options)
+
+    monkeypatch.setattr(bench, "run_preset", press)
+    args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--out", tmp_path)
+    found = json.loads(call(*args, "--json", code=130).stdout)
+    assert found["interrupted"] and [r["method"] for r in found["rows"]] == ["fedprox"]
+    assert "| digits | iid | fedprox | 3 |" in (tmp_path / "quick" / "fedelasticnet-table2.md").read_text()
+
+
+def test_quick_takes_the_data_set_that_it_trains_on(tmp_path):
+    args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--method", "fedprox")
+    runs = {}
+    for dataset in ("digits", "Digits,emnist-l"):
+        result = CliRunner().invoke(app, ["bench", *args, "--dataset", dataset, "--json", "--out", str(tmp_path / dataset)])
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert [r["dataset"] for r in found["rows"]] == ["digits"]
+        runs[dataset] = " ".join(found["notes"])
+    assert "Run here: mnist (not emnist-l, " in runs["digits"], "all settings, the first of them is run"
+    assert "Run here: emnist-l." in runs["Digits,emnist-l"], "those of the data set that is named beside"
+    full = CliRunner().invoke(app, ["bench", *args[:1], "--dataset", "digits", "--data", str(tmp_path), "--out", str(tmp_path)])
+    assert full.exit_code == 2 and "has no dataset 'digits'" in full.stderr
+
+
+def test_networks_of_the_text(tmp_path):
+    from fedtheory.cli import bench as benching
+
+    def networks(network, quick=False):
+        o = benching.Options(
+            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", False, True, quick, network,
+            "cpu", "float32", None, None, True, None, False, 0, True, tmp_path,
+        )  # fmt: skip
+        chosen = benching._chosen("fedelasticnet-table2", o)
+        assert all(p.epochs == 7 for p in chosen)
+        return [p.network for p in chosen]
+
+    assert networks(None) == networks("table") == ["mlp-200-200", "mlp-100-100"]
+    assert networks("text") == ["mlp-200-100", "mlp-200-100"]
+    assert networks("logistic") == ["logistic", "logistic"] and networks("logistic", quick=True) == ["logistic"]

@@ -1,0 +1,57 @@
+"""The floors that the linter holds and the ones that a contributor reads about are those of the package as it is."""
+
+from __future__ import annotations
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import fedtheory
+
+PACKAGE = Path(fedtheory.__file__).parent
+ROOT = PACKAGE.parent
+
+
+def rooms() -> set[str]:
+    """The modules and packages directly in `fedtheory`."""
+    return {p.stem for p in PACKAGE.glob("*.py") if p.stem != "__init__"} | {p.parent.name for p in PACKAGE.glob("*/__init__.py")}
+
+
+def contracts() -> dict[str, dict[str, str]]:
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    return {name.rpartition(":")[2]: dict(config[name]) for name in config.sections() if ":contract:" in name}
+
+
+def floors(contract: str) -> list[set[str]]:
+    """The parts of each floor, the highest first; an optional one without its brackets."""
+    return [set(re.findall(r"\w+", line)) for line in contracts()[contract]["layers"].split("\n") if line]
+
+
+def test_every_part_of_the_package_is_on_a_floor():
+    named = [part for contract in ("upper-floors", "lower-floors") for floor in floors(contract) for part in floor]
+    twice = {part for part in named if named.count(part) > 1}
+    assert rooms() <= set(named)
+    assert twice == {"testing", "simulation"}, "the two contracts meet there, and nowhere else"
+    assert set(named) - rooms() <= {"authoring"}
+
+
+def test_every_part_is_searched_for_circles():
+    lower, upper = (contracts()[f"{half}-circles"] for half in ("lower", "upper"))
+    assert set(lower["ancestors"].split()) == set(upper["skip_descendants"].split())
+    assert upper["ancestors"].split() == ["fedtheory"]
+
+
+def test_every_papers_room_is_independent():
+    found = {f"fedtheory.theorems.{p.parent.name}" for p in (PACKAGE / "theorems").glob("*/__init__.py")}
+    assert set(contracts()["rooms"]["modules"].split()) == found
+
+
+def test_the_floors_that_contributors_read_about_are_these():
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## The floors")[1].split("\n\n`")[0]
+    rows = [re.findall(r"`(\w+)`", line) for line in table.split("\n") if re.match(r"\| \d+ \|", line)]
+    height = {part: n for n, row in enumerate(reversed(rows)) for part in row}
+    assert set(height) == rooms() - {"__main__", "_moved", "authoring"}
+    for contract in ("upper-floors", "lower-floors"):
+        order = [height[part] for floor in reversed(floors(contract)) for part in sorted(floor) if part in height]
+        assert order == sorted(order), contract

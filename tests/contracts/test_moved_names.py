@@ -1,0 +1,184 @@
+"""Public names stay importable where they were: the same objects, with a warning that says where they are now.
+
+`old_public_names.json` lists what every module of the package had in `__all__` before the modules moved into their rooms.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fedtheory
+from fedtheory._moved import GONE, MOVED, NAMES, install
+
+OLD = {module: names.split() for module, names in json.loads(Path(__file__).with_name("old_public_names.json").read_text()).items()}
+PACKAGE = Path(fedtheory.__file__).parent
+HERE = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}  # for other processes
+
+
+def exists(module: str) -> bool:
+    """Whether there is a file or a package of that name."""
+    place = PACKAGE.parent.joinpath(*module.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def imported(module: str, needs_torch: bool = True):
+    if needs_torch and ".neural" in module:
+        pytest.importorskip("torch")
+    return import_module(module)
+
+
+def resolved(full: str):
+    """The object that a name in full stands for now."""
+    place, _, name = full.rpartition(".")
+    return getattr(import_module(place), name)
+
+
+def told(said, start: str) -> list[str]:
+    return [str(w.message) for w in said if w.category is DeprecationWarning and str(w.message).startswith(start)]
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_a_moved_module_gives_the_objects_of_its_new_places(old, monkeypatch):
+    places = [imported(place) for place in MOVED[old]]
+    names = [name for name in OLD[old] if f"{old}.{name}" not in GONE]
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        module = import_module(old)
+        again = import_module(old)
+        found = {name: getattr(module, name) for name in names}
+    about = told(said, f"{old} has moved")
+    assert again is module and about == [f"{old} has moved: import its names from {' and '.join(MOVED[old])}"]
+    for name, value in found.items():
+        full = f"{old}.{name}"
+        if full in NAMES:
+            assert value is resolved(NAMES[full])
+            assert NAMES[full].rpartition(".")[0] in told(said, f"{full} has moved")[0]
+        else:
+            assert value is next(vars(place)[name] for place in places if name in vars(place)), name
+
+
+@pytest.mark.parametrize("module", sorted(set(OLD) - set(MOVED)))
+def test_a_module_that_stayed_has_the_names_it_had(module):
+    here = imported(module)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = {name: getattr(here, name) for name in OLD[module] if f"{module}.{name}" not in GONE}
+    elsewhere = {name for name in found if f"{module}.{name}" in NAMES and name not in vars(here)}
+    assert len(told(said, f"{module}.")) == len(elsewhere)
+    for name in elsewhere:
+        new = NAMES[f"{module}.{name}"]
+        assert found[name] is resolved(new)
+        assert new.rpartition(".")[0] in told(said, f"{module}.{name} has moved")[0]
+
+
+def test_what_is_gone_says_what_does_its_work_now(monkeypatch):
+    monkeypatch.setitem(GONE, "fedtheory.cohorts.Full", "use something else")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for full, instead in GONE.items():
+            module, _, name = full.rpartition(".")
+            with pytest.raises(AttributeError) as failed:
+                getattr(imported(module), name)
+            assert str(failed.value) == f"{full} is gone: {instead}"
+
+
+def test_the_warning_is_about_the_line_that_imports(tmp_path):
+    script = tmp_path / "script.py"
+    lines = [
+        "import numpy",
+        "from fedtheory.cohorts import Uniform",
+        "from fedtheory.cohorts import Full",
+        "from fedtheory.enclosures import Ball",
+        "import fedtheory.theorems.fedmls",
+        "fedtheory.theorems.fedmls.k_min",
+    ]
+    script.write_text("\n".join(lines))
+    done = subprocess.run([sys.executable, "-W", "default", script], capture_output=True, text=True, check=True, env=HERE)
+    shown = [line.removeprefix(f"{script}:") for line in done.stderr.splitlines() if "DeprecationWarning: fedtheory" in line]
+    starts = [
+        "2: fedtheory.cohorts has", "4: fedtheory.enclosures has", "4: fedtheory.enclosures.Ball has",
+        "6: fedtheory.theorems.fedmls.k_min has",
+    ]  # fmt: skip
+    shown = [line.replace("DeprecationWarning: ", "") for line in shown]
+    assert [line.partition(" moved")[0] for line in shown] == starts
+    assert shown[2].endswith("import it from fedtheory.optimum.intervals, where it is called Enclosure")
+
+
+def test_the_table_is_one_of_modules_that_are_gone_and_of_modules_that_exist():
+    assert not [old for old in MOVED if exists(old)]
+    assert not [place for places in MOVED.values() for place in places if not exists(place)]
+    assert not [new for new in NAMES.values() if not exists(new.rpartition(".")[0])]
+    assert not [old for old in OLD if old not in MOVED and not exists(old)], "a module that is gone and in no table"
+    assert set(MOVED) <= set(OLD), "an old module that never was"
+    assert {*NAMES, *GONE} <= {f"{old}.{name}" for old, names in OLD.items() for name in names}, "an old name that never was"
+    assert not set(NAMES) & set(GONE)
+
+
+def test_nothing_here_imports_from_where_things_were():
+    root, used = PACKAGE.parent, []
+    files = [f for folder in ("fedtheory", "validation", "paper_figures", "tests") for f in sorted((root / folder).rglob("*.py"))]
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                named = {alias.name for alias in node.names}
+            else:
+                continue
+            used += [f"{file.relative_to(root)}:{node.lineno}: {name}" for name in sorted(named & set(MOVED))]
+    assert len(files) > 100 and not used
+
+
+def test_what_never_was_is_not_there():
+    with pytest.raises(ModuleNotFoundError):
+        import_module("fedtheory.nowhere")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ImportError, match="nothing"):
+            exec("from fedtheory.cohorts import nothing")
+        with pytest.raises(ModuleNotFoundError):
+            import_module("fedtheory.cohorts.inner")
+        moved = import_module("fedtheory.cohorts")
+    with pytest.raises(AttributeError, match=r"its names have moved to fedtheory\.participation\.cohorts"):
+        _ = moved.nothing
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = import_module("fedtheory.theorems.fedmls").nothing
+
+
+def test_a_star_import_gives_what_it_gave():
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec("from fedtheory.enclosures import *", names)
+    from fedtheory.optimum.intervals import Enclosure
+
+    assert names["Ball"] is Enclosure and set(OLD["fedtheory.enclosures"]) <= set(names)
+
+
+def test_it_is_installed_once():
+    before = list(sys.meta_path)
+    install()
+    assert sys.meta_path == before
+
+
+def test_the_import_is_fast_and_light():
+    code = (
+        "import sys, time; start = time.perf_counter(); import fedtheory; spent = time.perf_counter() - start;"
+        "print(spent, *({'torch', 'cvxpy', 'numba', 'scipy', 'numpy', 'fedtheory.theorems'} & set(sys.modules)))"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=HERE).stdout.split()
+        for _ in range(3)
+    ]
+    assert all(run[1:] == [] for run in runs)
+    assert min(float(run[0]) for run in runs) < 0.5

@@ -1,0 +1,266 @@
+"""Subgradient sliding: the compiled engine against the reference in NumPy, its random numbers, its layouts, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+from active_rows import rows_of
+
+from fedtheory import errors, simulate
+from fedtheory.algorithms import FedMLS
+from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws
+from fedtheory.problems import random_quadratic
+from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
+from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
+
+RNG = np.random.default_rng(3)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape)
+
+
+def ragged(*counts):
+    return [normal(n, 5) for n in counts], [normal(n) for n in counts]
+
+
+PROBLEMS = {
+    "lad": LAD(normal(3, 7, 5), normal(3, 7)),
+    "lad, unequal clients": LAD(*ragged(1, 9, 4)),
+    "quantile": Quantile(*ragged(3, 7, 5), 0.3),
+    "hinge": Hinge(normal(3, 7, 6), np.sign(normal(3, 7))),
+    "hinge, ridge": Hinge(normal(3, 7, 4), np.sign(normal(3, 7)), 0.1),
+    "max affine": MaxAffine(normal(3, 6, 5), normal(3, 6)),
+    "l1 distance": L1Distance(normal(3, 5)),
+    "distance": EuclideanDistance(normal(3, 5)),
+    "nesterov": NesterovWorst(9, num_clients=2),
+    "pull": TwoClientPull(0.1),
+    "chain": ArjevaniShamir(4, num_clients=4),
+}
+SAMPLED = [n for n, p in PROBLEMS.items() if hasattr(p, "features")]
+RANDOM = [(n, {}) for n in PROBLEMS] + [(n, {"noise_std": 0.5}) for n in PROBLEMS]
+RANDOM += [(n, {"batch_size": 3}) for n in SAMPLED] + [(n, {"batch_size": 2, "noise_std": 0.1}) for n in SAMPLED]
+
+
+def walk(problem, scenarios=2, beta=0.05, seed=0, round_index=1, **options):
+    rng = np.random.default_rng(11)
+    shape = (problem.num_clients, scenarios, problem.dim)
+    start, linear = rng.standard_normal(shape), 0.3 * rng.standard_normal(shape)
+    solver = SubgradientSliding(**{"steps": 400, "radius": 1.5} | options)
+    rows = rows_of(problem.num_clients, scenarios, round_index, seed)
+    return solver.solve(problem, LocalObjective(start, linear=linear, curvature=beta), start, rows)
+
+
+def close(a, b, tolerance=1e-12):
+    np.testing.assert_allclose(a.y, b.y, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(a.average, b.average, rtol=0, atol=tolerance)
+
+
+# --- the compiled engine ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("name", "options"), RANDOM)
+@pytest.mark.parametrize("radius", [1.5, math.inf])
+def test_engines_agree(name, options, radius):
+    problem = PROBLEMS[name]
+    close(*(walk(problem, radius=radius, engine=e, **options) for e in ("numpy", "numba")))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_engines_agree_at_kinks(name):
+    # centres, targets and start on a grid: exact ties, where the choice of a subgradient shows
+    problem = PROBLEMS[name]
+    grid = {f: np.round(getattr(problem, f)) for f in problem.client_data if f not in ("sample_weights", "slopes", "heads", "links")}
+    problem = problem.like(np.zeros(1)).subset(np.arange(problem.num_clients))
+    for field, values in grid.items():
+        setattr(problem, field, values)
+    start = np.round(np.random.default_rng(2).standard_normal((problem.num_clients, 3, problem.dim)))
+    a, b = (
+        SubgradientSliding(8, engine=e).solve(problem, LocalObjective(start, curvature=1.0), start, rows_of(problem.num_clients, 3))
+        for e in ("numpy", "numba")
+    )
+    close(a, b)
+
+
+def test_one_thread_or_many():
+    problem = PROBLEMS["lad"]
+    runs = [walk(problem, scenarios=5, engine="numba", threads=t, noise_std=0.1) for t in (1, 2, 7)]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.y, runs[0].y)
+        np.testing.assert_array_equal(run.average, runs[0].average)
+
+
+def test_which_engine(monkeypatch):
+    called = []
+    true = sliding_compiled.solve
+    monkeypatch.setattr(sliding_compiled, "solve", lambda *a: called.append(1) or true(*a))
+    walk(PROBLEMS["lad"], engine="numpy")
+    assert not called
+    walk(PROBLEMS["lad"], engine="auto")
+    assert called == [1]
+    walk(random_quadratic(2, 3, 1), engine="auto", beta=50.0)
+    assert called == [1]
+
+
+def test_a_subclass_is_not_taken_for_its_parent():
+    class Doubled(LAD):
+        def client_gradient(self, y):
+            return 2 * super().client_gradient(y)
+
+    problem = Doubled(PROBLEMS["lad"].features, PROBLEMS["lad"].targets)
+    assert sliding_compiled.compiled_form(problem) is None
+    close(walk(problem), walk(problem, engine="numpy"), 0.0)
+
+
+def test_importing_the_library_does_not_import_numba():
+    code = "import sys, fedtheory, fedtheory.algorithms, fedtheory.local; print('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+# --- the mathematics --------------------------------------------------------------------------------------------------
+def test_averaging_weights_are_lans():
+    # avg_T = sum_t 2(t + 1) u_t/(T(T + 3)): the weights of the recursion, in fractions
+    weights: list[Q] = []
+    for t in range(1, 9):
+        theta = Q(2 * (t + 1), t * (t + 3))
+        assert sliding_draws.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
+        weights = [(1 - theta) * w for w in weights] + [theta]
+        assert weights == [Q(2 * (s + 1), t * (t + 3)) for s in range(1, t + 1)]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_the_start_does_not_enter_the_average(engine):
+    one = walk(PROBLEMS["lad"], steps=1, engine=engine)
+    np.testing.assert_array_equal(one.y, one.average)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("T", [1, 3, 50])
+def test_inner_bound(name, T):
+    """Lan (2016), Proposition 1, without noise, M = 2G: Phi = f + <g, .> + beta/2 ||. - u_0||^2, u_0 and u in the ball:
+
+    Phi(avg_T) - Phi(u) + beta (T+1)(T+2)/(2T(T+3)) ||u_T - u||^2 <= (beta ||u_0 - u||^2 + 8 G^2 (T + H_T)/beta)/(T(T+3)).
+    """
+    problem, beta, radius = PROBLEMS[name], 0.5, 1.5
+    shape = (problem.num_clients, 4, problem.dim)
+    start = sliding.project_ball(np.random.default_rng(11).standard_normal(shape), radius)
+    objective = LocalObjective(start, linear=0.3 * np.random.default_rng(12).standard_normal(shape), curvature=beta)
+    rows, G = rows_of(problem.num_clients, 4), problem.lipschitz(radius)[:, None]
+    result, far = (SubgradientSliding(t, radius).solve(problem, objective, start, rows) for t in (T, 20_000))
+
+    def phi(u):
+        return problem.client_value(u) + objective.penalty_value(u)
+
+    harmonic = sum(1 / t for t in range(1, T + 1))
+    for u in (far.average, np.zeros_like(start)):  # nearly the minimiser, and any other point
+        left = phi(result.average) - phi(u) + beta * (T + 1) * (T + 2) / (2 * T * (T + 3)) * ((result.y - u) ** 2).sum(-1)
+        right = (beta * ((start - u) ** 2).sum(-1) + 8 * G**2 * (T + harmonic) / beta) / (T * (T + 3))
+        assert (left <= right + 1e-12).all()
+
+
+def test_projection_is_exact_inside():
+    u = normal(4, 3) * np.array([[1e-9], [0.1], [1.0], [1e9]])
+    v = sliding.project_ball(u, 1.0)
+    inside = np.linalg.norm(u, axis=1) <= 1
+    np.testing.assert_array_equal(v[inside], u[inside])
+    np.testing.assert_allclose(np.linalg.norm(v[~inside], axis=1), 1, rtol=1e-15)
+    np.testing.assert_array_equal(sliding.project_ball(np.zeros((1, 3)), 1.0), np.zeros((1, 3)))
+
+
+# --- random numbers ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("options", [{"noise_std": 0.5}, {"batch_size": 3}, {"batch_size": 1, "noise_std": 0.2}])
+def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
+    problem = PROBLEMS["lad, unequal clients"]
+    whole = [walk(problem, engine=e, **options) for e in ("numpy", "numba")]
+    monkeypatch.setattr(sliding_draws, "CHUNK", 97)
+    for engine, before in zip(("numpy", "numba"), whole, strict=True):
+        after = walk(problem, engine=engine, **options)
+        np.testing.assert_array_equal(after.y, before.y)
+        np.testing.assert_array_equal(after.average, before.average)
+
+
+def test_noise_has_the_variance_asked_for():
+    problem, std = L1Distance(np.zeros((2, 4))), 0.7
+    solver = SubgradientSliding(3000, noise_std=std)
+    noise = np.concatenate([n for _, n, _ in sliding_draws.draws(solver, problem, 4, rows_of(problem.num_clients, 2))], axis=2)
+    size_sq = (noise**2).sum(-1)
+    error = size_sq.std() / math.sqrt(size_sq.size)
+    assert abs(size_sq.mean() - std**2) < 5 * error
+    assert np.abs(noise.mean(axis=(0, 1, 2))).max() < 5 * std / 2 / math.sqrt(size_sq.size)
+    flat = noise.reshape(4, -1)
+    assert np.abs(np.corrcoef(flat) - np.eye(4)).max() < 0.05  # clients and scenarios apart
+
+
+def test_batches_are_unbiased_and_within_a_client():
+    problem = PROBLEMS["lad, unequal clients"]
+    solver = SubgradientSliding(5000, batch_size=2)
+    samples = np.concatenate([s for _, _, s in sliding_draws.draws(solver, problem, 5, rows_of(problem.num_clients, 2))], axis=2)
+    for k, n in enumerate((1, 9, 4)):
+        count = np.bincount(samples[k].ravel(), minlength=n)
+        assert len(count) == n
+        assert (np.abs(count - count.sum() / n) < 5 * np.sqrt(count.sum() / n) + 1e-9).all()
+
+
+def test_random_numbers_are_keyed():
+    problem = PROBLEMS["lad"]
+    base = walk(problem, noise_std=0.5)
+    for change in ({"seed": 1}, {"round_index": 2}):
+        assert np.abs(walk(problem, noise_std=0.5, **change).y - base.y).max() > 1e-3
+    np.testing.assert_array_equal(walk(problem, noise_std=0.5).y, base.y)
+    more = walk(problem, scenarios=2, noise_std=0.5)
+    np.testing.assert_array_equal(more.y, base.y)
+
+
+def test_other_array_libraries():
+    torch = pytest.importorskip("torch")
+    problem = PROBLEMS["lad"]
+    algorithm = FedMLS(0.3, 1.0, 4, 3.0, problem.lipschitz_rms(3.0), noise_std=0.1)
+    mine = simulate(problem, algorithm, 4, x0=np.ones(5))
+    theirs = simulate(problem, algorithm, 4, x0=np.ones(5), like=torch.zeros(1, dtype=torch.float64))
+    np.testing.assert_allclose(mine.x, theirs.x, rtol=0, atol=1e-12)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"steps": True},
+        {"radius": 0.0},
+        {"radius": math.nan},
+        {"noise_std": -1.0},
+        {"noise_std": math.inf},
+        {"batch_size": 0},
+        {"engine": "fortran"},
+        {"threads": 0},
+    ],
+)
+def test_values_out_of_range(change):
+    with pytest.raises(errors.InvalidInput, match=f"{next(iter(change))} = "):
+        SubgradientSliding(**change)
+
+
+@pytest.mark.parametrize("curvature", [0.0, -1.0, math.nan, np.ones(5)])
+def test_curvature_is_needed(curvature):
+    start = np.zeros((3, 1, 5))
+    with pytest.raises(errors.InvalidInput, match="needs one finite number beta > 0"):
+        SubgradientSliding().solve(
+            PROBLEMS["lad"], LocalObjective(start, curvature=curvature), start, rows_of(PROBLEMS["lad"].num_clients, 1)
+        )
+
+
+def test_refusals():
+    problem = PROBLEMS["lad"]
+    start = np.zeros((3, 1, 5))
+    with pytest.raises(errors.InvalidInput, match="no l1 penalty"):
+        SubgradientSliding().solve(problem, LocalObjective(start, curvature=1.0, l1=1.0), start, rows_of(problem.num_clients, 1))
+    with pytest.raises(errors.InvalidInput, match="float64 arrays in main memory, not on float32 on cpu"):
+        SubgradientSliding(engine="numba").use_compiled(problem, start.astype(np.float32))
+    with pytest.raises(errors.MissingCapability, match="no samples"):
+        SubgradientSliding(batch_size=2).check(PROBLEMS["distance"])
+    with pytest.raises(errors.MissingCapability, match="no compiled form"):
+        SubgradientSliding(engine="numba").check(random_quadratic(2, 3, 1))

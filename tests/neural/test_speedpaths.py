@@ -1,0 +1,279 @@
+"""The fast ways to train networks give the numbers of the plain ones: threads, compiled steps, penalties, epochs' tables, layouts."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from threading import Event
+
+import numpy as np
+import pytest
+
+from fedtheory import Uniform, algorithms, simulate
+from fedtheory.errors import Diverged
+from fedtheory.local import SGD
+from fedtheory.local.objective import LocalObjective, Rows
+from fedtheory.local.sgd import sample_order
+from fedtheory.randomness import Stream
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from fedtheory.neural import models  # noqa: E402
+from fedtheory.neural import threads as cores  # noqa: E402
+from fedtheory.neural.engines import compiled  # noqa: E402
+from fedtheory.neural.penalty import Penalty  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
+from fedtheory.neural.sgd import _Plan, _table, is_compiled  # noqa: E402
+
+SIZES = (4, 7, 1, 18, 10)
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+
+
+def images() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(4, 3))
+
+
+def problem(module=dense, engine: str = "auto", **options) -> NeuralProblem:
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    inputs, targets = rng.normal(size=(40, 3, 2, 2)), rng.integers(0, 3, 40)
+    clients = np.split(rng.permutation(40), np.cumsum(SIZES)[:-1])
+    return NeuralProblem(module(), inputs, targets, clients, engine=engine, **{"ridge": 0.01, "dtype": "float64", **options})
+
+
+def run(p: NeuralProblem, algorithm, solver: SGD, rounds: int = 3) -> np.ndarray:
+    how = dict(scenarios=2, seed=1, local_solver=solver, like=p.like_array(), record=())
+    return simulate(p, algorithm, rounds, p.initial(), Uniform(4), **how).x
+
+
+METHODS = [algorithms.FedAvg(), algorithms.FedDyn(0.5), algorithms.FedElasticNetDyn(0.01, 0.5), algorithms.FedElasticNetProx(0.3, 0.01)]
+SOLVERS = [SGD(4, 0.1, epochs=2, epoch_decay=0.5), SGD(4, 0.1, epochs=2, l1="prox"), SGD(3, 0.1, epochs=3, epoch_decay=0.5, l1="prox")]
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Two threads, whatever the work; the names of those that worked."""
+    monkeypatch.setattr(cores, "WORTH_A_THREAD", 0)
+    before, seen = torch.get_num_threads(), set()
+    torch.set_num_threads(2)
+    plain = cores.in_chunks
+
+    def noted(*args):
+        seen.add(threading.current_thread().name)
+        return plain(*args)
+
+    monkeypatch.setattr(cores, "in_chunks", noted)
+    yield seen
+    torch.set_num_threads(before)
+
+
+def batched(monkeypatch, compiled_steps: bool) -> None:
+    """Whether small batches of fully connected networks are walked by the compiled steps, or by batched products."""
+    if not compiled_steps:
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-10), ("float32", 2e-5)])
+@pytest.mark.parametrize("solver", SOLVERS, ids=["epoch-decay", "prox", "both"])
+@pytest.mark.parametrize("algorithm", METHODS, ids=lambda a: a.name)
+def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, compiled, threads, monkeypatch):
+    batched(monkeypatch, compiled)
+    torch.set_num_threads(1)
+    plain = run(problem(engine="loop"), algorithm, solver)
+    assert not any("Pool" in name for name in threads)
+    torch.set_num_threads(2)
+    got = run(problem(dtype=dtype), algorithm, solver)
+    assert any("Pool" in name for name in threads)
+    assert torch.get_num_threads() == 2
+    np.testing.assert_allclose(got, plain, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("hidden", [(), (6,), (7, 5, 4)], ids=len)
+@pytest.mark.parametrize("block", [1, 50, 10**6])
+@pytest.mark.parametrize(
+    "clipping", [{}, {"clip": 0.3}, {"clip": 0.3, "clip_spares": "curvature"}, {"clip": 0.3, "l1": "prox"}], ids=str
+)
+def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatch):
+    """Any number of layers, weights updated in blocks of any size: also such that do not divide the outputs."""
+
+    def network() -> nn.Module:
+        torch.manual_seed(1)
+        return models.get("mlp-200-100").build((3, 2, 2), 3, hidden=hidden)
+
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.BLOCK", block)
+    method, walked = algorithms.FedElasticNetDyn(0.01, 0.5), []
+    solver = SGD(3, 0.1, epochs=2, epoch_decay=0.5, **clipping)
+    plain = compiled.walk_rows
+    monkeypatch.setattr("fedtheory.neural.sgd.walk_rows", lambda *args: (walked.append(1), plain(*args)))
+    got = run(problem(network), method, solver)
+    assert walked
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    taken = len(walked)
+    np.testing.assert_allclose(got, run(problem(network), method, solver), rtol=1e-11, atol=1e-13)
+    assert len(walked) == taken
+    if clipping:  # and it was clipped
+        assert abs(got - run(problem(network), method, replace(solver, clip=1e9))).max() > 1e-3
+
+
+def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
+    """Large batches, a penalty of one curvature a coordinate, other networks."""
+    some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
+    assert is_compiled(problem(), SGD(64, 0.1, epochs=1), some)
+    assert not is_compiled(problem(), SGD(65, 0.1, epochs=1), some)
+    assert not is_compiled(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
+    assert not is_compiled(problem(images), SGD(4, 0.1, epochs=1), some)
+    curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))
+    assert not is_compiled(problem(), SGD(4, 0.1, epochs=1), curved)
+
+
+def test_compiled_steps_do_not_depend_on_who_walks_beside(threads):
+    """Bit for bit: one thread or two, one row at a time or all."""
+    alone = run(problem(rows_at_once=1), METHODS[2], SOLVERS[0])
+    assert np.array_equal(alone, run(problem(rows_at_once=8), METHODS[2], SOLVERS[0]))
+    torch.set_num_threads(1)
+    assert np.array_equal(alone, run(problem(), METHODS[2], SOLVERS[0]))
+
+
+def test_convolutions_in_threads_and_layouts(threads):
+    """Channels last, one copy of the module a thread, against vmap on one thread."""
+    plain = run(problem(images, "vmap"), algorithms.FedDyn(0.5), SOLVERS[0])
+    got = run(problem(images, "loop"), algorithms.FedDyn(0.5), SOLVERS[0])
+    assert any("Pool" in name for name in threads)
+    np.testing.assert_allclose(got, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_an_error_in_a_thread_stops_the_others_and_is_raised(threads):
+    def work(part: slice, stop: Event) -> None:
+        if part.start == 0:
+            raise ZeroDivisionError
+        assert stop.wait(20)  # a walk looks before every step
+
+    with pytest.raises(ZeroDivisionError):
+        cores.side_by_side(problem(), np.array([9, 9]), work)
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_walk_told_to_stop_stops(compiled, monkeypatch):
+    """Before the first step: the models are the ones received."""
+    batched(monkeypatch, compiled)
+    p, stop = problem(), Event()
+    stop.set()
+    monkeypatch.setattr("fedtheory.neural.sgd.side_by_side", lambda q, lengths, work, **_: work(slice(0, len(lengths)), stop))
+    rows = Rows(np.arange(5), np.zeros((5, 1), int), np.ones((5, 1), bool), Stream(0), 1)
+    start = torch.randn(5, 1, p.dim, dtype=torch.float64)
+    assert torch.equal(p.walk(SGD(4, 0.1, epochs=1), LocalObjective(center=start), start, rows).y, start)
+
+
+@pytest.mark.parametrize("engine", ["auto", "loop"])
+@pytest.mark.parametrize("algorithm", [algorithms.FedAvg(), algorithms.FedElasticNetDyn(0.01, 0.5)], ids=lambda a: a.name)
+@pytest.mark.parametrize("l1", ["subgradient", "prox"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_divergence_is_told(algorithm, engine, l1, compiled, threads, monkeypatch):
+    batched(monkeypatch, compiled)
+    with pytest.raises(Diverged):
+        run(problem(engine=engine), algorithm, SGD(4, 1e200, epochs=2, l1=l1), rounds=2)
+
+
+# --- the pieces, by hand ----------------------------------------------------------------------------------------------------
+Y = torch.tensor([[1.0, -2.0, 3.0, 0.5], [0.0, 1.0, -1.0, 2.0]], dtype=torch.float64)
+ANCHOR = torch.tensor([[1.0, 0.0, 4.0, 0.45], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+LINEAR = torch.tensor([[1.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, -1.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("curvature", [0.0, 3.0, torch.tensor([[3.0, 1.0, 0.0, 2.0]] * 2).double()], ids=["0", "3", "array"])
+@pytest.mark.parametrize("linear", [None, LINEAR], ids=["none", "linear"])
+@pytest.mark.parametrize("l1", [0.0, 0.5])
+@pytest.mark.parametrize("lr", [0.1, torch.tensor([[0.1], [0.2]], dtype=torch.float64)], ids=["number", "by-row"])
+def test_the_penalty_by_its_definition(curvature, linear, l1, lr):
+    objective = LocalObjective(center=ANCHOR, linear=linear, curvature=curvature, l1=l1)
+    gradient = objective.smooth_penalty_gradient(Y) + 0.25 * Y + l1 * torch.sign(Y - ANCHOR)
+    got = Y.clone()
+    got *= Penalty(objective, 0.25, False, got).before(got, lr)
+    torch.testing.assert_close(got, Y - lr * gradient, rtol=1e-14, atol=1e-15)
+    got, proximal = Y.clone(), Penalty(objective, 0.25, True, Y)
+    got *= proximal.before(got, lr)
+    torch.testing.assert_close(got, Y - lr * (gradient - l1 * torch.sign(Y - ANCHOR)), rtol=1e-14, atol=1e-15)
+    proximal.after(got := Y.clone(), lr)
+    torch.testing.assert_close(got, objective.prox(Y, lr), rtol=1e-14, atol=1e-15)
+    if l1:
+        assert torch.equal(got == ANCHOR, abs(Y - ANCHOR) <= lr * l1)  # exactly on it
+
+
+@pytest.mark.parametrize("prox", [False, True])
+def test_what_is_not_a_number_stays_so(prox):
+    y = torch.tensor([[float("nan"), float("inf"), 1.0]], dtype=torch.float64)
+    penalty = Penalty(LocalObjective(center=torch.zeros(1, 3, dtype=torch.float64), curvature=1.0, l1=0.1), 0.0, prox, y)
+    y *= penalty.before(y, 0.1)
+    penalty.after(y, 0.1)
+    assert torch.isnan(y[0, 0]) and not torch.isfinite(y[0, 1]) and torch.isfinite(y[0, 2])
+
+
+def test_only_the_first_rows_are_touched():
+    objective = LocalObjective(center=ANCHOR, linear=LINEAR, curvature=3.0, l1=0.5)
+    got = Y.clone()
+    Penalty(objective, 0.0, False, got).before(got[:1], 0.1)
+    assert torch.equal(got[1], Y[1]) and not torch.equal(got[0], Y[0])
+
+
+def test_the_table_of_an_epoch_by_hand():
+    """5 samples, batches of 2, two epochs: the second starts at 5, and the third batch of each holds one sample."""
+    place, weights, lr, epochs = _table(SGD(2, 0.1, epochs=2, epoch_decay=0.5).schedule(5), 5, 2)
+    np.testing.assert_array_equal(place, [[0, 1], [2, 3], [4, 0], [5, 6], [7, 8], [9, 0]])
+    np.testing.assert_array_equal(weights, [[0.5, 0.5], [0.5, 0.5], [1, 0]] * 2)
+    np.testing.assert_allclose(lr, [0.1] * 3 + [0.05] * 3)
+    assert epochs == 2
+
+
+def test_the_plan_takes_the_streams_orders_longest_client_first():
+    p, solver = problem(), SGD(4, 0.1, epochs=2)
+    rows = Rows(np.arange(5), np.zeros((5, 1), int), np.ones((5, 1), bool), Stream(3), 2)
+    plan = _Plan(p, solver, rows)
+    np.testing.assert_array_equal(plan.clients, [3, 4, 1, 0, 2])
+    np.testing.assert_array_equal(plan.lengths, [10, 6, 4, 2, 2])
+    for r, k in enumerate(plan.clients):
+        taken = plan.samples[r][plan.weights[r] > 0]
+        wanted = [p._clients[k][sample_order(rows, int(k), 0, SIZES[k], epoch)] for epoch in range(2)]
+        np.testing.assert_array_equal(taken, np.concatenate(wanted))
+        np.testing.assert_allclose(plan.weights[r, : plan.lengths[r]].sum(axis=1), 1)
+
+
+class Viewing(nn.Module):
+    """As much public code is written: a view of what a convolution gives, which channels last in memory do not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.filters, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 3)
+
+    def forward(self, x):
+        return self.head(self.filters(x).relu().view(len(x), -1))
+
+
+class Reshaping(Viewing):
+    def forward(self, x):
+        return self.head(self.filters(x).relu().flatten(1))
+
+
+def test_channels_last_is_left_where_a_module_cannot_take_it():
+    """Training and evaluation: the same numbers, with the layout and without."""
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(40, 3, 8, 8)), rng.integers(0, 3, 40)
+    runs = []
+    for kind, last in ((Viewing, False), (Reshaping, True)):
+        p = NeuralProblem(kind(), inputs, targets, np.array_split(np.arange(40), 4), test=(inputs, targets), dtype="float64")
+        assert p.engine.name == "loop" and p.engine.channels_last == last
+        runs.append(
+            simulate(
+                p, algorithms.FedDyn(0.1), 2, p.initial(), Uniform(3), 1, 0, SGD(4, 0.1, epochs=1), ("objective", "test_accuracy"),
+                like=p.like_array(),
+            )
+        )  # fmt: skip
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9, atol=1e-12)
+    for name, values in runs[0].metrics.items():
+        np.testing.assert_allclose(runs[1].metrics[name], values, rtol=1e-12)

@@ -1,0 +1,123 @@
+"""The cohorts of FedDyn's public code, against its rule written out, and against what the papers' table counts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fedtheory import algorithms, problems, simulate
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.neural.benchmarks import printed_tables as papers
+from fedtheory.participation import Bernoulli, Cohort, FedDynBernoulli, Uniform
+from fedtheory.randomness import Stream
+
+UPLOADS = {100: 1_019, 200: 2_053, 500: 5_070}
+
+
+def drawn(sampling, rounds, clients, seed=0, scenarios=1):
+    return np.array([sampling.sample(Stream(seed), t, range(scenarios), clients).mask for t in range(1, rounds + 1)])
+
+
+def test_uploads_are_those_of_table_2():
+    taken = drawn(FedDynBernoulli(0.1), 500, 100)
+    assert {rounds: int(taken[:rounds].sum()) for rounds in UPLOADS} == UPLOADS
+    other = drawn(FedDynBernoulli(0.1, seed=1), 500, 100)
+    np.testing.assert_array_equal(other[:-1], taken[1:])  # the next seed is the next round's
+    assert drawn(Bernoulli(0.1), 500, 100).sum() != UPLOADS[500]
+
+
+def test_the_dense_counts_of_table_2_to_the_printed_digit():
+    """Parameters of FedDyn's networks times uploads."""
+    table = papers.table("fedelasticnet-table2")
+    sizes = {"mnist": (784, 200, 200, 10), "emnist-l": (784, 100, 100, 10)}
+    rounds = {"mnist": 100, "emnist-l": 200}
+    for dataset, widths in sizes.items():
+        parameters = sum((a + 1) * b for a, b in pairwise(widths))
+        taken = drawn(FedDynBernoulli(0.1), rounds[dataset], 100).sum()
+        printed = table.printed("dirichlet-0.3", dataset, "fedprox")
+        assert f"{parameters * taken / 1e7:.2f}".rstrip("0").rstrip(".") == printed.rstrip("0").rstrip(".")
+        assert f"{parameters * drawn(Bernoulli(0.1), rounds[dataset], 100).sum() / 1e7:.1f}" != printed
+
+
+def test_the_rule_written_out_with_nobody_drawn_at_first():
+    """The loop of utils_methods.py, on so few clients that rounds come out empty."""
+    again = 0
+    for i, taken in enumerate(drawn(FedDynBernoulli(0.1, seed=5), 40, 4)):
+        inc_seed = 0
+        while True:
+            np.random.seed(i + 5 + inc_seed)  # noqa: NPY002
+            selected = np.sort(np.where(np.random.uniform(size=4) <= 0.1)[0])  # noqa: NPY002
+            inc_seed += 1
+            if len(selected) != 0:
+                break
+            again += 1
+        np.testing.assert_array_equal(np.nonzero(taken[0])[0], selected)
+    assert again > 20
+
+
+def test_the_runs_seed_and_scenarios_have_no_say():
+    a, b = drawn(FedDynBernoulli(0.3), 5, 10, seed=1, scenarios=3), drawn(FedDynBernoulli(0.3), 5, 10, seed=2)
+    np.testing.assert_array_equal(a, np.repeat(b, 3, axis=1))
+    assert len({m.tobytes() for m in b}) == 4  # seed 0 draws nobody: the first round takes the second's
+    with pytest.raises(MissingCapability, match="no law to enumerate"):
+        FedDynBernoulli(0.3).enumerate(3)
+    with pytest.raises(MissingCapability, match="no law to enumerate"):
+        FedDynBernoulli(0.3).count(3)
+
+
+def test_a_run_takes_them():
+    rng = np.random.default_rng(0)
+    problem = problems.LeastSquares(rng.normal(size=(20, 3, 2)), rng.normal(size=(20, 3)))
+    run = simulate(problem, algorithms.FedAvg(), 8, np.zeros(2), FedDynBernoulli(0.1), record=("participants",))
+    np.testing.assert_array_equal(run.metrics["participants"][1:, 0], drawn(FedDynBernoulli(0.1), 8, 20).sum(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("wrong", [(0.0,), (1.1,), ((0.1, 0.2),), (0.1, -1), (0.1, 0.5), (0.1, 2**31)])
+def test_bad_values_are_refused(wrong):
+    with pytest.raises(InvalidInput):
+        FedDynBernoulli(*wrong)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True, "2", None])
+def test_uniform_is_refused_at_construction(size) -> None:
+    with pytest.raises(InvalidInput, match=r"cohort size P is .* >= 1"):
+        Uniform(size)
+
+
+@pytest.mark.parametrize("probability", [0, -0.1, 2, float("nan"), (0.5, 0.0), (0.5, 1.1), (), ((0.5,),), "half", None])
+def test_bernoulli_is_refused_at_construction(probability) -> None:
+    with pytest.raises(InvalidInput, match=r"participation probability .*\(0, 1\]"):
+        Bernoulli(probability)
+
+
+def test_what_is_in_range_is_taken() -> None:
+    assert Uniform(np.int64(3)).count(5) == 10
+    assert drawn(Bernoulli((1.0, 0.5)), 3, 2)[..., 0].all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "either members .* or a mask"),
+        ({"members": [[5]]}, r"name client 5 of 3: clients are numbered 0\.\.2"),
+        ({"members": [[-1, 2]]}, "name client -1 of 3"),
+        ({"members": [[0, 1], [1, 1]]}, r"scenario 1 are \[1, 1\]: each client once"),
+        ({"members": [[2, 0]]}, "in increasing order"),
+        ({"members": [0, 1]}, r"members are \[0, 1\]: give client numbers \(S, P\)"),
+        ({"members": [[0.0, 1.0]]}, "give client numbers"),
+        ({"members": np.zeros((2, 0), int)}, "P >= 1"),
+        ({"mask": np.ones((2, 4), bool)}, r"shape \(2, 4\) .* here N = 3"),
+        ({"mask": np.ones((2, 3))}, "dtype float64: give bools"),
+        ({"mask": [[True, False, True], [False] * 3]}, "without any client"),
+    ],
+)
+def test_cohorts_that_are_none_are_refused(given, words):
+    with pytest.raises(InvalidInput, match=words):
+        Cohort(3, **given)
+
+
+def test_a_cohort_may_be_given_as_lists():
+    both = Cohort(3, members=[[0, 2]]), Cohort(3, mask=[[True, False, True]])
+    assert np.array_equal(both[0].dense().mask, both[1].mask) and np.array_equal(both[1].gathered().members, both[0].members)

@@ -1,0 +1,72 @@
+"""Files in the formats in which data sets are released, made by hand; and where the real ones lie."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import struct
+import tarfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+G = np.random.default_rng(5)
+real = pytest.mark.skipif("FEDTHEORY_DATA" not in os.environ, reason="FEDTHEORY_DATA names no folder of data files")
+
+
+def path_of(*names, endings=("",)):
+    """The first file below FEDTHEORY_DATA of one of these names, with one of these endings; without any the test is skipped."""
+    for name in names:
+        for ending in endings:
+            for path in Path(os.environ["FEDTHEORY_DATA"]).rglob(name + ending):
+                if path.is_file():
+                    return path
+    return pytest.skip(f"{names[0]} is not in FEDTHEORY_DATA")
+
+
+def png(pixels):
+    """A PNG file, by hand: (h, w, 3) or (h, w) of uint8 or (big-endian) uint16."""
+    height, width = pixels.shape[:2]
+    header = struct.pack(">IIBBBBB", width, height, 8 * pixels.itemsize, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    packed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def random_image():
+    """Pixels (32, 32, 3) of uint8."""
+    return G.integers(256, size=(32, 32, 3)).astype(np.uint8)
+
+
+def write_tar(path, members, mode="w:gz"):
+    """An archive of {name: content}."""
+    with tarfile.open(path, mode) as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def writers(**counts):
+    """{user: (bytes (n, 28, 28), labels (n,))}, as many samples as said: those of federated EMNIST."""
+    return {u: (G.integers(256, size=(n, 28, 28)), G.integers(62, size=n)) for u, n in counts.items()}
+
+
+def write_leaf(path, /, **users):
+    """LEAF's JSON of user=(x, y), packed where the name ends in .gz; gives what was written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held = {u: {"x": x, "y": y} for u, (x, y) in users.items()}
+    content = {"users": [*users], "num_samples": [len(y) for _, y in users.values()], "user_data": held}
+    raw = json.dumps(content).encode()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return content
+
+
+def write_femnist(path, users):
+    """LEAF's JSON of writers' images, every pixel a number in 0..1."""
+    write_leaf(path, **{u: ([(i / 255).ravel().tolist() for i in x], y.tolist()) for u, (x, y) in users.items()})

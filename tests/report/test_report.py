@@ -1,0 +1,378 @@
+"""What a reader sees: formulas, tables, the two reports, and the README's code and names."""
+
+import dataclasses
+import importlib
+import io
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from repository import ROOT
+from rich.console import Console
+
+from fedtheory.plotting import curves
+from fedtheory.report import figures_verdicts, formulas, html, tables
+from fedtheory.theorems import Check, all_statements, get
+from fedtheory.verification import campaign
+
+README = ROOT / "README.md"
+PREFIXES = list(dict.fromkeys(s.id.split("/")[0] + "/" for s in all_statements()))
+PAPERS = [tables.paper_of(prefix).name for prefix in PREFIXES]
+
+
+def check(statement, form, rule, verdict, tightness=math.nan, instance="one", slack=0.1):
+    return Check(statement, form, rule, verdict, "exact", slack, tightness, instance=instance, count=3, where={"index": [0]})
+
+
+@pytest.fixture
+def rows():
+    """Every form with its recorded verdict on two instances."""
+    checks = [
+        check(s.id, f.name, rule, {"open": "holds"}.get(verdict, verdict), t, name, 0.1 if verdict != "violated" else -0.1)
+        for s in all_statements()
+        for f in s.forms
+        for rule, verdict in f.established.items()
+        for t, name in ((0.25, "first"), (0.5, "second|with <mark>"))
+    ]
+    return campaign.summarise(checks, [("eq-28.json", check("fedelasticnet/eq-28", "printed", "sign", "violated"))])
+
+
+@pytest.fixture
+def record(rows):
+    result = campaign.Campaign(rows, 12.0, 2, True, {"workers": 2, "search_budget": 100}, [])
+    provenance = {
+        "seed": 7, "commit": "abc", "device": "cpu", "python": "3", "platform": "here", "versions": {"numpy": "2"}, "written": "now",
+    }  # fmt: skip
+    more = {
+        "witnesses": {"replayed": 1, "broken": {}}, "checked": 2, "comparisons": 1234, "provenance": provenance,
+        "memory_mib": {"main": 100.0, "largest_worker": 90.0},
+    }  # fmt: skip
+    return {**result.to_json(), **more}
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\tfrac1m\sum_k\|\theta_k^t\|^2", "(1/m)∑ₖ‖θₖᵗ‖²"),
+        (r"\frac{a+b}{cd}", "((a + b)/(cd))"),
+        (r"\gamma^{t-1}-\theta_*\le x", "γᵗ⁻¹ − θ_* ≤ x"),
+        (r"-\nabla L_k(\tilde\theta)", "−∇Lₖ(θ̃)"),
+        (r"\sum_{k\in\mathcal P_t}\mathbb E[v_k]", "∑_{k∈𝒫ₜ}𝔼[vₖ]"),
+        (r"\sqrt{825}", "√825"),
+        (r"\text{the same with }s_k^t", "the same with sₖᵗ"),
+        (r"\Big\|x\Big\|^2", "‖x‖²"),
+        (r"w\in\arg\min_w F(w)", "w ∈ arg min_w F(w)"),
+    ],
+)
+def test_formulas_as_unicode(latex, text):
+    assert formulas.to_text(latex) == text
+
+
+def test_every_formula_becomes_mathml_and_text():
+    for statement in all_statements():
+        for form in statement.forms:
+            tree = ElementTree.fromstring(formulas.to_mathml(form.latex))
+            assert tree.tag.endswith("math")
+            assert "\\" not in "".join(tree.itertext()), (statement.id, form.name)
+            assert "\\" not in formulas.to_text(form.latex)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_the_terminal(rows, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    widest = next(r for r in rows if r.statement == "efl/incomplete-rate" and r.form == "printed")
+    widest.tightness_worst, widest.tightness_median = 0.9753, -0.0012345
+    for row in rows:
+        if row.statement.startswith("efl/claim"):
+            row.verdict = row.established = "not applicable"
+    for row in rows:
+        if row.statement == "efl/learning-rate-after-shift":
+            row.tightness_worst, row.tightness_median, row.instances = 0.000123456, 0.0000123456, 1234
+    console.print(tables.statement_table(rows, width))
+    text = console.export_text()
+    assert "0.975 / <0" in text and ("· n/a" if width < 110 else "· not applicable") in text
+    for statement in all_statements():
+        assert re.search(rf"^{re.escape(tables.short(statement.id))}{tables.WORDED}? ", text, re.M), statement.id
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    line = next(ln for ln in text.splitlines() if ln.startswith("eq-28 "))
+    assert "✗ violated" in line and "✓ holds" in line and "0.5 / 0.38" in line and "file" in line
+
+
+def test_papers_have_a_part_each(rows, record):
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(tables.statement_table(rows, 80))
+    text = [ln.strip() for ln in console.export_text().splitlines()]
+    starts = [text.index(name) for name in PAPERS]
+    assert starts == sorted(starts) and PAPERS[:3] == ["FedElasticNet", "FedMLS", "EFL"]
+    for prefix, start, end in zip(PREFIXES, starts, [*starts[1:], len(text)], strict=True):
+        names = [tables.short(s.id) for s in all_statements() if s.id.startswith(prefix)]
+        shown = [ln.split(" ")[0].rstrip(tables.WORDED) for ln in text[start + 1 : end]]
+        assert [name for name in shown if name in names] == names, "an id may be another paper's as well"
+    assert [p.name for p, _ in tables.by_paper(rows, lambda r: r.statement)] == PAPERS
+    page = html.html_report(rows, record)
+    assert "<h1>Verdicts on the theory of federated optimisation</h1>" in page
+    parts = re.split("<h3>", page)
+    assert [p.split("<")[0] for p in parts[1:]] == 2 * PAPERS
+    assert ", and what Elastic Aggregation does" in parts[0] and "the what" not in page and "under none" not in page
+    assert "sign rule" in parts[1] and "exact subgradients" not in parts[1]
+    assert "exact subgradients" in parts[2] and "sign rule" not in parts[2]
+    assert "scheme C" in parts[3] and "sign rule" not in parts[3]
+    _, mls, efl = parts[len(PAPERS) + 1 : len(PAPERS) + 4]
+    assert "<td>deterministic</td>" in mls and "<td>stochastic</td>" in mls and "<td>sign</td>" not in mls
+    assert "<td>C-corrected</td>" in efl and "<td>deterministic</td>" not in efl
+
+
+def test_as_printed_of_fedmls_is_with_exact_subgradients(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedmls/theorem-2")
+    assert (line.printed.form, line.printed.rule) == ("printed", "deterministic")
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedmls/theorem-1")
+    assert {r.rule for r in line.repaired} == {"deterministic", "stochastic"}
+    wrong = next(r for r in rows if (r.statement, r.form, r.rule) == ("fedmls/theorem-1", "repaired", "stochastic"))
+    wrong.verdict = "violated"
+    (text,) = tables.disagreements(rows)
+    assert "fedmls/theorem-1 [repaired, stochastic]: violated, on record as holds" in text
+
+
+def test_reasons_of_checks_stand_below_the_table():
+    one = check("fedmls/theorem-1", "repaired", "deterministic", "holds", 0.5)
+    why = Check("fedmls/theorem-1", "printed", "deterministic", "not applicable", "exact", reason="a long reason " * 12)
+    for width in (80, 120):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(tables.check_table([why, one, why], width))
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= width and "…" not in text
+        assert " ".join(text.split()).count("a long reason " * 11) == 1, "said once"
+        assert len(re.findall(r"^printed .*\(1\)", text, re.M)) == 2
+
+
+def test_a_narrow_table_of_checks_says_how_and_where_below():
+    of = ("fedmls/theorem-1", "repaired", "deterministic", "holds")
+    one = Check(*of, "exact", 0.5, where={"T": 4})
+    other = Check(of[0], "printed", *of[2:], "statistical", 0.5, where={"T": 7})
+
+    def text(checks, width):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(tables.check_table(checks, width))
+        found = console.export_text()
+        assert max(map(len, found.splitlines())) <= width
+        return " ".join(found.split())
+
+    assert text([one], 80).endswith("how: exact worst at T = 4")
+    assert text([one, other], 80).endswith(
+        "how: exact (repaired) how: statistical (printed) worst at T = 4 (repaired) worst at T = 7 (printed)"
+    )
+    assert "how:" not in text([one, other], 120) and "T = 7" in text([one, other], 120)
+
+
+def test_what_the_paper_does_not_print_is_marked(rows, record):
+    """The column "as printed" shows a wording of our own with a mark, and no form is called printed for it."""
+    by_id = {line.statement: line for line in tables.lines(rows)}
+    worded = {"elastic-fixed-point": "unbiased", "scheme-limit": "unbiased", "st-lemma": "printed rule"}
+    for name, form in {**worded, "residual-invariant": "literal formulas", "compression-bias": "literal formulas"}.items():
+        line = by_id[f"efl/{name}"]
+        assert (line.printed.form, line.mark) == (form, tables.WORDED)
+        assert "printed" not in [f.name for f in get(line.statement).forms]
+    assert by_id["efl/theorem-1"].mark == "" and by_id["efl/theorem-1"].printed.form == "printed"
+    text = html.markdown_report(rows, record)
+    assert f"\n| st-lemma{tables.WORDED} |" in text and tables.WORDED_NOTE in text
+    assert f">st-lemma{tables.WORDED}</a>" in html.html_report(rows, record, ())
+    console = Console(width=120, file=io.StringIO())
+    console.print(tables.statement_table(rows, 120))
+    assert f"\ncompression-bias{tables.WORDED} " in console.file.getvalue()
+    tiles = figures_verdicts.table({"rows": [{**dataclasses.asdict(r), "ok": r.ok} for r in rows]})
+    assert tiles["efl/scheme-limit"]["printed"]["form"] == "unbiased"
+    assert figures_verdicts._name("efl/st-lemma", tiles["efl/st-lemma"]) == f"st-lemma{tables.WORDED}"
+
+
+def test_as_printed_is_the_sign_rule(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "fedelasticnet/eq-28")
+    assert (line.printed.form, line.printed.rule) == ("printed", "sign")
+    assert {(r.form, r.rule) for r in line.repaired} == {("repaired", "sign"), ("repaired", "true-gradient")}
+    assert line.witness == "eq-28.json"
+
+
+def test_the_row_that_is_shown_is_under_the_rule_that_the_caption_names(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "efl/theorem-1")
+    for r in line.repaired:
+        r.tightness_worst = {"A": 0.794, "C": 0.174}.get(r.rule, 0.5)
+        r.instances = {"A": 4, "C": 5}.get(r.rule, 3)
+    assert line.repaired[0].rule == "A" and (line.shown.rule, line.instances) == ("C", 5)
+    chart = figures_verdicts.table({"rows": [vars(r) for r in rows]})
+    for ln in tables.lines(rows):
+        for form, row in chart.get(ln.statement, {}).items():
+            shown = ln.printed if form == "printed" else tables.shown_rule(ln.repaired)
+            assert (row["rule"], row["tightness_worst"]) == (shown.rule, shown.tightness_worst), (ln.statement, form)
+    worse = next(r for r in line.repaired if r.rule == "A")
+    worse.verdict = "violated"
+    tile = figures_verdicts.table({"rows": [vars(r) for r in rows]})["efl/theorem-1"]["repaired"]
+    assert (tile["rule"], tile["verdict"]) == ("A", "violated"), "a violation is shown under whatever rule"
+
+
+def test_ratios_without_a_meaning_have_no_digits(rows):
+    row = rows[0]
+    row.tightness_worst, row.tightness_median = -0.0, 0.0
+    assert tables.tightness_text(row) == "0 / 0"
+    row.tightness_worst, row.tightness_median = -0.00132, -0.76
+    assert tables.tightness_text(row) == "<0 / <0"
+
+
+def test_statements_whose_forms_have_names_of_their_own_show_instances_and_verdicts(rows):
+    line = next(ln for ln in tables.lines(rows) if ln.statement == "efl/contraction-factors")
+    assert not line.printed and not line.repaired and line.instances == 2
+    forms = {r.form: r.verdict for r in line.others}
+    held = sum(v == "holds" for v in forms.values())
+    assert tables.other_forms(line) == f"forms: ✓ {held}, ✗ {len(forms) - held}" and len(forms) > held > 1
+    for text in (html.markdown_report, html.html_report):
+        assert f"forms: ✓ {held}, ✗" in text(rows, _any_record(rows))
+    assert tables.other_forms(next(ln for ln in tables.lines(rows) if ln.statement == "efl/theorem-1")) == ""
+
+
+def _any_record(rows):
+    more = {"checked": 1, "comparisons": 1, "witnesses": {"replayed": 0}, "memory_mib": {"main": 1.0, "largest_worker": 1.0}}
+    where = dict.fromkeys(("seed", "commit", "device", "python", "platform", "written"), "-") | {"versions": {}}
+    return {**campaign.Campaign(rows, settings={"workers": 1}).to_json(), **more, "provenance": where}
+
+
+def test_the_key_names_a_witness_that_can_be_replayed(rows):
+    assert "`fedtheory replay NAME` reruns it, as in `fedtheory replay eq-28.json` for eq-28" in tables.table_key(rows)
+    for row in rows:
+        row.witness = None
+    assert "as in" not in tables.table_key(rows)
+
+
+def test_disagreements_are_named(rows):
+    assert tables.disagreements(rows) == []
+    rows[0].verdict = "inconclusive"
+    (text,) = tables.disagreements(rows)
+    assert rows[0].statement in text and "inconclusive" in text and f"on record as {rows[0].established}" in text
+    assert "(!)" in tables.verdict_text([rows[0]])
+    rows[0].established = "open"
+    assert tables.disagreements(rows) == []
+
+
+class _Parser(HTMLParser):
+    """Collects text and links, and whether tags balance."""
+
+    void = ("meta", "img", "br")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.sources, self.ids, self.links = [], [], [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids.add(attrs.get("id"))
+        self.sources += [attrs[k] for k in ("src", "href") if k in attrs]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_html_report_is_whole_and_opens_offline(rows, record, tmp_path):
+    picture = tmp_path / "bound_vs_empirical.png"
+    picture.write_bytes(b"\x89PNG not really")
+    page = html.html_report(rows, record, [picture, tmp_path / "left-out.pdf"])
+    parser = _Parser()
+    parser.feed(page)
+    assert parser.open == []
+    outside = [s for s in parser.sources if not s.startswith(("data:image/png;base64,", "#"))]
+    assert outside == [] and "<script" not in page and "@import" not in page
+    assert {s[1:] for s in parser.sources if s.startswith("#")} <= parser.ids
+    text = " ".join(parser.text)
+    for statement in all_statements():
+        assert tables.short(statement.id) in text and statement.title in text
+    assert "second|with <mark>" in text, "names are escaped, not dropped"
+    assert page.count("<math") == sum(len(s.forms) for s in all_statements())
+    assert "All " in text and "seed" in text and "eq-28.json" in text
+
+
+def test_the_markdown_report_has_one_row_a_statement(rows, record, tmp_path):
+    (tmp_path / "figures").mkdir()
+    text = html.markdown_report(rows, record, [tmp_path / "figures" / "a_b.png"], tmp_path)
+    lines = text.splitlines()
+    main = [ln for ln in lines[: lines.index("## Every form")] if ln.startswith("| ") and not ln.startswith("| statement ")]
+    assert [ln.removeprefix("## ") for ln in lines if ln.removeprefix("## ") in PAPERS] == PAPERS
+    assert len(main) == len(all_statements())
+    assert len({len(re.findall(r"(?<!\\)\|", ln)) for ln in main}) == 1, "no cell breaks the table"
+    assert "![a b](figures/a_b.png)" in text
+
+
+def test_an_incomplete_campaign_says_so(rows, record):
+    record["complete"] = False
+    assert "Incomplete" in html.html_report(rows, record) and "Incomplete" in html.markdown_report(rows, record)
+
+
+def test_curves_of_a_run_that_reaches_zero(tmp_path):
+    from fedtheory import problems, simulate
+    from fedtheory.algorithms import FedProx
+
+    problem = problems.Quadratic(np.ones((2, 1, 1)), np.zeros((2, 1)))
+    run = simulate(problem, FedProx(mu=1.0), 3, scenarios=2, record=["suboptimality", "nonzeros"])
+    files = curves.draw_curves(run, tmp_path / "run", "at the optimum from the start")
+    assert [f.name for f in files] == ["run.png", "run.pdf"] and all(f.stat().st_size > 1000 for f in files)
+
+
+def test_the_readmes_python_runs(capsys):
+    code, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
+    exec(compile(code, "README.md", "exec"), {})
+    assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in capsys.readouterr().out
+
+
+def test_the_readmes_own_network_learns(capsys):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    _, code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 17
+    exec(compile(code, "README.md", "exec"), {})
+    start, end, size = map(float, re.fullmatch(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", capsys.readouterr().out.strip()).groups())
+    assert end < start / 3 and size == 4 * 32 + 33
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_networks_document_runs_in_python(capsys):
+    """What docs/networks.md says of a user's own network, block after block."""
+    torch = pytest.importorskip("torch")
+    section = (ROOT / "docs/networks.md").read_text().split("## Your own network")[1].split("\n## ")[0]
+    torch.manual_seed(0)
+    blocks, names = re.findall(r"```python\n(.*?)```", section, re.S), {}
+    for code in blocks:
+        exec(compile(code, "docs/networks.md", "exec"), names)
+    assert len(blocks) == 2 and names["problem"].engine.name == "loop"
+    np.testing.assert_array_equal(torch.nn.utils.parameters_to_vector(names["net"].parameters()).detach(), names["run"].x[0])
+    outputs = names["net"](torch.tensor(names["inputs"], dtype=torch.float32))
+    loss = names["loss"](outputs, torch.tensor(names["targets"], dtype=torch.float32))
+    start, end = names["run"].metrics["objective"][[0, -1], 0]
+    decay = 0.5e-4 * float(names["run"].x[0] @ names["run"].x[0])
+    assert float(loss.detach()) == pytest.approx(end - decay, abs=1e-5) and end < start - 0.5
+
+
+def test_the_readme_names_what_exists():
+    table = README.read_text().split("## All public names")[1].split("\n## ")[0]
+    named = {}
+    for module, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", table, re.M):
+        named[module] = set(re.findall(r"`(\w+)`", names))
+        loaded = importlib.import_module(module)
+        for name in named[module]:
+            assert hasattr(loaded, name), f"{module}.{name}"
+    for module in (m for m in named if ".neural" not in m or m == "fedtheory.neural.data"):
+        public = set(importlib.import_module(module).__all__) - {"__version__"}
+        assert public == named[module], f"{module}: the README and __all__ differ"
+
+
+def test_the_readmes_commands_exist():
+    from typer.main import get_command
+
+    from fedtheory.cli import app
+
+    known = set(get_command(app).commands)
+    used = set(re.findall(r"^fedtheory (\w+)", README.read_text(), re.M))
+    assert used and used <= known

@@ -1,0 +1,7 @@
+"""Where the repository lies, for tests that read its documents or start a process in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]

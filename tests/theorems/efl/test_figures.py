@@ -1,0 +1,262 @@
+"""What EFL's figures claim is in their data."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from fedtheory.algorithms import FedElasticNetProx
+from fedtheory.local import GradientSteps, InverseTime
+from fedtheory.messages import Threshold
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.style import house_style, save
+from fedtheory.problems import Quadratic, random_logistic
+from fedtheory.provenance import write_json
+from fedtheory.report.figures import Effort, draw_all
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.figures import runs as figures_efl_runs
+from fedtheory.theorems.efl.figures import statements as figures_efl
+from fedtheory.theorems.efl.figures.runs import COMPRESSORS, L1_VALUES, Restarted, SparseWire, _verdict
+from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
+from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
+
+
+@pytest.fixture(scope="module")
+def bounds():
+    return figures_efl.compute_bounds(rounds=120, departed_rounds=9000)
+
+
+@pytest.fixture(scope="module")
+def bias():
+    return figures_efl.compute_bias(rounds=120, scenarios=60)
+
+
+# --- Theorem 1 -----------------------------------------------------------------------------------------------------------
+def test_the_repaired_bound_is_above_the_exact_error_in_every_panel(bounds):
+    drawn = [p for p in bounds["panels"] if "undefined" not in p]
+    assert len(bounds["panels"]) == 12 and len(drawn) == 11
+    for p in drawn:
+        assert (p["repaired"] >= p["measured"]).all() and (p["measured"] > 0).all()
+        # what the picture says: the printed bound is crossed after the departure, and in no other panel
+        assert (p["printed"] < p["measured"]).any() == (p["regime"] == "departure")
+
+
+def test_after_the_departure_the_error_is_the_distance_of_the_optima(bounds):
+    """f = (w - 1)^2/2 stays, (w + 1)^2/2 leaves: the model goes from 0 to 1."""
+    for p in bounds["panels"]:
+        if p["regime"] == "departure" and "undefined" not in p:
+            assert p["measured"][-1] == pytest.approx(1, rel=1e-3)
+
+
+def test_corrected_scheme_of_a_departed_client_is_left_out(bounds):
+    (p,) = [p for p in bounds["panels"] if "undefined" in p]
+    assert (p["regime"], p["scheme"]) == ("departure", "C-corrected")
+
+
+# --- limits --------------------------------------------------------------------------------------------------------------
+TWO = Quadratic(np.ones((2, 1, 1)), [[1.0], [-1.0]])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "second", "expected"),
+    [
+        ("A", [0, 0.5, 0.5], 1 / 2),
+        ("B", [0, 1, 0], 1 / 3),
+        ("C", [0.5, 0, 0.5], 1 / 3),
+        ("C", [0, 1, 0], 0),
+        ("C-corrected", [0.5, 0, 0.5], 0),
+    ],
+)
+def test_limits_by_hand(scheme, second, expected):
+    """f_1 = (w - 1)^2/2 always makes both steps, f_2 = (w + 1)^2/2 goes by ``second``: (q_1 - q_2)/(q_1 + q_2), q = E[p s]."""
+    law = np.array([[0, 0, 1], second], dtype=float)
+    assert figures_efl.limit(TWO, scheme, law) == pytest.approx([expected], abs=1e-12)
+
+
+def test_laws_are_equal_without_unevenness():
+    assert np.ptp(figures_efl.uneven_laws(0.0), axis=0).max() == 0
+    for c in (0.0, 0.5, 1.0):
+        law = figures_efl.uneven_laws(c)
+        assert (law >= 0).all() and law.sum(axis=1) == pytest.approx(1)
+    assert (np.diff(figures_efl.uneven_laws(1.0)[:, 0]) > 0).all()
+
+
+def test_bias_needs_different_data_and_uneven_participation(bias):
+    for scheme in ("A", "B", "C"):
+        assert bias[scheme]["data"][0] == pytest.approx(0, abs=1e-12)
+        assert bias[scheme]["participation"][0] == pytest.approx(0, abs=1e-12)
+        assert (np.diff(bias[scheme]["data"]) > 0).all() and (np.diff(bias[scheme]["participation"]) > 0).all()
+    assert bias["A"]["data"][-1] > bias["B"]["data"][-1] > bias["C"]["data"][-1] > 0.5
+    assert max(bias["C-corrected"]["data"].max(), bias["C-corrected"]["participation"].max()) < 1e-12
+
+
+def test_runs_end_where_the_formula_says(bias):
+    at = np.searchsorted(bias["levels"], bias["measured_levels"])
+    for scheme in figures_efl.SCHEMES:
+        assert bias[scheme]["data_measured"] == pytest.approx(bias[scheme]["data"][at], abs=0.05)
+        assert bias[scheme]["participation_measured"][0] == pytest.approx(bias[scheme]["participation"][10], abs=0.05)
+    assert bias["A"]["data_measured"][-1] > bias["B"]["data_measured"][-1] > bias["C"]["data_measured"][-1]
+
+
+# --- Table 1 -------------------------------------------------------------------------------------------------------------
+def test_map_of_table_1():
+    data = figures_efl.compute_table(grid=41)
+    mine = data["rows"].index("EFL")
+    accurate, convex = data["epsilon"] <= 1, data["delta"] <= 1
+    for which in data["smallest"]:
+        assert not (which[np.ix_(convex, accurate)] == mine).any()
+        assert which[-1, -1] == mine  # and the rest of the plane is not empty
+
+
+# --- compression ---------------------------------------------------------------------------------------------------------
+def test_only_the_consistent_residuals_lose_their_bias():
+    data = figures_efl_runs.compute_plateaus(rounds=200, scenarios=2)
+    end = {name: {k: float(v[-10:].mean()) for k, v in c.items()} for name, c in data["curves"].items()}
+    biased = [name for name in end if name not in ("no compression", "consistent")]
+    assert len(biased) == 4
+    for name in biased:
+        assert end[name]["constant"] > 3 * end["consistent"]["constant"]
+        assert end[name]["decaying"] > 1.5 * end["consistent"]["decaying"]
+
+
+# --- bits ----------------------------------------------------------------------------------------------------------------
+def _elastic_net_run(l1, sparse, rounds=6):
+    problem = random_logistic(6, 12, samples=10, seed=1)
+    solver = GradientSteps(3, 0.3 / problem.constants().beta, l1="prox")
+    messages = []
+
+    def see(t, old, new, clients):
+        sparse.count(t, old, new, clients)
+        messages.append((clients.sent[0][0], new.x - old.x, clients.cohort.members[0]))
+
+    method = FedElasticNetProx(l1, 0.5, "cohort")
+    run = simulate(problem, method, rounds, None, Uniform(3), 1, 4, solver, ("bits",), on_round=see)
+    return run.metrics["bits"][1:, 0], messages
+
+
+def test_sparse_wire_of_dense_messages_is_the_dense_wire():
+    sparse = SparseWire([])
+    dense, _ = _elastic_net_run(0.0, sparse)
+    assert np.array_equal(np.stack(sparse.bits)[:, 0], dense)
+
+
+def test_sparse_wire_counts_encodings_and_catch_up():
+    """By hand: each message's encoding or a dense one, and for every participant what was sent since it was last there."""
+    sparse, code, full = SparseWire([]), Threshold(0.0), 64 * 12
+    dense, messages = _elastic_net_run(0.03, sparse)
+    owed, total, expected = np.full(6, full), 0, []
+    for sent, step, members in messages:
+        total += sum(min(code.encode(m).bits, full) for m in sent) + int(owed[members].sum())
+        owed[members] = 0
+        owed = np.minimum(owed + code.encode(step[0]).bits, full)
+        expected.append(total)
+    assert np.array_equal(np.stack(sparse.bits)[:, 0], expected)
+    assert expected[-1] < dense[-1]  # the instance has zeros to save
+
+
+def test_the_headline_follows_the_data():
+    nothing = {f"{n}, feedback": None for n in COMPRESSORS} | {f"FedElasticNet, λ₁ = {v:g}": None for v in L1_VALUES}
+    assert "no λ₁" in _verdict({**nothing, "scaled sign, feedback": 1.0}, 0.01)
+    assert "no compressor" in _verdict({**nothing, "FedElasticNet, λ₁ = 0.03": 1.0}, 0.01)
+    both = {**nothing, "scaled sign, feedback": 1.0, "FedElasticNet, λ₁ = 0.03": 4.0}
+    assert _verdict(both, 0.01).startswith("To 0.01, FedAvg + scaled sign") and "4 times" in _verdict(both, 0.01)
+    other = {**both, "FedElasticNet, λ₁ = 0.03": 0.5}
+    assert _verdict(other, 0.01).startswith("To 0.01, FedElasticNet (best λ₁: 0.03) needs 2.0 times")
+
+
+def test_bits_of_every_method():
+    data = figures_efl_runs.compute_bits(rounds=12, target=0.2)
+    names = set(data["curves"])
+    assert len(names) == 2 * len(COMPRESSORS) + len(L1_VALUES) + 2
+    for name, curve in data["curves"].items():
+        assert (np.diff(curve["bits"]) > 0).all(), name
+        hit = curve["error"] <= 0.2
+        assert (data["needed"][name] is None) == (not hit.any())
+    needed = data["needed"]
+    # u and v: four dense vectors of floats a client and round, against an ST message both ways
+    assert needed["EFL, ST, elastic term (λ = 0.1)"] > 10 * needed["ST, q = 0.1, feedback"]
+    with house_style():
+        figure = figures_efl_runs.draw_bits(data)
+    assert isinstance(figure, Figure)
+    looks = [(ln.get_color(), ln.get_linestyle()) for ln in figure.axes[0].lines if ln.get_label()[0] != "_"]
+    assert len({*looks}) == len(looks) == len(COMPRESSORS) + 2, "two curves look the same"
+    assert not any(colour == "#F0E442" for colour, _ in looks), "yellow is not seen on white"
+    assert "#F0E442" not in {c for _, c in COMPRESSORS.values()}, "the colour of EFL's bar is nobody else's"
+
+
+# --- shifts --------------------------------------------------------------------------------------------------------------
+def test_schedule_starts_again():
+    schedule = InverseTime(1.0, 2.0)
+    again = Restarted(schedule, 5)
+    assert [again(t) for t in range(1, 8)] == [schedule(t) for t in (1, 2, 3, 4, 1, 2, 3)]
+
+
+def test_shift():
+    data = figures_efl_runs.compute_shift(rounds=200, scenarios=20)
+    far, near, stale = data["far"], data["near"], data["stale"]
+    assert far["shift"] > 0.5 > 0.1 > near["shift"] > 0
+    before = slice(data["at"] - 1)
+    for panel, keys in ((far, ("continue", "restart")), (near, ("continue", "restart")), (stale, ("remove", "stale"))):
+        assert np.array_equal(panel[keys[0]]["old"][before], panel[keys[1]]["old"][before])  # the same run up to the shift
+    later = data["at"] + 20
+    assert far["restart"]["new"][later] < far["continue"]["new"][later] / 2
+    assert near["restart"]["new"][later] > near["continue"]["new"][later]
+    assert stale["remove"]["new"][-1] < stale["stale"]["new"][-1] / 3
+    assert far["continue"]["old"][-1] > 3 * far["continue"]["old"][data["at"] - 1]  # it does leave the old optimum
+
+
+def test_theorem_2():
+    data = figures_efl_runs.compute_theorem2(points=9)
+    leave, come = data["departure"], data["arrival"]
+    assert (leave["repaired"] >= leave["true"]).all() and (leave["printed"] >= 4 * leave["true"] * (1 - 1e-12)).all()
+    assert come["repaired"] == pytest.approx(come["true"], rel=1e-12)  # attained
+    few = come["ratio"] <= 1
+    assert (come["printed"][few] >= come["true"][few] * (1 - 1e-12)).all() and (come["printed"][~few] < come["true"][~few]).all()
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------
+KINDS = {figures_efl: ("bounds", "bias", "table"), figures_efl_runs: ("plateaus", "bits", "shift", "theorem2")}
+NAMES = [f"efl_{n}" for n in ("bound_vs_empirical", "bias", "plateaus", "bits", "shift", "theorem2", "table1")]
+
+
+def test_all_of_a_verification_and_one_paper_s(tmp_path, monkeypatch):
+    """Which figures there are; what is drawn in them is not at stake here."""
+    for module, kinds in KINDS.items():
+        for kind in kinds:
+            monkeypatch.setattr(module, f"compute_{kind}", lambda **_: {"points": np.zeros(1)})
+            monkeypatch.setattr(module, f"draw_{kind}", lambda _: Figure())
+    for module in (figures_bounds, figures_tightness, figures_rules, figures_traffic, figures_elastic):
+        monkeypatch.setattr(module, "compute", lambda **_: {})
+        monkeypatch.setattr(module, "draw", lambda _: Figure())
+    one: list[str] = []
+    files = draw_all(tmp_path / "one", seed=2, progress=one.append, effort=Effort(dpi=20), family="efl")
+    assert one == NAMES
+    assert sorted(p.name for p in files) == sorted(f"{n}.{e}" for n in one for e in ("png", "pdf", "json"))
+    every: list[str] = []
+    draw_all(tmp_path / "all", progress=every.append, effort=Effort(dpi=20))
+    assert every[-len(NAMES) :] == NAMES and len(every) == len(NAMES) + 5
+
+
+def test_figures_are_laid_out_and_their_data_written(tmp_path, bounds, bias):
+    data = {
+        "bounds": bounds,
+        "bias": bias,
+        "table": figures_efl.compute_table(grid=11),
+        "plateaus": figures_efl_runs.compute_plateaus(rounds=4, scenarios=1),
+        "shift": figures_efl_runs.compute_shift(rounds=8, scenarios=2),
+        "theorem2": figures_efl_runs.compute_theorem2(points=5),
+    }
+    for module, kinds in KINDS.items():
+        for kind in set(kinds) & set(data):
+            with house_style(), warnings.catch_warnings():
+                warnings.simplefilter("error")  # a layout that collapses, limits that do not fit a log axis
+                (path,) = save(getattr(module, f"draw_{kind}")(data[kind]), tmp_path / kind, 40, ("png",))
+            assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 3000
+            assert json.loads(write_json(tmp_path / f"{kind}.json", data[kind]).read_text())

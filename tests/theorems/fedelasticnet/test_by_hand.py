@@ -1,0 +1,307 @@
+"""FedElasticNet's statements against instances worked out by hand: readings, fixed points, stalls, the smallest floor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+from fedtheory import problems, theorems
+from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet import instances as battery
+from fedtheory.theorems.fedelasticnet.exact import Instance
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView, fixed_point
+from fedtheory.theorems.fedelasticnet.search import Shape, _Target
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
+from fedtheory.verification.check import judge
+from fedtheory.verification.replay import builtin_witnesses, exact_check, replay
+
+RULES = ("sign", "true-gradient")
+THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))
+
+
+# --- lambda_1 > 0, as Algorithm 3 asks ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("witness", builtin_witnesses("fedelasticnet"), ids=lambda w: w.name)
+def test_every_shipped_witness_is_within_algorithm_3(witness):
+    assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
+    with pytest.raises(InvalidInput, match="lambda_1 = 0 is not above 0"):
+        replay(replace(witness, data={**witness.data, "lambda1": "0"}))
+
+
+def test_without_the_penalty_no_statement_on_algorithm_3_applies():
+    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[-1.0], [1.0]])
+    for statement in theorems.all_statements("fedelasticnet/"):
+        if statement.scope in ("round", "run"):
+            checks = statement.verify(problem, FedElasticNetDyn(0.0, 30.0), rounds=2)
+            assert {c.verdict for c in checks} == {"not applicable"}
+            assert all("lambda_1 = 0 is not above 0" in c.reason and "choose lambda_1 > 0" in c.reason for c in checks)
+
+
+def test_the_search_and_the_battery_stay_within_algorithm_3():
+    for statement, shape in ((THEOREM, Shape(2, 1, 1, 3)), (B6, Shape(1, 1, 2, cohorts=None))):
+        target = _Target(statement, statement.form("repaired"), "sign", shape, statement.form("repaired").sides)
+        u = np.random.default_rng(0).uniform(0, 1, (400, target.size))
+        u[:50] = 0.0
+        assert (target.numbers(u)["l1"] > 0).all()
+    assert min(battery.L1) > 0
+
+
+# --- readings -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("rule", RULES)
+def test_eq_12_holds_coordinate_by_coordinate_and_not_as_an_equation_of_vectors(rule):
+    # L = ||x||^2/2 from (2, 1/2), lambda_1 = 1, lambda_2 = 30: v = (-2, -1/2), so delta = (-1/31, 0), and
+    # grad L + lambda_2 delta = (2 - 1/31 - 30/31, 1/2) = (1, 1/2).
+    view = Instance.exact([[1, 1]], [[0, 0]], 1, 30, 1, rule, [2, "1/2"])
+    view = view.round_view(view.start())
+    assert list(view.delta[0, 0]) == [F(-1, 31), 0]
+    assert list((view.grad_tilde - view.stored + view.lambda2 * view.delta)[0, 0]) == [1, F(1, 2)]
+    statement = theorems.get("fedelasticnet/eq-12")
+    by_coordinate, as_vectors = statement.form("printed").sides(view), statement.form("printed, as vectors").sides(view)
+    assert by_coordinate.lhs[0, 0] == 0 and as_vectors.lhs[0, 0] == F(1, 2)
+
+
+def test_eq_20_as_printed_misses_the_clients_never_sampled():
+    # L_k = x^2/2 for both, P = 1, from x = 1 with lambda_1 = 1/2, lambda_2 = 30: delta = -(1/2)/31, y = 61/62. The client
+    # sampled stores y under both rules, the other 0: C_1 = y^2/2, but with gradients (y^2 + 1)/2.
+    statement = theorems.get("fedelasticnet/eq-20")
+    for rule in RULES:
+        instance = Instance.exact([[1], [1]], [[0], [0]], "1/2", 30, 1, rule, [1])
+        view = instance.round_view(instance.start())
+        assert view.C_next[0] == F(61, 62) ** 2 / 2
+        assert statement.form("printed").sides(view).lhs[0] == F(1, 2)
+        assert (statement.form("clients that took part").sides(view).lhs == 0).all()
+    # Where nothing moves, the sign rule stores 0 for the client that took part, too.
+    still = Instance.exact([[1]], [[0]], 1, 30, 1, "sign", [1])
+    still = still.round_view(still.start())
+    assert statement.form("printed").sides(still).lhs[0] == 1
+    assert (statement.form("clients that took part").sides(still).lhs == 1).all()
+
+
+def test_the_two_readings_of_the_printed_expectation():
+    """P = 1 of two clients, L_k = (x -+ 1)^2/2, from 0 with lambda_1 = 1/2, lambda_2 = 30, two rounds.
+
+    Round 1: gamma = 0. The client sampled moves to +-(1/2)/31 = +-1/62 and stores y -+ 1 = -+61/62, so h = -+61/124 and
+    gamma^1 = theta^1 + h/lambda_2 = y = +-1/62. Round 2, first client sampled: theta = 1/62 + 61/3720 = 121/3720. Its v is
+    -61/62 - (121/3720 - 1) = -1/60, so it stays; the other has v = -1 - 121/3720, moves down, and its sign is -1.
+    """
+    instance = Instance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0])
+    run = instance.run_view(2)
+    assert run.inner_sign[1, 0] == F(1, 62) * F(1, 2) * F(-1, 2)  # E<gamma, mean sign>: both paths give the same
+    assert run.inner_split_sign[1, 0] == 0  # E gamma = 0
+    for name in ("theorem-b1", "eq-42"):
+        forms = [theorems.get(f"fedelasticnet/{name}").form(f) for f in ("printed", "printed, whole expectation")]
+        first, second = (f.sides(run).rhs[1, 0] for f in forms)
+        assert second - first == -2 * run.inner_sign[1, 0] / (30 * 2)  # the last term, without 1/kappa_0
+    first, second = (THEOREM.form(f).sides(run).rhs[1, 0] for f in ("printed", "printed, whole expectation"))
+    assert second - first == -2 * (run.inner_own_sign - run.inner_split_own_sign)[1, 0] / (30 * 2)
+    assert (second - first) != 0
+
+
+def test_the_readings_agree_with_the_float_code():
+    from fedtheory.participation.cohorts import Uniform
+    from fedtheory.theorems.fedelasticnet.expectation import tree
+
+    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[1.0], [-1.0]])
+    rounded = tree(problem, FedElasticNetDyn(0.5, 30.0), Uniform(1), 4, np.zeros(1))
+    exact = Instance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0]).run_view(4)
+    for name in ("inner_split", "inner_split_sign", "inner_split_own_sign", "inner_own_sign"):
+        assert np.allclose(getattr(rounded, name), getattr(exact, name).astype(float), rtol=0, atol=1e-15), name
+
+
+def test_the_figure_of_the_theorem_calls_one_thing_by_one_name():
+    figure = figures_bounds.draw_summary(figures_bounds.compute(rounds=20, scenarios=4, ratios=(100.0,)))
+    labels = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
+    assert {"Theorem 3.1 as repaired", "Theorem 3.1 as printed in (18)"} <= labels
+    assert not any("bound (18)" in text or "(13)" in text for text in labels)
+
+
+# --- Algorithm 1 --------------------------------------------------------------------------------------------------------
+def _prox_moves(curvature, c, l1, l2, x) -> list[F]:
+    """delta_k of Algorithm 1's local problems, L_k = curvature (x - c_k)^2/2."""
+    out = []
+    for c_k in c:
+        v = -curvature * (x - c_k)
+        out.append((max(abs(v) - l1, F(0)) if v > 0 else -max(abs(v) - l1, F(0))) / (curvature + l2))
+    return out
+
+
+def test_algorithm_1_may_rest_at_the_optimum_though_the_clients_disagree():
+    c, l1, l2 = (F(-1), F(1)), F(1, 10), F(1)
+    moves = _prox_moves(F(1), c, l1, l2, F(0))
+    assert moves == [F(-9, 20), F(9, 20)] and sum(moves) == 0  # 0 is the optimum
+    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[-1.0], [1.0]])
+    view = fixed_point(problem, FedElasticNetProx(l1=0.1, l2=1.0, aggregation="cohort"), [0.4])
+    assert abs(view.theta[0, 0]) < 1e-10 and np.allclose(np.abs(view.delta), 0.45, atol=1e-10)
+
+
+def test_algorithm_1_may_rest_elsewhere_though_the_clients_agree():
+    assert _prox_moves(F(1), (F(0), F(0)), F(1), F(1), F(1, 2)) == [0, 0]
+    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [0.0]])
+    view = fixed_point(problem, FedElasticNetProx(l1=1.0, l2=1.0, aggregation="cohort"), [0.5])
+    assert view.theta[0, 0] == 0.5 and (view.delta == 0).all() and (view.grad_theta == 0.5).all()
+    statement = theorems.get("fedelasticnet/algorithm-1-fixed-point")
+    assert "not optima" not in statement.title
+    for form in statement.forms:
+        assert judge(form.sides(view), statement="", form=form.name, rule="any", mode="exact").verdict == "holds"
+
+
+# --- runs that never move -----------------------------------------------------------------------------------------------
+def _least_horizon(x: F) -> F:
+    """min over the stalled instances of the T beyond which sign(0) = 0 breaks the bound; x = lambda_2/beta."""
+    q = x * x - 25 * x - 50
+    return x * (x * x - 25) * (x * x - 20 * x - 45) / (q * q)
+
+
+def test_no_stalled_convex_smooth_run_breaks_the_bound_within_120_rounds():
+    """For every lambda_2 > 26.861 beta the least horizon is above 120.2, by Sturm's theorem; at 60 beta it is 120.20167."""
+    import sympy as sp
+
+    x = sp.symbols("x")
+    q = x**2 - 25 * x - 50
+    over = sp.Poly(x * (x**2 - 25) * (x**2 - 20 * x - 45) - sp.Rational(1202, 10) * q**2, x)
+    assert over.count_roots(sp.Rational(2686, 100), None) == 0 and over.eval(60) > 0
+    assert F("120.2016") < _least_horizon(F(60)) < F("120.2017")
+    assert sp.Poly(over + sp.Rational(-1, 100) * q**2, x).count_roots(50, 70) == 2  # it falls below 120.21
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(120, "holds"), (121, "violated")])
+def test_a_huber_loss_attains_that_horizon(rounds, verdict):
+    """L = h(x) with slope 1 = lambda_1 beyond 1, from u = 1 + 2 kappa'/kappa_0 = 471/410 with lambda_2 = 60."""
+    problem = problems.Huber([[[1.0]]], [[0.0]], delta=1.0)
+    for statement, form in (("theorem-3.1", "sign(0) = 0"), ("theorem-3.1", "printed"), ("theorem-b1", "printed")):
+        statement = theorems.get(f"fedelasticnet/{statement}")
+        checks = statement.verify(problem, FedElasticNetDyn(1.0, 60.0), x0=[471 / 410], rounds=rounds, forms=[form], mode="exact")
+        assert checks[0].verdict == verdict
+
+
+def test_the_bound_of_a_stalled_run_by_hand():
+    """D = u - 1/2, A = u^2, C_0 = 0 and no last term: violated if and only if T > u^2/(kappa_0 D - kappa')."""
+    l2, u = F(60), F(471, 410)
+    a, _, kappa_0 = ElasticConstants(F(1), F(1), F(1), F(1), l2).printed
+    assert u == 1 + a / kappa_0  # 2 kappa'/kappa_0, kappa' = a/2
+    assert u * u / (kappa_0 * (u - F(1, 2)) - a / 2) == _least_horizon(l2)
+    for other in (u - F(1, 50), u + F(1, 50)):  # any other start needs longer
+        assert other * other / (kappa_0 * (other - F(1, 2)) - a / 2) > _least_horizon(l2)
+
+
+def test_a_stalled_quadratic_needs_123_rounds():
+    """x^2/2 from 1: T = 1/(kappa_0/2 - kappa') > 122.7 for lambda_2 >= 36.7 beta; flatter ones below that need longer still."""
+
+    def horizon(x):
+        return x * (x * x - 25) / (x * x - 30 * x - 55)
+
+    ratios = [F(n, 4) for n in range(147, 4000)]
+    assert 122 < F("122.7") < min(horizon(x) for x in ratios) < 123
+
+
+# --- the floor of one round under the sign rule -------------------------------------------------------------------------
+def stalled_drift(l2: int, d: int) -> DiagonalWitness:
+    """d copies of L = x^2/2 that move once, to g = l2/(l2 - 1), and then drift by -g/l2 a round without moving, up to the edge."""
+    g = F(l2, l2 - 1)
+    start = ((l2 + 1) * g - 1) / l2
+    one = ["1"] * d
+    return DiagonalWitness(
+        B6.id, "d missing", "sign", [one], [["0"] * d], "1", str(l2), 1, [str(start)] * d, cohorts=[[0]] * (l2 - 1)
+    )
+
+
+def test_the_missing_factor_d_needs_five_coordinates():
+    """Five break the printed floor on a real run; with four or fewer the small floor proves it."""
+    five, four = (exact_check(stalled_drift(250, d).witness()) for d in (5, 4))
+    assert five[0].verdict == "violated" and four[0].verdict == "holds"
+    assert 4 * F(11, 100) < F(1, 2) < 5 * F(11, 100)  # times a lambda_1^2: the small floor of z <= d zeros, and kappa P/(2m)
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1, "holds"), (F(9, 10), "violated")])
+def test_the_small_floor_is_nearly_needed(scale, verdict):
+    """On the drift the floor of one round is 0.2003 kappa' lambda_1^2: 0.22 is enough, a tenth less is not."""
+    w = stalled_drift(250, 1)
+    instance = Instance.exact(w.h, w.c, w.lambda1, w.lambda2, 1, "sign", w.x0)
+    view = instance.round_view(instance.after(w.cohorts))
+    assert view.zeros[0] == 1 and view.stored[0, 0, 0] == F(250, 249)
+    assert judge(_b6_small(view, 1, scale), statement="", form="", rule="sign", mode="rational").verdict == verdict
+
+
+def test_the_constants_of_the_small_floors_proof():
+    """docs/fedelasticnet.md, conditions (i) to (iv), for every lambda_2 > 26.86 beta."""
+    p, e, r, tau, f = F(7, 5), F(1, 125), F(4, 5), F(66, 5), F(11, 100)
+    share = F(1, 10) + 1 / F("26.86") ** 2  # w/a = 1/10 + b^2 with p = 7/5, largest at the threshold
+    q = F(5, 2) * p / (1 + p)  # q/a
+    assert F("26.86") ** 2 - 25 * F("26.86") - 50 < 0  # below the threshold of kappa_0 > 0
+    top = F(31, 5)  # max over u in [0, 1] of (1 + e)(u + u^2)/(e + u^2): the discriminant of top (e + u^2) - (1 + e)(u + u^2)
+    assert (1 + e) ** 2 - 4 * (top - 1 - e) * top * e < 0
+    assert share * (1 + e) * (1 + 1 / tau) <= f
+    assert share * (1 + e) * (1 + tau) <= q
+    assert share * (top + 2 * (1 + r)) <= 1
+    assert 1 + 2 * share * (1 + 1 / r) <= q
+
+
+def test_the_inequality_of_one_coordinate_behind_the_small_floor():
+    """w mean(delta - h)^2 + a mean_M(x^2 - c^2) <= q mean x^2 + 0.11 a lambda_1^2 zeta on random clients, and its mutant fails."""
+    rng = np.random.default_rng(0)
+    b = 1 / 26.8615
+    a = 10 * (1 + b) / (1 - 25 * b * b)
+    w, q = 1 + b + 3.5 * a * b * b, 35 / 24 * a
+    worst = {0.11: -np.inf, 0.099: -np.inf}
+    for m in (1, 2, 3, 5, 20):
+        x = rng.standard_normal((20_000, m)) * 10.0 ** rng.uniform(-2, 1, (20_000, 1))
+        v = rng.uniform(-1, 1, (20_000, m)) * np.where(rng.random((20_000, 1)) < 0.5, 1.0, 10.0 ** rng.uniform(-1, 1, (20_000, m)))
+        same = rng.random(20_000) < 0.3
+        x[same], v[same] = np.abs(x[same, :1]) / 10, rng.uniform(0.9, 1, (same.sum(), 1))
+        delta = np.sign(v) * np.maximum(np.abs(v) - 1, 0)
+        c, stalled = v + x, delta == 0
+        h = c.mean(axis=1, keepdims=True)
+        left = w * ((delta - h) ** 2).mean(axis=1) + a * np.where(stalled, 0, x**2 - c**2).mean(axis=1)
+        for f in worst:
+            worst[f] = max(worst[f], float((left - q * (x**2).mean(axis=1) - f * a * stalled.mean(axis=1)).max()))
+    assert worst[0.11] <= 1e-9 < worst[0.099]
+
+
+def flat_drift(m: int, horizon: int) -> RunView:
+    """One steep client, L_1 = -(m - 1) x, and m - 1 with L_k = x: R = 0. lambda_1 = lambda_2 = 1, everyone takes part, from 0.
+
+    Round 1: client 1 has v = m - 1 and moves by m - 2, the others have v = -1 and stay; client 1 stores its gradient, so that
+    h = -(m - 1)/m =: -e for ever. From then on nobody moves (v is 0 and -1) and gamma grows by e a round. gamma^0 = 0 and
+    gamma^1 = (m - 2)/m. theta* may be any point, since R is flat: gamma^T. The losses are smooth with any beta; here 10^-9.
+    """
+    e, T = F(m - 1, m), horizon
+    gamma = [F(0), F(m - 2, m)]
+    star = gamma[1] + (T - 1) * e
+    # mean of s: round 1 has s_1 = 1, s_k = -1; later mean of v = -e
+    inner = -star * (F(1, m) - e)
+    inner += -e * ((T - 1) * (gamma[1] - star) + e * F((T - 1) * (T - 2), 2))
+    c0 = (F(m - 1) ** 2 + (m - 1)) / m
+    zeros = (F(m - 1, m) + (T - 1)) / T
+
+    def column(value):
+        return np.array([[value]], dtype=object)
+
+    return RunView(
+        losses=None, constants=ElasticConstants(F(m), F(m), F(1, 10**9), F(1), F(1)), rule="sign", d=1,
+        horizons=np.array([T], dtype=object), exact=True, excess=column(F(0)), noise=0, start_sq=star * star, C0=c0,
+        C0_printed=c0, C0_true=F(0), inner_exact=column(inner), inner_sign=column(F(0)), zeros=column(zeros),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1, "holds"), (F(9, 10), "violated")])
+def test_the_small_floor_of_a_run_is_nearly_needed(scale, verdict):
+    """With 300 clients and 10^7 rounds the telescoped floor is within 1 % of 0.2 kappa' lambda_1^2."""
+    sides = _small_floor(flat_drift(300, 10**7), floor_scale=scale)
+    assert judge(sides, statement="", form="", rule="sign", mode="rational").verdict == verdict
+
+
+def test_the_flat_drift_is_what_a_round_does():
+    """The first rounds of `flat_drift` on nearly linear losses, run by the exact engine."""
+    tiny, m = F(1, 10**12), 4
+    slopes = [-F(m - 1)] + [F(1)] * (m - 1)
+    instance = Instance.exact([[tiny]] * m, [[-s / tiny] for s in slopes], 1 + F(1, 10**9), 1, m, "sign", [0])
+    gammas = [instance.after([tuple(range(m))] * t) for t in range(5)]
+    gammas = [(s.theta + s.h)[0, 0] for s in gammas]
+    expected = [F(0)] + [F(m - 2, m) + t * F(m - 1, m) for t in range(4)]
+    assert all(abs(g - x) < F(1, 10**6) for g, x in zip(gammas, expected, strict=True))

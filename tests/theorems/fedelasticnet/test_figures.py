@@ -1,0 +1,179 @@
+"""What the figures claim is in their data, and every file is written."""
+
+from __future__ import annotations
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.errors import FedTheoryError
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.report import figures_verdicts
+from fedtheory.report.figures import Effort, draw_all
+from fedtheory.theorems.fedelasticnet.expectation import tree
+from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
+from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
+from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
+from fedtheory.theorems.fedelasticnet.instances import Instance
+from fedtheory.theorems.fedelasticnet.setting import Trial, check_instance
+from fedtheory.verification.campaign import Campaign, summarise
+from fedtheory.verification.registry import paper
+
+TINY = Effort(
+    bounds={"rounds": 20, "scenarios": 8, "ratios": (100.0,)},
+    tightness={"instances": 1, "ratios": 2},
+    rules={"grid": 3, "rounds": 12, "l1_values": 2, "ratios": 1},
+    traffic={"rounds": 3, "scenarios": 1},
+    dpi=50,
+)
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    """One small instance, summarised as a campaign."""
+    trial = Trial("exact", Instance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
+    return Campaign(summarise(check_instance(trial, paper("fedelasticnet").statements)), 1.0, 1).to_json()
+
+
+@pytest.fixture(scope="module")
+def bounds():
+    return figures_bounds.compute(rounds=60, scenarios=40)
+
+
+@pytest.fixture(scope="module")
+def rules():
+    return figures_rules.compute(grid=13, rounds=60, l1_values=1, ratios=1)
+
+
+def test_every_file_is_written(tmp_path, campaign):
+    before, seen = dict(mpl.rcParams), []
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign, default=str))
+    where = tmp_path / "new" / "figures"
+    files = draw_all(where, tmp_path / "campaign.json", 3, seen.append, TINY, family="fedelasticnet")
+    assert dict(mpl.rcParams) == before
+    names = ["bound_vs_empirical", "tightness", "sign_vs_true_gradient", "nonzeros_and_entropy", "verdicts"]
+    assert seen == names
+    assert sorted(p.name for p in files) == sorted(f"{n}.{e}" for n in names for e in ("png", "pdf", "json"))
+    assert sorted(files) == sorted(where.iterdir())  # nothing half-written is left
+    starts = {".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for path in files:
+        if path.suffix == ".json":
+            content = json.loads(path.read_text())
+            assert content["provenance"]["seed"] == 3 and content["data"]
+        else:
+            assert path.read_bytes().startswith(starts[path.suffix]) and path.stat().st_size > 3000
+
+
+def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
+    for module in (figures_bounds, figures_tightness, figures_rules, figures_traffic):
+        monkeypatch.setattr(module, "compute", lambda **_: {})
+        monkeypatch.setattr(module, "draw", lambda data: Figure())
+    assert len(draw_all(tmp_path, effort=TINY, family="fedelasticnet")) == 12
+
+
+def test_repaired_bounds_hold_at_every_plotted_horizon(bounds):
+    for panel in [*bounds["ordinary"], *bounds["stalled"]]:
+        for name in ("repaired", "sharpened"):
+            assert (panel["measured"] + panel["band"] <= panel[name]).all(), (panel["ratio"], name)
+        total = sum(panel["parts"].values())
+        np.testing.assert_allclose(total, panel["repaired"], rtol=1e-12)  # the parts are the bound's own
+        assert (panel["measured"] > 0).all()
+    assert all((p["band"] > 0).any() and not p["exact"] for p in bounds["ordinary"])
+
+
+def test_printed_bound_is_crossed_where_nobody_moves(bounds):
+    for panel in bounds["stalled"]:
+        assert panel["exact"] and not panel["band"].any()
+        broken = panel["printed"] < panel["measured"]
+        assert broken[-1] and not broken[0]
+        assert panel["measured"][0] == panel["measured"][-1]
+
+
+def test_stalled_run_is_what_the_tree_of_all_cohorts_gives():
+    problem, x0, lambda1 = figures_bounds.stalled_instance()
+    algorithm = FedElasticNetDyn(lambda1, 100 * problem.constants().beta, "sign")
+    exact = tree(problem, algorithm, Uniform(2), 5, x0)
+    quick = figures_bounds.stalled_run(problem, algorithm, 2, x0, np.arange(1, 6))
+    for name in ("excess", "inner_exact", "inner_sign", "zeros"):
+        np.testing.assert_allclose(getattr(quick, name), getattr(exact, name), rtol=1e-12, err_msg=name)
+    assert (quick.inner_exact < 0).all()  # the last term of the repaired bound is at work
+
+
+@pytest.mark.parametrize("rule, away", [("sign", 0.2), ("true-gradient", 0.0)])
+def test_a_start_that_moves_is_refused(rule, away):
+    problem, x0, lambda1 = figures_bounds.stalled_instance()
+    algorithm = FedElasticNetDyn(lambda1, 100 * problem.constants().beta, rule)
+    with pytest.raises(FedTheoryError, match="moves it"):
+        figures_bounds.stalled_run(problem, algorithm, 2, x0 + away, np.arange(1, 4))
+
+
+def test_stalled_starts_do_not_move_under_the_sign_rule(rules):
+    problem = figures_rules.plane_problem()
+    sign, true = rules["map"]["sign"], rules["map"]["true-gradient"]
+    inside = figures_rules.start_set(problem, sign["starts"]) <= 1
+    assert 3 <= inside.sum() < len(inside)
+    np.testing.assert_array_equal(sign["moved"] == 0, inside)
+    assert (true["moved"] > 1e-3).all()
+    assert (figures_rules.rest_set(problem, sign["starts"][inside]) <= 1).all()  # dark lies in light
+    star = problem.optimum().x
+    far = np.linalg.norm(sign["starts"][inside] - star, axis=1)
+    assert (np.linalg.norm(true["ends"][inside] - star, axis=1) < far).all()
+
+
+def test_sign_rule_stays_off_the_optimum_in_proportion_to_l1():
+    scan = figures_rules.against_l1(np.array([0.05, 0.5]), 300)
+    assert (scan["sign"].max(axis=1) > 0.3 * scan["ceiling"]).all()
+    assert (scan["true-gradient"].max(axis=1) < 1e-3 * scan["ceiling"]).all()
+
+
+def test_tightness_is_at_most_one_and_missing_below_the_thresholds():
+    data = figures_tightness.compute(instances=2, ratios=2)
+    least = {"Theorem 3.1 (repaired)": "3.1", "Theorem A (true-gradient rule)": "A", "Theorem B (sign rule)": "B"}
+    for title, rules_ in data["tightness"].items():
+        limit = data["thresholds"].get(least.get(title, ""), 0.0)
+        limit = data["thresholds"]["3.1"] if title.startswith("Theorem B.6") else limit
+        for values in rules_.values():
+            np.testing.assert_array_equal(np.isnan(values).all(axis=1), data["ratios"] <= limit, err_msg=title)
+            assert np.nanmax(values) <= 1 + 1e-6, title
+
+
+def test_messages_are_sparse_or_dense_as_drawn():
+    data = figures_traffic.compute(rounds=6, scenarios=1)
+    curves = data["curves"]
+    dense = curves["FedElasticNet (FedDyn), true-gradient rule"]["nonzeros"][1:]
+    assert (dense == data["dim"]).all() and (curves["FedDyn"]["nonzeros"][1:] == data["dim"]).all()
+    assert curves["FedElasticNet (FedDyn), sign rule"]["nonzeros"][-1] < data["dim"] / 2
+    assert (curves["SCAFFOLD"]["nonzeros"][1:] == 2 * data["dim"]).all()
+    for curve in curves.values():
+        assert (np.diff(curve["cumulated"]) >= 0).all() and (curve["suboptimality"] > 0).all()
+
+
+def test_tiles_show_the_campaigns_verdicts(campaign):
+    tiles = figures_verdicts.table(campaign)
+    rows = {(r["statement"], r["form"], r["rule"]): r["verdict"] for r in campaign["rows"]}
+    for statement, forms in tiles.items():
+        for form, row in forms.items():
+            verdicts = [v for (s, f, _), v in rows.items() if (s, f) == (statement, form)]
+            assert form == "printed" or ("violated" in verdicts) == (row["verdict"] == "violated")
+    assert tiles["fedelasticnet/eq-28"]["printed"]["rule"] == "sign"  # the printed algorithm
+    assert tiles["fedelasticnet/eq-28"]["printed"]["verdict"] == "violated" != rows["fedelasticnet/eq-28", "printed", "true-gradient"]
+    assert "printed" not in tiles["fedelasticnet/theorem-a"]
+    shown = {text.get_text() for ax in figures_verdicts.draw(campaign).axes for text in ax.texts}
+    assert any(t.startswith("✗") for t in shown) and any(t.startswith("✓") for t in shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.3712, "0.37"), (1.0, "1"), (0.9999, "1"), (1.4, "1.4"), (1.04, "1.04"), (1.00021, "1.0002"), (1 + 1e-9, ">1"), (56, "56")],
+)
+def test_a_violated_bound_never_shows_as_attained(value, text):
+    verdict = "violated" if value > 1 else "holds"
+    mark = figures_verdicts.MARKS[verdict]
+    assert figures_verdicts._text({"verdict": verdict, "tightness_worst": value}) == f"{mark} {text}"
+    attained = {"verdict": "holds", "tightness_worst": 1 + 1e-12}  # by rounding
+    assert figures_verdicts._text(attained) == f"{figures_verdicts.MARKS['holds']} 1"

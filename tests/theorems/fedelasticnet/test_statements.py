@@ -1,0 +1,281 @@
+"""Every statement on a small battery: what is on record is found, and every mutant is rejected."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from fedtheory import problems, theorems
+from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
+from fedtheory.errors import InvalidInput, UnknownName
+from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+from fedtheory.theorems.fedelasticnet import instances as battery
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
+from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.setting import Trial
+from fedtheory.theorems.fedelasticnet.statements.identities import (
+    chain_after_41,
+    constants_identities,
+    kappa_is_positive,
+)
+from fedtheory.verification import campaign
+from fedtheory.verification.check import in_words, judge_statistical, judge_view
+from fedtheory.verification.statement import le
+from fedtheory.verification.verify import verify
+
+RULES = ("sign", "true-gradient")
+
+
+def _instances() -> list[battery.Instance]:
+    """A few instances of each family, among them d = 1, P = 1, P = m, heavy and no l1."""
+    out = [
+        battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1),
+        battery.Instance("quadratic", 4, 2, 3, 27.001, 0.3, 2),
+        battery.Instance("quadratic", 3, 3, 2, 100.0, 0.0, 3),
+        battery.Instance("ill-conditioned", 3, 2, 3, 26.862, 0.3, 4),
+        battery.Instance("identical", 3, 1, 1, 27.001, 10.0, 5),
+        battery.Instance("identical", 2, 2, 1, 27.001, 0.03, 6),
+        battery.Instance("identical", 2, 2, 1, 42.0, 10.0, 6),
+        battery.Instance("logistic", 3, 2, 2, 30.0, 0.3, 7),
+        battery.Instance("huber", 3, 1, 2, 27.001, 1.0, 8),
+        battery.Instance("quadratic", 3, 1, 3, 1000.0, 0.0, 9),
+        battery.Instance("quadratic", 2, 1, 5, 100.0, 10.0, 10),
+    ]
+    return out
+
+
+@pytest.fixture(scope="module")
+def views() -> dict[str, list]:
+    """Views of all scopes and rules."""
+    found: dict[str, list] = {"round": [], "run": [], "fixed-point": []}
+    for instance in _instances():
+        problem = instance.problem()
+        losses = FederatedLosses(problem)
+        lambda1, lambda2 = instance.lambdas(problem)
+        states = random_states(problem, 24, np.random.default_rng(instance.seed), lambda2)
+        start = instance.start(problem) + 3
+        for rule in RULES:
+            algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
+            found["round"].append((rule, round_view(problem, algorithm, instance.sampling, states, losses=losses)))
+            full = tree(problem, algorithm, Full(), 120, start, losses=losses)
+            found["run"] += [
+                (rule, tree(problem, algorithm, instance.sampling, 4, start, losses=losses)),
+                (rule, full),
+                (rule, tree(problem, algorithm, instance.sampling, 4, problem.optimum().x, losses=losses)),
+            ]
+        slow = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
+        found["fixed-point"].append(("any", fixed_point(problem, slow, instance.start(problem))))
+    return found
+
+
+def _cases(with_mutants: bool) -> list:
+    return [
+        pytest.param(s, f, m, id=f"{s.id}-{f.name}-{m.name if m else 'itself'}")
+        for s in theorems.all_statements("fedelasticnet/")
+        if s.scope != "algebra"
+        for f in s.forms
+        for m in (f.mutants if with_mutants else [None])
+    ]
+
+
+@pytest.mark.parametrize(("statement", "form", "mutant"), _cases(False))
+def test_what_is_established_is_found(statement, form, mutant, views):
+    for rule, established in form.established.items():
+        checks = [judge_view(statement, form, v) for r, v in views[statement.scope] if r == rule]
+        assert checks
+        if established == "holds":
+            assert all(c.verdict == "holds" for c in checks), [str(c) for c in checks if c.verdict != "holds"]
+        elif statement.scope == "round" and form.name in ("printed", "literal"):
+            assert any(c.verdict == "violated" for c in checks)
+
+
+@pytest.mark.parametrize(("statement", "form", "mutant"), _cases(True))
+def test_every_mutant_is_rejected(statement, form, mutant, views):
+    checks = [
+        judge_view(statement, form, v, sides=mutant.sides)
+        for rule, v in views[statement.scope]
+        if rule in form.established
+    ]
+    assert any(c.verdict == "violated" for c in checks)
+
+
+def test_every_form_that_holds_has_a_mutant():
+    for statement in theorems.all_statements():
+        for form in statement.forms:
+            if "holds" in form.established.values() and form.symbolic is None:
+                assert form.mutants, f"{statement.id} {form.name}"
+
+
+def test_symbolic_identities_hold_and_their_mutants_do_not():
+    assert chain_after_41() and not chain_after_41(lead=9)
+    assert constants_identities() and not constants_identities(threshold=26)
+    constants = theorems.get("fedelasticnet/constants")
+    assert r"\Rightarrow\kappa>0" in constants.form("printed").latex  # what the paper says, and uses
+    assert r"\Rightarrow\kappa_0>0" in constants.form("repaired").latex  # what the division by kappa_0 T needs
+    assert kappa_is_positive() and not kappa_is_positive(threshold=4) and not kappa_is_positive(exactly=6)
+
+
+def test_ids_cover_the_papers_numbers():
+    numbers = [11, 12, *range(13, 42), 42]
+    for n in numbers:
+        assert theorems.get(f"fedelasticnet/eq-{n}")
+    for name in ("lemma-b2", "lemma-b3", "lemma-b4", "lemma-b5", "theorem-b6", "theorem-b1", "theorem-3.1"):
+        assert theorems.get(f"fedelasticnet/{name}")
+
+
+def test_unknown_statement_suggests_the_nearest():
+    with pytest.raises(UnknownName, match=r"theorem-3\.1"):
+        theorems.get("fedelasticnet/theorem-31")
+
+
+# --- verify on a user's problem -----------------------------------------------------------------------------------------
+def _users_problem() -> problems.LeastSquares:
+    rng = np.random.default_rng(0)
+    return problems.LeastSquares(rng.standard_normal((4, 10, 3)), rng.standard_normal((4, 10)))
+
+
+def test_verify_round_trip_on_a_users_problem():
+    problem = _users_problem()
+    beta = problem.constants().beta
+    theorem = theorems.get("fedelasticnet/theorem-3.1")
+    checks = theorem.verify(problem, FedElasticNetDyn(0.1, 28 * beta), sampling=Uniform(2), rounds=5)
+    assert checks.verdict == "holds"
+    assert {c.form for c in checks} >= {"printed", "repaired"}
+    assert all(c.mode == "exact" for c in checks)
+
+
+def test_outside_its_assumptions_a_theorem_is_not_applicable():
+    problem = _users_problem()
+    beta = problem.constants().beta
+    theorem = theorems.get("fedelasticnet/theorem-3.1")
+    small = theorem.verify(problem, FedElasticNetDyn(0.1, 26.8 * beta), rounds=2)
+    assert small.verdict == "not applicable" and "26.8" in small[0].reason
+    assert "Bernoulli" in theorem.verify(problem, FedElasticNetDyn(0.1, 28 * beta), sampling=Bernoulli(0.5), rounds=2)[0].reason
+    assert "epsilon" in theorem.verify(problem, FedElasticNetDyn(0.1, 28 * beta, epsilon=0.1), rounds=2)[0].reason
+    assert "FedDyn" in theorem.verify(problem, FedDyn(28 * beta), rounds=2)[0].reason
+    saddle = problems.Quadratic([[[1.0, 0], [0, -1.0]]], [[0.0, 0.0]])
+    assert "not convex" in theorem.verify(saddle, FedElasticNetDyn(0.1, 28.0), rounds=2)[0].reason
+    uneven = problems.Quadratic([[[1.0]], [[2.0]]], [[0.0], [1.0]], weights=[0.25, 0.75])
+    assert "weights" in theorem.verify(uneven, FedElasticNetDyn(0.1, 60.0), rounds=2)[0].reason
+
+
+def test_an_uncertified_optimum_is_inconclusive(monkeypatch):
+    from fedtheory.errors import NotCertified
+    from fedtheory.problems import base
+
+    def refuse(problem, gap, max_conic_entries):
+        raise NotCertified("no certificate today")
+
+    monkeypatch.setattr(base, "certify", refuse)
+    problem = _users_problem()
+    checks = theorems.get("fedelasticnet/eq-28").verify(problem, FedElasticNetDyn(0.1, 28 * problem.constants().beta))
+    assert {c.verdict for c in checks} == {"inconclusive"}
+
+
+def test_too_deep_a_tree_says_how_deep_it_may_be():
+    problem = _users_problem()
+    algorithm = FedElasticNetDyn(0.1, 28 * problem.constants().beta)
+    with pytest.raises(InvalidInput, match="at most 7 rounds fit"):
+        tree(problem, algorithm, Uniform(2), 12)
+
+
+def test_p_above_m_is_refused_before_work():
+    problem = _users_problem()
+    with pytest.raises(InvalidInput, match="P = 5 with m = 4"):
+        theorems.get("fedelasticnet/eq-28").verify(problem, FedElasticNetDyn(0.1, 100.0), sampling=Uniform(5))
+
+
+# --- expectations -------------------------------------------------------------------------------------------------------
+def test_monte_carlo_agrees_with_the_tree():
+    """Means of every side within five standard errors of the exact expectation, at every horizon."""
+    problem = problems.random_quadratic(4, 2, heterogeneity=1.0, seed=3)
+    algorithm = FedElasticNetDyn(0.2, 27.5 * float(problem.beta_k.max()))
+    x0 = problem.optimum().x + 1.0
+    exact = tree(problem, algorithm, Uniform(2), 5, x0)
+    sampled = monte_carlo(problem, algorithm, Uniform(2), 5, x0, scenarios=4000, horizons=np.arange(1, 6))
+    for name in ("excess", "inner_exact", "inner_sign", "zeros"):
+        values = getattr(sampled, name)
+        error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+        assert (np.abs(values.mean(axis=1) - getattr(exact, name)[:, 0]) <= 5 * error + 1e-12).all(), name
+
+
+def test_statistical_verdicts_have_three_outcomes():
+    """A clear yes, a clear no, and too few scenarios to say."""
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((3, 1000))
+    fields = {"statement": "s", "form": "f", "rule": "any", "mode": "statistical"}
+    assert judge_statistical(le(noise, 0 * noise + 1), 0.999, **fields).verdict == "holds"
+    assert judge_statistical(le(noise, 0 * noise - 1), 0.999, **fields).verdict == "violated"
+    assert judge_statistical(le(noise - noise.mean(), 0 * noise), 0.999, **fields).verdict == "inconclusive"
+
+
+def test_a_run_that_diverged_is_not_a_matter_of_more_scenarios():
+    lhs = np.ones((3, 10))
+    lhs[1, 4] = np.inf
+    check = judge_statistical(le(lhs, np.zeros((3, 10))), 0.999, statement="s", form="f", rule="any", mode="statistical")
+    assert check.verdict == "inconclusive" and "horizon 1, scenario 4" in check.reason and "diverged" in check.reason
+    with pytest.raises(InvalidInput, match="confidence is 2"):
+        judge_statistical(le(lhs, lhs), 2, statement="s", form="f", rule="any", mode="statistical")
+
+
+def test_false_alarms_stay_below_the_stated_level():
+    """A bound met with equality in expectation: 'violated' in at most a few of 2,000 campaigns of 5 looks (99.9 %)."""
+    rng = np.random.default_rng(2)
+    fields = {"statement": "s", "form": "f", "rule": "any", "mode": "statistical"}
+    alarms = 0
+    for _ in range(2000):
+        lhs = rng.standard_normal((5, 200))
+        alarms += judge_statistical(le(lhs, 0 * lhs), 0.999, **fields).verdict == "violated"
+    assert alarms <= 8  # expected at most 2; P(more than 8) < 1e-3
+
+
+def test_campaign_rows_flag_a_verdict_that_is_not_on_record():
+    trial = Trial("exact", battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1), max_leaves=20)
+    tasks = [campaign.Task("fedelasticnet", trial)]
+    checks, complete = campaign.run(tasks, workers=1)
+    assert complete
+    rows = campaign.summarise(checks)
+    row = next(r for r in rows if (r.statement, r.form, r.rule) == ("fedelasticnet/eq-28", "repaired", "sign"))
+    assert row.ok and row.instances == 1
+    row.established = "violated"
+    assert not row.ok
+
+
+def test_a_bad_mode_is_refused():
+    problem = _users_problem()
+    with pytest.raises(InvalidInput, match="mode"):
+        verify(theorems.get("fedelasticnet/eq-28"), problem, FedElasticNetDyn(0.1, 100.0), mode="fast")
+
+
+def test_the_worst_place_is_told_in_words(views) -> None:
+    _, view = views["round"][0]
+    places = {}
+    for name, form in (("eq-12", "printed"), ("eq-20", "clients that took part"), ("gamma", "printed"), ("lemma-b5", "printed")):
+        statement = theorems.get(f"fedelasticnet/{name}")
+        check = judge_view(statement, statement.form(form), view)
+        sides = statement.form(form).sides(view)
+        shape = np.shape(sides.lhs)
+        sizes = {"state": len(view.theta), "cohort": len(view.members), "client": int(view.m)}
+        assert shape == tuple(sizes[a] for a in check.where["axes"])  # the words are those of the axes
+        places[name] = check.place
+        if "cohort" in check.where["axes"]:
+            cohort = check.where["index"][check.where["axes"].index("cohort")]
+            assert check.where["cohort"] == list(np.flatnonzero(view.members[cohort]))
+    assert re.fullmatch(r"state \d+, client \d+ \(counted from 0\)", places["eq-12"])
+    assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\}, client \d+ \(counted from 0\)", places["eq-20"])
+    assert re.fullmatch(r"state \d+, cohort \{[\d, ]+\} \(counted from 0\)", places["gamma"])
+    assert re.fullmatch(r"state \d+ \(counted from 0\)", places["lemma-b5"])
+    _, run = views["run"][0]
+    statement = theorems.get("fedelasticnet/theorem-3.1")
+    check = judge_view(statement, statement.form("repaired"), run)
+    assert check.place == f"T = {run.horizons[check.where['index'][0]]}" and str(check).endswith(f"worst at {check.place})")
+    assert in_words({"index": [0]}, 1) == "" and in_words({"index": [1, 2]}, 6) == "entry (1, 2) (counted from 0) of the 6 compared"
+
+
+@pytest.mark.parametrize("name", ["nosuch", "fedmls/xyzzy"])
+def test_an_unknown_statement_names_the_nearest_and_where_all_are(name: str) -> None:
+    with pytest.raises(UnknownName, match="fedtheory list") as caught:
+        theorems.get(name)
+    assert 1 <= sum(f"'{s.id}'" in str(caught.value) for s in theorems.all_statements()) <= 3

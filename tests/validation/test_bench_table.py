@@ -1,0 +1,145 @@
+"""The measured rows of docs/networks.md are those of the committed results, and follow from their rounds."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import typer
+from repository import ROOT
+
+from fedtheory.neural.benchmarks import printed_tables as papers
+
+KEPT = ROOT / "validation" / "published" / "bench_fedelasticnet.json"
+
+
+@pytest.fixture
+def made(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "validation" / "published"))
+    import bench_table
+
+    yield bench_table
+    sys.modules.pop("bench_table", None)
+
+
+def test_the_document_has_every_row_and_no_other(made):
+    kept = json.loads(KEPT.read_text())
+    lines = (ROOT / "docs" / "networks.md").read_text().splitlines()
+    rows = [*made.rows_of_tables_2_and_3(kept), *made.rows_of_other_steps(kept), *made.rows_of_table_4(kept)]
+    starts = {row.split(" | ")[0] for row in rows}
+    assert [line for line in lines if line.split(" | ")[0] in starts] == rows
+
+
+def runs_of(kept):
+    """Each row of each table with its run."""
+    runs = {run["preset"]: run for run in kept["runs"]}
+    for table in ("table2", "table3", "table4"):
+        for row in kept.get(table, []):
+            participation = "100%" if table == "table4" else "10%"
+            yield table, row, runs[f"fedelasticnet/{row['dataset']}/{row['split']}/{participation}/{row['method']}"]
+
+
+def test_sums_are_those_of_the_rounds():
+    """Nonzeros sent: each round's mean over messages times those who sent; entropies: the rounds' sums, of each message."""
+    for table, row, run in runs_of(json.loads(KEPT.read_text())):
+        m = run["metrics"]
+        assert row["rounds"] == row["rounds_of_paper"] == len(m["nonzeros"]) - 1
+        for name, ours in row["entropies"].items():
+            assert (ours is None) == (name not in m)
+            assert ours is None or sum(m[name][1:]) == pytest.approx(ours, rel=1e-4)  # rounds are kept to five digits
+        if table == "table2":
+            assert np.dot(m["nonzeros"][1:], m["participants"][1:]) == pytest.approx(row["measured"], rel=1e-4)
+        elif row["measured"] is None:  # the second message's was not kept
+            assert row["method"] in ("scaffold", "algorithm-2") and row["entropies"]["entropy"] is None
+        else:
+            ours = row["measured"] if isinstance(row["measured"], list) else [row["measured"]]
+            assert ours == pytest.approx([row["entropies"][k] for k in ("entropy", "update_entropy")[: len(ours)]], rel=1e-4)
+            assert row["entropies"]["entropy"] == pytest.approx(
+                row["entropies"]["entropy_1"] + row["entropies"]["entropy_2"], rel=1e-4
+            )
+
+
+def test_where_epsilon_is_half_a_bin_entropy_is_at_least_twice_the_share_sent():
+    """h(q) >= 2 q up to q = 1/2, in every round of ours; the printed tables give sums of 2 q that exceed the printed entropies."""
+    seen = 0
+    for table, row, run in runs_of(json.loads(KEPT.read_text())):
+        if (table, row["dataset"], row["method"]) == ("table3", "mnist", "algorithm-3"):
+            share = np.array(run["metrics"]["nonzeros"][1:]) / row["parameters"]
+            assert run["configuration"]["algorithm"]["epsilon"] == 0.01 / 2 and share.max() < 0.5
+            assert (np.array(run["metrics"]["entropy"][1:]) >= 2 * share).all()
+            seen += 1
+    assert seen == 3
+    sent, entropy = papers.table("fedelasticnet-table2"), papers.table("fedelasticnet-table3")
+    note = entropy.notes[-1]
+    for split in ("dirichlet-0.3", "dirichlet-0.6", "iid"):
+        share = sent.value(split, "mnist", "algorithm-3") / sent.value(split, "mnist", "feddyn")
+        assert 100 * 2 * share > entropy.value(split, "mnist", "algorithm-3")
+        assert f"{100 * 2 * share:.1f}" in note and entropy.printed(split, "mnist", "algorithm-3") in note
+
+
+def test_rows_from_before_the_correction_are_marked(made):
+    kept = json.loads(KEPT.read_text())
+    for _, row, run in runs_of(kept):
+        assert row["before_penalty_correction"] == made.before_correction(run)
+    assert made.before_correction({"parts": [{"commit": "7b20bf370970e3e5e9012606eb4a0018ec766023"}]})
+    assert not made.before_correction({"parts": [{"commit": "e8d547b3fcad"}, {"commit": None}]})
+    for lines, table in ((made.rows_of_tables_2_and_3(kept), "table3"), (made.rows_of_table_4(kept), "table4")):
+        assert [" † |" in line for line in lines] == [row["before_penalty_correction"] for row in kept[table]]
+
+
+def test_two_messages_are_shown_apart(made):
+    row = {"method": "scaffold", "paper_text": "291.88", "measured": 300.5, "ratio": [1.0295]}
+    row["entropies"] = {"entropy": 300.5, "entropy_1": 300.0, "entropy_2": 0.5}
+    assert made._entropy(row) == ["300.5 = 300 + 0.5", "291.88", "1.03"]
+    row |= {"measured": None, "ratio": None, "entropies": {"entropy": None, "entropy_1": 145.94, "entropy_2": None}}
+    assert made._entropy(row) == ["145.9 + ?", "291.88", "≥ 0.50"]
+    row["entropies"]["entropy_1"] = None
+    assert made._entropy(row) == ["? + ?", "291.88", "?"]
+
+
+def test_tables_without_each_messages_entropy_are_refused(made, tmp_path):
+    row = {"rounds": 100, "rounds_of_paper": 100, "error": None}
+    (tmp_path / "fedelasticnet-table3.json").write_text(json.dumps({"rows": [row], "runs": []}))
+    with pytest.raises(typer.BadParameter, match=r"does not have each message's entropy \(1 rows\): .* --report --out"):
+        made.collect([tmp_path])
+
+
+def test_unfinished_runs_are_left_out(made, tmp_path, monkeypatch):
+    kept = json.loads(KEPT.read_text())
+    here = tmp_path / "kept.json"
+    here.write_text(json.dumps(kept))
+    monkeypatch.setattr(made, "HERE", here)
+    row = {**kept["table2"][0], "error": None, "measured": 1.0, "ratio": [0.5], "before_penalty_correction": False}
+    other = {**kept["table2"][1], "error": None, "measured": 2.0, "rounds": 3}
+    preset = {**{k: row[k] for k in ("split", "dataset", "method")}, "name": "n", "rounds": 100}
+    run = {"preset": preset, "rounds": 3, "error": None, "provenance": {"parts": [{"commit": "7b20bf3" + 33 * "0"}]}}
+    content = {"rows": [row, other], "runs": [run]}
+    (tmp_path / "fedelasticnet-table2.json").write_text(json.dumps(content))
+    made.collect([tmp_path])
+    now = json.loads(here.read_text())
+    assert now["table2"][0] == {k: v for k, v in row.items() if k != "error"} | {"before_penalty_correction": True}
+    assert now["table2"][1:] == kept["table2"][1:] and now["runs"] == kept["runs"]
+
+
+def test_runs_with_other_steps_are_taken_over(made, tmp_path, monkeypatch):
+    kept = json.loads(KEPT.read_text())
+    here = tmp_path / "kept.json"
+    here.write_text(json.dumps(kept))
+    monkeypatch.setattr(made, "HERE", here)
+    preset = {"dataset": "mnist", "split": "iid", "method": "algorithm-2", "rounds": 2, "lr": 0.05, "clip": 10.0}
+    sums = {"entropy": 3.0, "entropy_1": 2.5, "entropy_2": 0.5, "entropy_pooled": 1.0, "update_entropy": 2.5}
+    m = {name: [0.0, value / 4, 3 * value / 4] for name, value in sums.items()}
+    m |= {"participants": [0, 1, 3], "nonzeros": [0.0, 20.0, 4.0], "test_accuracy": [0.1, 0.2, 0.9]}
+    run = {"preset": preset, "metrics": m, "rounds": 2, "error": None, "parameters": 10, "provenance": {"parts": [{"commit": "c"}]}}
+    for name, content in (("a", run), ("b", {**run, "rounds": 1}), ("c", {**run, "error": "diverged"})):
+        (tmp_path / "runs" / "x").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "runs" / "x" / f"{name}.json").write_text(json.dumps(content))
+    made.steps([tmp_path])
+    now = json.loads(here.read_text())["other_steps"]
+    (new,) = (row for row in now if row not in kept["other_steps"])
+    assert len(now) == len(kept["other_steps"]) + 1
+    assert new == {**preset, "share": (20 + 12) / (4 * 2 * 10), "entropies": sums, "test_accuracy": 0.9, "commit": "c"}
+    row = "| MNIST, iid, step 0.05, clipped | Algorithm 2 | 0.40 | 0.91 | 3 = 2.5 + 0.5 | 83.51 | 0.04 | 90.00 |"
+    assert row in made.rows_of_other_steps({"other_steps": now})

@@ -1,0 +1,225 @@
+"""How fast the core is: ratios measured side by side in one run, on this machine, printed as one table.
+
+    python validation/timings/performance.py [--rounds 100] [--repeats 3] [--out results/performance.json]
+
+The plain loop runs on a part of the scenarios; its time is scaled by their number, which is exact for a loop whose scenarios do not
+touch each other. One-core figures pin BLAS to one thread; two-core figures use two processes of one thread each, already started.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from joblib import Parallel, delayed, parallel_config
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from fedtheory import simulate
+from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.local import Exact
+from fedtheory.local.exact import _curvature_bounds, _steps_needed
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.parallel import Progress
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.problems import LeastSquares
+from fedtheory.provenance import provenance, write_json
+from fedtheory.randomness import Stream
+
+sys.path.insert(0, str(Path(__file__).parent))
+import baseline_loop
+import performance_efl
+import performance_fedmls
+
+CLIENTS, COHORT, DIM, SAMPLES, SCENARIOS, SEED = 100, 10, 50, 100, 1000, 1
+
+
+@dataclass
+class Timed(LocalSolver):
+    """A local solver that notes the time spent in it."""
+
+    inner: LocalSolver
+    seconds: list[float] = field(default_factory=list)
+
+    def solve(self, problem: Any, objective: LocalObjective, start: Any, rows: Rows) -> LocalResult:
+        begin = time.perf_counter()
+        result = self.inner.solve(problem, objective, start, rows)
+        self.seconds.append(time.perf_counter() - begin)
+        return result
+
+
+@dataclass
+class Row:
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+    note: str = ""
+
+
+def instance() -> tuple[LeastSquares, FedElasticNetDyn]:
+    """m = 100 least-squares clients in d = 50, lambda_2 = 28 beta, lambda_1 that zeroes a third of the first updates."""
+    rng = np.random.default_rng(SEED)
+    features = rng.standard_normal((CLIENTS, SAMPLES, DIM))
+    truth = rng.standard_normal((CLIENTS, DIM, 1))
+    targets = (features @ truth)[..., 0] + 0.1 * rng.standard_normal((CLIENTS, SAMPLES))
+    problem = LeastSquares(features, targets)
+    return problem, FedElasticNetDyn(l1=0.5, l2=28 * float(problem.beta_k.max()))
+
+
+def clock(work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Wall seconds, CPU seconds of this process, and what the work gave."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return time.perf_counter() - wall, time.process_time() - cpu, result
+
+
+def matrix_product_rate(size: int = 1000, repeats: int = 8) -> float:
+    """Best measured float64 rate of one large matrix product, flop/s."""
+    a = np.random.default_rng(0).random((size, size))
+    out = np.empty_like(a)
+    return 2.0 * size**3 / min(clock(lambda: np.matmul(a, a, out=out))[0] for _ in range(repeats))
+
+
+def half(index: int, problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
+    """CPU seconds of one half of the scenarios, run in a worker."""
+    size = SCENARIOS // 2
+    begin = time.process_time()
+    simulate(problem, algorithm, rounds, sampling=Uniform(COHORT), scenarios=size, seed=SEED + index, record=())
+    return time.process_time() - begin
+
+
+def busiest_worker(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
+    """What two cores of their own would take: the halves run side by side, and the larger CPU time counts."""
+    with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1):
+        return max(Parallel(max_nbytes=None)(delayed(half)(i, problem, algorithm, rounds) for i in range(2)))
+
+
+def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row]:
+    problem, algorithm = instance()
+    penalty = LocalObjective(np.zeros(1), curvature=algorithm.l2, l1=algorithm.l1)
+    lower, upper = _curvature_bounds(problem, penalty)
+    count = int(_steps_needed(lower, upper))
+    common = dict(sampling=Uniform(COHORT), seed=SEED, record=())
+    part, part_rounds = 20, 4
+    cohorts = np.stack(
+        [Uniform(COHORT).sample(Stream(SEED), t, range(part), CLIENTS).members for t in range(1, part_rounds + 1)]
+    )
+    args = (problem.gram, problem.moment, 2 / (lower + upper), count, algorithm.l1, algorithm.l2, cohorts)
+    small = simulate(problem, algorithm, part_rounds, scenarios=part, **common)
+    looped, worst = baseline_loop.run(*args)
+    difference = float(np.abs(looped - small.x).max())
+    if not (difference < 1e-12 and worst < 1e-13):
+        raise SystemExit(f"the loop and the batch disagree by {difference:.3g}: the ratios would mean nothing")
+    loop, one, two, two_cpu, rates, solve_rates = [], [], [], [], [], []
+    warm = dict(scenarios=8, workers=2, **common)
+    simulate(problem, algorithm, 1, **warm)
+    for _ in range(repeats):  # interleaved, so that a busy machine slows all of them
+        with threadpool_limits(1):
+            seconds = clock(lambda: baseline_loop.run(*args))[:2]
+            loop.append([s / (part * part_rounds) for s in seconds])
+            tick()
+            solver = Timed(Exact())
+            whole = dict(scenarios=SCENARIOS, chunk=SCENARIOS, local_solver=solver, **common)  # one solve a round
+            seconds = clock(lambda w=whole: simulate(problem, algorithm, rounds, **w))
+            one.append([s / (SCENARIOS * rounds) for s in seconds[:2]])
+            flops = SCENARIOS * COHORT * count * 2.0 * DIM**2
+            rates.append(matrix_product_rate())
+            solve_rates.append(flops / float(np.median(solver.seconds)))
+            tick()
+        wall = clock(lambda: simulate(problem, algorithm, rounds, scenarios=SCENARIOS, workers=2, **common))[0]
+        two.append(wall / (SCENARIOS * rounds))
+        two_cpu.append(busiest_worker(problem, algorithm, rounds) / (SCENARIOS * rounds))
+        tick()
+    loop_wall, loop_cpu = np.min(loop, axis=0)
+    one_wall, one_cpu = np.min(one, axis=0)
+    rate = max(rates)
+    shape = f"m={CLIENTS}, P={COHORT}, d={DIM}, {SCENARIOS:,} scenarios, {rounds} rounds"
+    return [
+        Row("plain loop, a round", loop_wall * SCENARIOS, "s", note=f"{part} scenarios, scaled to {SCENARIOS:,}"),
+        Row("batched, one core, a round", one_wall * SCENARIOS, "s", note=shape),
+        Row("batched, two cores, a round", min(two) * SCENARIOS, "s", note="two processes, with the results brought back"),
+        Row("one core against the loop", loop_wall / one_wall, "x", ">= 10", "wall time"),
+        Row("one core against the loop", loop_cpu / one_cpu, "x", ">= 10", "CPU time, the fairer one on a busy machine"),
+        Row("two cores against the loop", loop_wall / min(two), "x", ">= 25", "wall time"),
+        Row("two cores against the loop", loop_cpu / min(two_cpu), "x", ">= 25", "CPU time of the busier of two workers"),
+        Row("matrix product", rate / 1e9, "Gflop/s", note="1,000 x 1,000, float64, one thread"),
+        Row(
+            "gradient phase / matrix product",
+            100 * max(solve_rates) / rate,
+            "%",
+            "40 (aim)",
+            f"whole local solve, {count} gradients each",
+        ),
+        Row("loop and batch differ by", difference, "", note="largest coordinate of the server models"),
+    ]
+
+
+def exact_check(states: int = 8) -> list[Row]:
+    """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
+    from fedtheory.theorems import all_statements
+    from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
+    from fedtheory.verification.check import judge_view
+
+    rng = np.random.default_rng(SEED)
+    problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))
+    algorithm = FedElasticNetDyn(l1=0.1, l2=30 * float(problem.beta_k.max()), rule="true-gradient")
+    losses, sampling = FederatedLosses(problem), Uniform(3)  # the certified optimum is found once, before the clock
+    start = random_states(problem, states, rng, algorithm.l2)
+    forms = [(s, f) for s in all_statements("fedelasticnet/") if s.scope == "round" for f in s.forms if algorithm.rule in f.established]
+
+    def check() -> int:
+        view = round_view(problem, algorithm, sampling, start, losses=losses)
+        return len([judge_view(s, f, view) for s, f in forms if f.symbolic is None])
+
+    made = check()
+    note = f"{made} checks, {sampling.count(6)} cohorts from each of {states} states; m = 6, d = 10"
+    return [Row("exact one-round check", 1e3 * min(clock(check)[0] for _ in range(5)), "ms", "milliseconds", note)]
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each batched run.")] = 100,
+    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; the best of each counts.")] = 3,
+    out: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("results/performance.json"),
+) -> None:
+    """Measure the core against a plain loop and print one table."""
+    done = iter(range(1, 3 * repeats + 1))
+    with Progress(3 * repeats, "measuring") as bar:
+        rows = monte_carlo(rounds, repeats, lambda: bar.update(next(done)))
+    with threadpool_limits(1):
+        rows += exact_check()
+        rows += [Row(*figure) for figure in performance_fedmls.fedmls_rows()]
+        rows += [Row(*figure) for figure in performance_efl.efl_rows()]
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+        from performance_neural import neural_rows
+
+        rows += [Row(*figure) for figure in neural_rows()]
+        if torch.cuda.is_available():
+            rows += [Row(*figure) for figure in neural_rows(device="cuda")]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
+    rows.append(Row("peak memory", peak, "MiB", note=f"this process; largest worker that ended: {workers:.0f} MiB"))
+    table = Table(title="fedtheory: speed of the core")
+    for column, justify in (("what", "left"), ("measured", "right"), ("target", "right"), ("how", "left")):
+        table.add_column(column, justify=justify)
+    for row in rows:
+        table.add_row(row.name, f"{row.value:.3g} {row.unit}", row.target, row.note)
+    Console().print(table)
+    write_json(out, {"provenance": provenance(SEED), "rows": [vars(r) for r in rows]})
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,188 @@
+"""How fast a round of EFL with compression is: the batch beside a plain loop over scenarios and clients, and top-k beside a full sort.
+
+    python validation/timings/performance_efl.py
+
+``efl_rows()`` gives the same figures to performance.py. The loop runs on a part of the scenarios and its time is scaled by
+their number; both are compared, models and bits on the wire, before they are timed. Repetitions alternate, and the best of
+each counts.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fedtheory import simulate
+from fedtheory.algorithms import EFL
+from fedtheory.arrays import top_k_mask
+from fedtheory.local import LocalSGD
+from fedtheory.messages import ST
+from fedtheory.participation.irregular import Irregular, incomplete
+from fedtheory.problems import LeastSquares
+from fedtheory.randomness import Stream
+
+__all__ = ["Figure", "efl_rows"]
+
+CLIENTS, DIM, SAMPLES, SCENARIOS, STEPS, SPARSITY, LR, SEED = 100, 1000, 50, 200, 5, 0.01, 0.5, 1
+
+
+class Figure(NamedTuple):
+    """One row of the table; the fields of validation/timings/performance.py's rows."""
+
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+    note: str = ""
+
+
+def instance() -> tuple[LeastSquares, EFL, Irregular]:
+    """100 least-squares clients in d = 1,000; each completes 0 to 5 local steps, all equally likely; ST both ways, q = 0.01."""
+    rng = np.random.default_rng(SEED)
+    features = rng.standard_normal((CLIENTS, SAMPLES, DIM)) / math.sqrt(DIM)
+    targets = rng.standard_normal((CLIENTS, SAMPLES))
+    algorithm = EFL(scheme="C", compressor=ST(SPARSITY), down_compressor=ST(SPARSITY))
+    return LeastSquares(features, targets), algorithm, incomplete(CLIENTS, STEPS, np.full(STEPS + 1, 1 / (STEPS + 1)))
+
+
+# --- the yardstick: one client of one scenario after the other --------------------------------------------------------------
+def ternary(x: np.ndarray, k: int) -> tuple[np.ndarray, int]:
+    """The k largest entries with their mean magnitude, and the bits of it: count, magnitude, Golomb-Rice gaps, signs."""
+    kept = np.sort(np.argsort(-np.abs(x))[:k])
+    mu = np.abs(x[kept]).mean()
+    if mu == 0:
+        return np.zeros_like(x), int(x.size).bit_length()
+    out = np.zeros_like(x)
+    out[kept] = mu * np.sign(x[kept])
+    p, b = 1 - k / x.size, 0
+    while p * p + p > 1:
+        p, b = p * p, b + 1
+    gaps = np.diff(kept, prepend=-1) - 1
+    return out, int(x.size).bit_length() + 64 + int(((gaps >> b) + 1 + b).sum()) + k
+
+
+def plain_loop(features: np.ndarray, targets: np.ndarray, steps: np.ndarray, lr: float, most: int) -> tuple[np.ndarray, int]:
+    """Server models (S, d) after all rounds and all bits on the wire. steps (rounds, S, N): what every client completes of `most`."""
+    clients, samples, dim = features.shape
+    rounds, scenarios, _ = steps.shape
+    k = math.ceil(SPARSITY * dim)
+    models, bits = np.zeros((scenarios, dim)), 0
+    for s in range(scenarios):
+        w, kept_by_server = np.zeros(dim), np.zeros(dim)
+        residual, owed = np.zeros((clients, dim)), [64 * dim] * clients
+        for t in range(rounds):
+            total = np.zeros(dim)
+            for c in range(clients):
+                if steps[t, s, c] == 0:
+                    continue
+                bits, owed[c] = bits + owed[c], 0
+                A, b, y = features[c], targets[c], w.copy()
+                for _ in range(steps[t, s, c]):
+                    y -= lr * (A.T @ (A @ y - b)) / samples
+                wanted = residual[c] + most / steps[t, s, c] * (y - w)
+                message, length = ternary(wanted, k)
+                residual[c] = wanted - message
+                total += message / clients
+                bits += length
+            if steps[t, s].any():
+                wanted = kept_by_server + total
+                message, length = ternary(wanted, k)
+                kept_by_server = wanted - message
+                w += message
+                owed = [min(o + length, 64 * dim) for o in owed]
+        models[s] = w
+    return models, bits
+
+
+# --- the figures ----------------------------------------------------------------------------------------------------------
+def _clock(work: Callable[[], Any]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds: int = 4) -> list[Figure]:
+    """A round of 200 scenarios, beside the loop."""
+    problem, algorithm, sampling = instance()
+    common = dict(sampling=sampling, seed=SEED, local_solver=LocalSGD(STEPS, LR))
+    drawn = [sampling.sample(Stream(SEED), t, range(part), CLIENTS).steps for t in range(1, part_rounds + 1)]
+    args = (problem.features, problem.targets, np.stack(drawn), LR, STEPS)
+    looped, bits = plain_loop(*args)
+    batched = simulate(problem, algorithm, part_rounds, scenarios=part, record=("bits",), **common)
+    difference = float(np.abs(looped - batched.x).max() / np.abs(looped).max())
+    if not difference < 1e-12 or bits != batched.metrics["bits"][-1].sum():
+        raise SystemExit(f"the loop and the batch disagree by {difference:.3g} or in their bits: the ratios would mean nothing")
+    best = {name: np.full(2, np.inf) for name in ("loop", "batch")}
+
+    def batch(count: int) -> Callable[[], Any]:
+        return lambda: simulate(problem, algorithm, count, scenarios=SCENARIOS, record=("bits",), **common)
+
+    batch(1)()
+    with threadpool_limits(1):
+        for _ in range(repeats):
+            best["loop"] = np.minimum(best["loop"], np.array(_clock(lambda: plain_loop(*args))) * SCENARIOS / (part * part_rounds))
+            best["batch"] = np.minimum(best["batch"], np.array(_clock(batch(rounds))) / rounds)
+    (loop, loop_cpu), (one, one_cpu) = best["loop"], best["batch"]
+    shape = f"EFL, ST q={SPARSITY} both ways, N={CLIENTS}, d={DIM:,}, n_k={SAMPLES}, {SCENARIOS} scenarios, E={STEPS}"
+    return [
+        Figure("EFL, plain loop, a round", loop, "s", note=f"{part} scenarios, scaled to {SCENARIOS}; one core"),
+        Figure("EFL, batched, a round", one, "s", note=shape + ", one core"),
+        Figure("EFL, batched against the loop", loop / one, "x", "", "one core, wall time"),
+        Figure("EFL, batched against the loop", loop_cpu / one_cpu, "x", "", "CPU time, the fairer one on a busy machine"),
+        Figure("EFL, loop and batch differ by", difference, "", note=f"of the largest coordinate; the bits are equal, {bits:,}"),
+        Figure("EFL, peak memory", _peak(), "MiB", note="a process of its own; one client memory (S, N, d) is 153 MiB"),
+    ]
+
+
+def _peak() -> float:
+    """Peak memory of a process that does nothing else than two rounds, in MiB."""
+    code = (
+        "import resource, performance_efl as p\n"
+        "problem, algorithm, sampling = p.instance()\n"
+        "p.simulate(problem, algorithm, 2, sampling=sampling, scenarios=p.SCENARIOS, record=('bits',), "
+        "local_solver=p.LocalSGD(p.STEPS, p.LR))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, check=True, capture_output=True, text=True)
+    return float(run.stdout)
+
+
+def selection(repeats: int = 5, rows: int = 4000) -> list[Figure]:
+    """The largest entries of many messages: partial selection beside a full sort."""
+    values = np.abs(np.random.default_rng(SEED).standard_normal((rows, DIM)))
+    k = math.ceil(SPARSITY * DIM)
+
+    def by_sorting() -> np.ndarray:
+        mask = np.zeros(values.shape, dtype=bool)
+        np.put_along_axis(mask, np.argsort(-values, axis=-1)[:, :k], True, axis=-1)
+        return mask
+
+    if not np.array_equal(by_sorting(), top_k_mask(values, k)):
+        raise SystemExit("sorting and selecting disagree: the ratio would mean nothing")
+    fast, slow = np.inf, np.inf
+    for _ in range(repeats):
+        fast = min(fast, _clock(lambda: top_k_mask(values, k))[1])
+        slow = min(slow, _clock(by_sorting)[1])
+    where = f"k={k} of d={DIM:,}, CPU time of one message of {rows:,}"
+    return [
+        Figure("top-k, partial selection", 1e6 * fast / rows, "us", note=where),
+        Figure("top-k, selection against a sort", slow / fast, "x"),
+    ]
+
+
+def efl_rows() -> list[Figure]:
+    """All figures of this file."""
+    return rounds_of_efl() + selection()
+
+
+if __name__ == "__main__":
+    for row in efl_rows():
+        print(f"{row.name:42s} {row.value:10.4g} {row.unit:3s} {row.target:5s} {row.note}")

@@ -1,0 +1,276 @@
+"""How fast networks are trained: the clients of a round side by side, beside the usual loop over them, on this machine.
+
+    python validation/timings/performance_neural.py [--device cuda]
+
+Both are in neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
+count. ``neural_rows()`` gives the figures to performance.py.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import math
+import os
+import pstats
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import numba
+import numpy as np
+import torch
+import typer
+from neural_memory import memory_figures
+from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_same, clock, instance
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local.objective import Rows
+from fedtheory.local.sgd import sample_order
+from fedtheory.neural import sgd as walking
+from fedtheory.neural import training
+from fedtheory.neural.device import as_device
+from fedtheory.neural.engines import compiled
+from fedtheory.randomness import Stream
+from fedtheory.simulation import rounds as simulation
+
+__all__ = ["Figure", "neural_rows"]
+
+
+def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int) -> Iterator[Figure]:
+    """Seconds a round and client-steps a second; the usual loop makes some of each client's steps, and its time is scaled.
+
+    The loop has one thread, with which it is faster than with two as soon as something else runs; ours has one, then all cores.
+    """
+    problem, module = instance(name, held)
+    usual, cores = Usual(problem, module, batch, method), torch.get_num_threads()
+    every = math.ceil(held / batch)
+    check_same(name, batch, method)
+    times: dict[str, list[np.ndarray]] = {"usual": [], "one": [], "all": [], "clipped": []}
+    for _ in range(repeats):
+        torch.set_num_threads(1)
+        times["usual"].append(clock(lambda: usual(usual_steps)) * every / min(every, usual_steps))
+        times["one"].append(a_round(problem, batch, method))
+        torch.set_num_threads(cores)
+        times["all"].append(a_round(problem, batch, method))
+        times["clipped"].append(a_round(problem, batch, method, clipped=True))
+    (slow, slow_cpu), (one, one_cpu), (both, both_cpu), (clipped, _) = (np.median(v, axis=0) for v in times.values())
+    spread = max(float(np.ptp([t[0] for t in v]) / np.median([t[0] for t in v])) for v in times.values())
+    title, steps = f"{name} b={batch} {method}", every * COHORT
+    each = [f"{1e6 * wall / steps:,.0f} us each ({1e6 * cpu / steps:,.0f} CPU)" for wall, cpu in ((slow, slow_cpu), (one, one_cpu))]
+    target = ">= 10" if (name[:3], batch) == ("mlp", 10) else ""
+    yield Figure(f"{title}: usual loop, a round", slow, "s", "", f"{steps} client-steps, {each[0]}; one thread")
+    ours_is = f"{each[1]}; engine {problem.engine.name}, one thread"
+    yield Figure(f"{title}: ours, a round", one, "s", "", f"{steps / one:,.0f} client-steps/s, {ours_is}")
+    yield Figure(f"{title}: ours, a round", both, "s", "", f"{steps / both:,.0f} client-steps/s, {cores} threads")
+    yield Figure(f"{title}: one thread against the loop", slow_cpu / one_cpu, "x", "", "CPU time, the fairer one on a busy machine")
+    yield Figure(f"{title}: one thread against the loop", slow / one, "x", "", f"wall time; repetitions spread by {100 * spread:.0f} %")
+    yield Figure(f"{title}: {cores} threads against the loop", slow / both, "x", target, "wall time")
+    note = f"wall time, ours with the loop's clipping too: {1e6 * clipped / steps:,.0f} us each"
+    yield Figure(f"{title}: {cores} threads, clipped, against the loop", slow / clipped, "x", target, note)
+    if cores > 1:
+        note = f"CPU time of ours divided by {cores}: what {cores} cores of their own would come to"
+        yield Figure(f"{title}: {cores} threads against the loop", slow_cpu / (both_cpu / cores), "x", target, note)
+
+
+def around(name: str, held: int) -> list[Figure]:
+    """What else a round costs: mini-batch orders, evaluation."""
+    problem, _ = instance(name, held)
+    rows = Rows(np.arange(COHORT), np.zeros((COHORT, 1), int), np.ones((COHORT, 1), bool), Stream(SEED), 1)
+    x = problem.initial()[None]
+    orders = min(clock(lambda: [sample_order(rows, n, 0, held, 0) for n in range(COHORT)])[0] for _ in range(5))
+    value = min(clock(lambda: problem.objective(x))[0] for _ in range(3))
+    count = len(problem.targets)
+    return [
+        Figure(f"{name}: orders of the samples, a round", 1e3 * orders, "ms", note=f"{COHORT} clients of {held}"),
+        Figure(f"{name}: loss of all samples", value, "s", note=f"{count:,} samples, {1e6 * value / count:.2f} us each"),
+    ]
+
+
+def measuring(name: str, batch: int, method: str, held: int, device: str = "cpu") -> Iterator[Figure]:
+    """A round with everything that `fedtheory bench` measures in it, and what of it the measuring is; one thread of a CPU."""
+    problem, _ = instance(name, held, device=device, tested=10_000)
+    before, record = torch.get_num_threads(), training.RECORD
+    real, seconds = (simulation.measure, simulation.message_bins), ([], [])
+
+    def timed(n: int) -> Any:
+        def inside(*args: Any, **options: Any) -> Any:
+            got: list[Any] = []
+            seconds[n].append(clock(lambda: got.append(real[n](*args, **options)), problem.device)[0])
+            return got[0]
+
+        return inside
+
+    torch.set_num_threads(1)
+    simulation.measure, simulation.message_bins = timed(0), timed(1)
+    try:
+        whole = a_round(problem, batch, method, 3, record=record)[0]
+    finally:
+        simulation.measure, simulation.message_bins = real
+        torch.set_num_threads(before)
+    test, bins = (float(np.median(s)) for s in seconds)
+    title, where = f"{name} b={batch} {method}", "one thread" if device == "cpu" else device
+    yield Figure(f"{title}: ours, a round, all measured", whole, "s", "", f"{len(record)} metrics, 10,000 test samples; {where}")
+    note = f"evaluation and counts {1e3 * test:.3g}, both entropies {1e3 * bins:.3g}"
+    yield Figure(f"{title}: measuring, a round", 1e3 * (test + bins), "ms", "", note)
+
+
+def profile(name: str, batch: int, method: str, held: int) -> str:
+    """Where the time of our rounds goes, on one thread: the largest parts and their shares."""
+    problem, _ = instance(name, held)
+    a_round(problem, batch, method)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    watch = cProfile.Profile()
+    watch.runcall(a_round, problem, batch, method)
+    torch.set_num_threads(before)
+    stats = pstats.Stats(watch).stats
+    total = sum(own for _, _, own, _, _ in stats.values())
+    parts = sorted(((own, where[2]) for where, (_, _, own, _, _) in stats.items()), reverse=True)[:6]
+    named = [(own, what.removeprefix("<built-in method ").removeprefix("<method '").split("'")[0].strip("<>")) for own, what in parts]
+    return ", ".join(f"{what} {100 * own / total:.0f} %" for own, what in named)
+
+
+@numba.njit(nogil=True)
+def _products(y: np.ndarray, widths: np.ndarray, b: int, block: int, times: int) -> float:
+    """The products of `times` compiled steps and nothing else, in the blocks that `fedtheory.neural.engines.compiled` makes."""
+    room = b * widths.max()
+    h, g, out, piece = np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(len(y), y.dtype)
+    for _ in range(times):
+        start = 0
+        for n in range(len(widths) - 1):
+            i, o = widths[n], widths[n + 1]
+            w = y[start : start + i * o].reshape(o, i)
+            start += i * o + o
+            rows = compiled._rows(i, o, b, block)
+            for first in range(0, o, rows):
+                end = min(first + rows, o)
+                np.dot(h[: b * i].reshape(b, i), w[first:end].T, out[: b * (end - first)].reshape(b, end - first))
+                change = piece[: (end - first) * i].reshape(end - first, i)
+                np.dot(g[: b * (end - first)].reshape(end - first, b), h[: b * i].reshape(b, i), change)
+            if n > 0:
+                np.dot(g[: b * o].reshape(b, o), w, out[: b * i].reshape(b, i))
+    return piece[0] + out[0]
+
+
+def parts(name: str, batch: int, method: str, held: int) -> str:
+    """Where the time of compiled steps goes, on one thread: products, the rest of a step, the rest of a round (orders, copies)."""
+    problem, _ = instance(name, held)
+    before, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
+    torch.set_num_threads(1)
+    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.widths)
+    in_walks: list[float] = []
+    plain = walking.walk_rows
+
+    def timed(*args: Any) -> None:
+        start = time.perf_counter()
+        plain(*args)
+        in_walks.append(time.perf_counter() - start)
+
+    walking.walk_rows = timed
+    try:
+        with compiled.one_blas_thread():
+            _products(y, widths, batch, compiled.BLOCK, 1)
+            products = min(clock(lambda: _products(y, widths, batch, compiled.BLOCK, steps))[0] for _ in range(3))
+        rounds = [a_round(problem, batch, method, 1)[0] for _ in range(3)]
+    finally:
+        walking.walk_rows = plain
+        torch.set_num_threads(before)
+    whole, walked = min(rounds), min(sum(in_walks[n : n + COHORT]) for n in range(0, len(in_walks), COHORT))
+    return (
+        f"products {100 * products / whole:.0f} %, update, penalty and activations {100 * (walked - products) / whole:.0f} %, "
+        f"the rest of a round {100 * (whole - walked) / whole:.0f} %"
+    )
+
+
+def on_gpu(
+    name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int, device: str, cohort: int, engines: tuple[str, ...]
+) -> Iterator[Figure]:
+    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for each engine."""
+    problems = {engine: instance(name, held, device=device, engine=engine) for engine in engines}
+    problem, module = problems[engines[0]]
+    place, every = problem.device, math.ceil(held / batch)
+    usual = Usual(problem, module, batch, method, cohort)
+    for engine in engines:
+        check_same(name, batch, method, device, engine)
+    times: dict[str, list[float]] = {key: [] for key in ("usual", *engines)}
+    peaks: dict[str, int] = {}
+
+    def timed(key: str, work: Any) -> None:
+        torch.cuda.reset_peak_memory_stats(place)
+        times[key].append(work())
+        peaks[key] = torch.cuda.max_memory_allocated(place)
+
+    usual(1)  # kernels are loaded at their first use
+    for _ in range(repeats):
+        timed("usual", lambda: clock(lambda: usual(usual_steps), place)[0] * every / min(every, usual_steps))
+        for engine in engines:
+            timed(engine, lambda engine=engine: a_round(problems[engine][0], batch, method, cohort=cohort)[0])
+    title, steps = f"{name} b={batch} {method} P={cohort}", every * cohort
+    samples = sum(p.inputs.nbytes + p.targets.nbytes for p, _ in problems.values()) / 2**20
+    share = f"allocated, {samples:.0f} of them samples"
+    slow = float(np.median(times["usual"]))
+    yield Figure(f"{title}: usual loop, a round", slow, "s", "", f"{steps} client-steps, {1e6 * slow / steps:,.0f} us each; {device}")
+    yield Figure(f"{title}: usual loop, peak memory", peaks["usual"] / 2**20, "MiB", "", share)
+    for engine in engines:
+        took = times[engine]
+        ours, spread = float(np.median(took)), 100 * float(np.ptp(took) / np.median(took))
+        made = f"engine {problems[engine][0].engine.name}, {device}"
+        note = f"{steps / ours:,.0f} client-steps/s, {1e6 * ours / steps:,.1f} us each; {made}"
+        yield Figure(f"{title}: ours, a round", ours, "s", "", note)
+        yield Figure(f"{title}: ours, peak memory", peaks[engine] / 2**20, "MiB", "", f"{share}; {made}")
+        yield Figure(f"{title}: ours against the loop", slow / ours, "x", ">= 10", f"wall time; spread by {spread:.0f} %; {made}")
+
+
+def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[int, ...] = (10, 50, 100)) -> Iterator[Figure]:
+    """Each method with ten clients, then larger cohorts; convolutions under vmap and in a loop, which is not settled for GPUs."""
+    for method in METHODS:
+        yield from on_gpu("mlp-200-100", 10, method, held, repeats, 10, device, cohorts[0], ("auto",))
+    for cohort in cohorts[1:]:
+        yield from on_gpu("mlp-200-100", 10, "FedDyn", held, repeats, 10, device, cohort, ("auto",))
+    yield from on_gpu("mlp-200-100", 50, "FedDyn", held, repeats, 6, device, cohorts[0], ("auto",))
+    for cohort in cohorts:
+        yield from on_gpu("cnn-384-192", 50, "FedDyn", held, repeats, 6, device, cohort, ("vmap", "loop"))
+    for name, batch in (("mlp-200-100", 10), ("cnn-384-192", 50)):
+        yield from measuring(name, batch, "FedDyn", held, device)
+
+
+def neural_figures(repeats: int = 5) -> Iterator[Figure]:
+    """All figures of a CPU, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    for method in METHODS:
+        yield from compare("mlp-200-100", 10, method, 600, repeats, 10)
+        yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=parts("mlp-200-100", 10, method, 600))
+    yield from compare("mlp-200-100", 50, "FedDyn", 600, repeats, 6)
+    yield from around("mlp-200-100", 600)
+    yield from measuring("mlp-200-100", 10, "FedElasticNet", 600)
+    yield from compare("cnn-384-192", 50, "FedDyn", 100, max(1, repeats // 2), 2)
+    yield Figure("cnn-384-192 b=50 FedDyn: parts", 100.0, "%", note=profile("cnn-384-192", 50, "FedDyn", 100))
+    yield from measuring("cnn-384-192", 50, "FedDyn", 100)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    yield Figure("peak memory with networks", peak, "MiB", note="both loops, 60,000 images, in one process")
+    yield from memory_figures()
+
+
+def neural_rows(repeats: int = 5, device: str = "cpu") -> list[Figure]:
+    """All figures of this file for that device."""
+    return list(neural_figures(repeats) if device == "cpu" else gpu_figures(device, repeats))
+
+
+def main(
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
+    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians count.")] = 5,
+) -> None:
+    """Time networks beside the usual loop."""
+    try:
+        place = as_device(device)
+    except InvalidInput as error:
+        print(f"nothing measured: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    for row in neural_figures(repeats) if place.type == "cpu" else gpu_figures(device, repeats):
+        print(f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -214,6 +214,10 @@ class Setting:
         """Why the statement does not run on a user's problem, or None where it does."""
         return "it is about instances of its own, not about a problem's run"
 
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """What the statement asks of a user's problem, of who takes part and of the method, in words."""
+        return ()
+
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
 

@@ -83,20 +83,23 @@ class CertifiedLimitView(ClosedView):
 
     Attributes
     ----------
-    rule : the scheme
-    weights : (N,) p^k
+    scheme, weights : (N,) p^k
     limit, star : (d,)
     noise : of their difference
     why : what a form in fractions lacks here
     """
 
-    rule: str
+    scheme: str
     weights: np.ndarray
     limit: np.ndarray
     star: np.ndarray
     noise: float
-    facts: frozenset[str]
     why: str
+    facts: frozenset[str]
+
+    @property
+    def rule(self) -> str:  # type: ignore[override]
+        return self.scheme
 
     def applies(self, form: Form) -> str | None:
         reason = super().applies(form)
@@ -118,7 +121,7 @@ def _certified(case: Case, scheme: str, law: np.ndarray, why: str) -> Made:
     at, star = reweighted(problem, drift).optimum(), problem.optimum()
     noise = float(at.kkt_residual + star.kkt_residual) / float(problem.mu_k.min())
     facts = frozenset(facts_of(law))
-    return Made(CertifiedLimitView(scheme, problem.weights, at.x, star.x, noise, facts, why))
+    return Made(CertifiedLimitView(scheme, problem.weights, at.x, star.x, noise, why, facts))
 
 
 def limit(form: Form, case: Case) -> Any:

@@ -19,6 +19,7 @@ from fedtheory.errors import FedTheoryError
 __all__ = ["AssumptionNeed", "ConstantNeed", "MutantFate", "assumption_need", "constant_need", "first_proof", "mutant_fates"]
 
 TENTH = Fraction(1, 10)
+AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
 MOST = 64.0  # times itself: a constant is not made larger than that
 
 
@@ -220,8 +221,9 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
         out.append(replace(fate, room=any(search.directions[constant] * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
-        rng_pool = pool + [e.instance for es in search.best.values() for e in es]
-        out.append(_fate(setting, form, mutant.name, rng_pool, None, lambda c, i=i: c.mutants[i].sides))
+        others = [e.instance for es in search.best.values() for e in es]
+        drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]
+        out.append(_fate(setting, form, mutant.name, drawn + pool + others, None, lambda c, i=i: c.mutants[i].sides))
     return out
 
 

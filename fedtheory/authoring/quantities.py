@@ -15,7 +15,7 @@ import numpy as np
 
 from fedtheory.authoring.declare import Facts, number
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import InvalidInput, MissingCapability, suggest
+from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 
 __all__ = ["ROUND", "RUN", "Quantities", "RoundQuantities", "RunQuantities"]
 
@@ -42,6 +42,10 @@ def _quantity(*tables: Named) -> Callable[[Callable[[Any], Any]], Callable[[Any]
 def sq(v: Any) -> Any:
     """||v||^2 along the last axis."""
     return (v * v).sum(axis=-1)
+
+
+class UnknownQuantity(UnknownName, AttributeError):
+    """No quantity of that name."""
 
 
 class Nudged:
@@ -86,6 +90,7 @@ class Quantities:
 
     rule = "any"
     table: ClassVar[Named] = {}
+    axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
 
     def __init__(
@@ -113,11 +118,13 @@ class Quantities:
         return None
 
     def printed_constants(self) -> dict[str, Any]:
-        """No constants are shown with a verdict."""
+        """None are shown with a verdict."""
         return {}
 
     def locate(self, where: dict[str, Any]) -> None:
-        """Nothing more is known of where a comparison is worst."""
+        """What the entries compared are: starts of a round, rounds of a run."""
+        if len(where["index"]) == 1:
+            where["axes"] = [self.axis]
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""
@@ -171,7 +178,7 @@ class Quantities:
                 raise MissingCapability(f"{name} does not exist here: the losses have no such constant")
             return value
         if name not in self.table:
-            raise suggest(name, [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt"], "quantity")
+            raise UnknownQuantity(str(suggest(name, [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt"], "quantity")))
         if name not in self._kept:
             self._kept[name] = self.table[name](self)
         return self._kept[name]
@@ -377,7 +384,7 @@ def state_next(q: Any) -> Any:
 class RoundQuantities(Quantities):
     """The quantities of one round: before it (S, 1), after it (S, C) for all C cohorts, vectors with d behind."""
 
-    table = ROUND
+    table, axis = ROUND, "start"
 
     @property
     def _cohorts(self) -> int:
@@ -483,7 +490,7 @@ RUN["drift"] = RUN.pop("drift_")
 class RunQuantities(Quantities):
     """The quantities of a run: (T + 1, S) for rounds 0..T and S scenarios, vectors with d behind."""
 
-    table = RUN
+    table, axis = RUN, "round"
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""

@@ -29,8 +29,8 @@ from fedtheory.verification.statement import Sides
 __all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
 
 MAX_PATHS = 4096
+DRAWS = 200
 EXACT_PATHS = 81  # of a run in fractions
-MAX_ROUNDS = 5_000  # towards a fixed point
 CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 
@@ -67,21 +67,35 @@ class MethodSetting:
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
 
     def random_instance(self, rng: np.random.Generator) -> Instance:
-        """One instance of the class, with everything drawn that varies."""
-        while True:
-            base = self.problems.draw(rng)
-            if self.problems.why_not(base) is None:
-                break
+        """One instance of the class, with everything drawn that varies, and few enough sequences of cohorts to enumerate.
+
+        Raises
+        ------
+        InvalidInput
+            None was found: the class is empty, or its runs have too many sequences of cohorts.
+        """
+        for _ in range(DRAWS):
+            made = self._drawn(rng)
+            if made is None or self.why_not(made) is not None:
+                continue
+            if self.scope != "run" or self.law(made).count(made.num_clients) ** made.rounds <= MAX_PATHS:
+                return made
+        raise InvalidInput(
+            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of a run with at most {MAX_PATHS} "
+            "sequences of cohorts: declare smaller numbers of clients, or fewer rounds"
+        )
+
+    def _drawn(self, rng: np.random.Generator) -> Instance | None:
+        base = self.problems.draw(rng)
         if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
             base = at_minimiser(base)
-        n = base.num_clients
-        size = None
+        n, size = base.num_clients, None
         if self.sampling is Uniform:
             size = int(rng.integers(1, n + 1))
         elif isinstance(self.sampling, Uniform):
-            if self.sampling.size > n:
-                return self.random_instance(rng)
             size = self.sampling.size
+            if size > n:
+                return None
         least, most = self.of_statement.rounds
         rounds = int(rng.integers(least, most + 1))
         before: tuple[tuple[int, ...], ...] = ()
@@ -184,7 +198,7 @@ class MethodSetting:
             return made.x
 
         x = starts[:1]
-        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._iterated(x, after)
+        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._newton_in_floats(x, after)
 
     def _newton(self, world: Any, x: Any, after: Callable[[Any], Any]) -> Any:
         """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is piecewise affine."""
@@ -200,19 +214,21 @@ class MethodSetting:
             x = x + move
         raise Undefined(f"{self.of_statement.place}: no fixed point was found")
 
-    def _iterated(self, x: Any, after: Callable[[Any], Any]) -> Any:
-        """Rounds until nothing moves."""
-        moved = np.inf
-        for _ in range(MAX_ROUNDS):
-            new = after(x)
-            last, moved = moved, float(np.abs(new - x).max())
-            size = float(np.abs(new).max()) + np.finfo(float).tiny
-            shrinks = moved / last if 0 < last < np.inf else 1.0
-            left = moved * shrinks / (1 - shrinks) if shrinks < 1 else np.inf  # of a geometric series
-            if moved == 0 or left <= ROUNDING * size:
-                return new
-            x = new
-        raise Undefined(f"{self.of_statement.place}: no fixed point was reached in {MAX_ROUNDS} rounds")
+    def _newton_in_floats(self, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Newton's method on after(x) = x, with differences of rounds from d + 1 points side by side."""
+        dim = x.shape[1]
+        for again in range(40):
+            step = 1.0 + float(np.abs(x).max()) if again == 0 else 1e-4 * (1.0 + float(np.abs(x).max()))
+            ends = after(x + step * np.concatenate([np.zeros((1, dim)), np.eye(dim)]))
+            slope = (ends[1:] - ends[0]).T / step
+            try:
+                move = np.linalg.solve(np.eye(dim) - slope, (ends[0] - x[0]))
+            except np.linalg.LinAlgError as error:
+                raise Undefined(f"{self.of_statement.place}: the fixed point is not unique") from error
+            if np.abs(move).max() <= ROUNDING * (1 + np.abs(x).max()):
+                return x
+            x = x + move
+        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
@@ -364,7 +380,9 @@ def judged(statement: Any, view: Quantities, name: str, instance: str = "", conf
     """One form, or with ``pick`` a mutant of it, on a view."""
     fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
     try:
-        sides = with_noise(statement, view, name, pick)
+        with np.errstate(all="ignore"):
+            sides = with_noise(statement, view, name, pick)
+            _check_defined(statement, view, name, sides)
     except Undefined as error:
         return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
     except NotCertified as error:
@@ -380,6 +398,13 @@ def judged(statement: Any, view: Quantities, name: str, instance: str = "", conf
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
             return judge_statistical(sides, confidence, mode="statistical", **fields)
     return judge(sides, mode="exact", **fields)
+
+
+def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:
+    """Raise `Undefined` where a side is not finite although the run is: it divides by 0."""
+    finite = view.rational or (np.isfinite(sides.lhs).all() and np.isfinite(sides.rhs).all())
+    if not finite and all(np.isfinite(s.x).all() for s in view.path.states):
+        raise Undefined(f"{statement.id} [{name}]: a side is not finite here, as where it divides by 0")
 
 
 def check(

@@ -99,13 +99,17 @@ class SlotClients(Clients):
     def size(self) -> Any:  # type: ignore[override]
         return self._count(self.cohort.size())[:, None]
 
-    @property
-    def _mask(self) -> Any:  # type: ignore[override]
-        return self.cohort.mask[:, :, None]
+    def take(self, memory: Any) -> Any:
+        members = self.cohort.members
+        return memory if members is None else memory[np.arange(len(members))[:, None], members]
 
-    @property
-    def _members(self) -> Any:  # type: ignore[override]
-        return self.cohort.members
+    def put(self, memory: Any, values: Any) -> Any:
+        members = self.cohort.members
+        if members is None:
+            return np.where(self.cohort.mask[:, :, None], values, memory)
+        out = memory.copy()
+        out[np.arange(len(members))[:, None], members] = values
+        return out
 
     def weights(self) -> Any:
         w = self.losses.weights
@@ -121,7 +125,7 @@ class SlotClients(Clients):
 
     def sum(self, values: Any) -> Any:
         if self.cohort.members is None:
-            values = np.where(self._mask, values, values * 0)
+            values = np.where(self.cohort.mask[:, :, None], values, values * 0)
         return values.sum(axis=1)
 
     def minimise(self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None) -> LocalResult:

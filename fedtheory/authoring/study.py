@@ -320,7 +320,7 @@ def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: O
             out.checks.append(replay({statement.id: statement}, found, setting))
     _tightness(out, setting, search)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
-    third = max(budget // 3, 60)
+    third = max(budget // 3, 20)
     for form in standing if necessity else ():
         for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
             on_progress(0, third, f"{statement.id}: constant {constant}")

@@ -112,6 +112,13 @@ class Quantities:
         """Nothing but the class of problems is needed, and instances are of it."""
         return None
 
+    def printed_constants(self) -> dict[str, Any]:
+        """No constants are shown with a verdict."""
+        return {}
+
+    def locate(self, where: dict[str, Any]) -> None:
+        """Nothing more is known of where a comparison is worst."""
+
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""
         return None

@@ -16,7 +16,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check, outside
 from fedtheory.verification.rational import Builders
-from fedtheory.verification.setting import Case, Plan, Setting
+from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
@@ -24,6 +24,9 @@ __all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
 
 INSTANCES = 40  # a statement, in a full campaign
 PROBLEMS = 8
+_NOT_OURS = (
+    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class _Searched:
 
 class AuthoredSetting(Setting):
     """How the statements of a file are judged."""
+
+    own_method = True
+    scenarios = 400
 
     def __init__(self, paper: Any) -> None:
         self.authored = paper
@@ -142,6 +148,21 @@ class AuthoredSetting(Setting):
         return setting.verify(
             case.problem, case.sampling, [f.name for f in forms], case.seed, case.scenarios, case.x0, case.rounds, case.confidence
         )
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The statement's own method on the user's problem; cohorts, start and horizon may be given."""
+        problem = request.problem("quadratic")
+        mine = MethodSetting.of(self.authored[statement.id.partition("/")[2]])
+        own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
+        request.refuse(_NOT_OURS, own), request.refuse_hyperparameters(own)
+        sampling = None if request.participants is None else request.sampling(problem)
+        who = f"P = {request.participants}" if request.participants else str(mine.sampling)
+        head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {who}; {mine.local}"]
+        return Prepared(problem, None, {"sampling": sampling}, head, {"sampling": repr(sampling or mine.sampling)})
+
+    def example(self, statement: Statement) -> str | None:
+        """A problem of the package, where one will do."""
+        return None if self.refusal(statement) else "--problem quadratic"
 
     def scope_in_words(self, statement: Statement) -> str:
         """One round, a run, a fixed point."""

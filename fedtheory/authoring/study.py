@@ -31,6 +31,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
+from fedtheory.verification.witness import Witness
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
 
@@ -171,6 +172,12 @@ class Study:
     def counterexamples(self) -> list[Counterexample]:
         """Proved in fractions, one a form that fails."""
         return [c for s in self.studies for c in s.counterexamples.values()]
+
+    @property
+    def witnesses(self) -> list[Witness]:
+        """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
+        found = {"search": "study"}
+        return [Witness(c.statement, c.form, c.rule, c.kind, c.data, c.lhs, c.rhs, found_by=found) for c in self.counterexamples]
 
     @property
     def tightness(self) -> list[Tightness]:

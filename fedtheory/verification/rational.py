@@ -15,8 +15,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Builders", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest_between", "table", "text",
-    "to_file", "vector",
+    "Builders", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest", "simplest_between",
+    "simplest_each", "table", "text", "to_file", "vector",
 ]  # fmt: skip
 
 Builder = Callable[[dict[str, Any]], Any]
@@ -112,6 +112,44 @@ def simplest_between(low: Fraction, high: Fraction) -> Fraction:
     if whole == low or whole + 1 <= high:
         return Fraction(whole if whole == low else whole + 1)
     return whole + 1 / simplest_between(1 / (high - whole), 1 / (low - whole))
+
+
+def simplest(x: float) -> Fraction:
+    """The simplest fraction that rounds to x: 1/3 of 0.3333333333333333, 1/10 of 0.1.
+
+    Raises
+    ------
+    InvalidInput
+        A number that is not finite.
+    """
+    x = float(x)
+    if not math.isfinite(x):
+        raise InvalidInput(f"{x} is no number that a fraction could stand for")
+    size = abs(x)
+    if size == 0:
+        return Fraction(0)
+    at, below, above = (Fraction(v) for v in (size, math.nextafter(size, 0), math.nextafter(size, math.inf)))
+    found = simplest_between(at - (at - below) * Fraction(49, 100), at + (above - at) * Fraction(49, 100))
+    return found if x > 0 else -found
+
+
+def simplest_each(values: Any) -> np.ndarray:
+    """`simplest` of every entry, as an object array; fractions and whole numbers stay what they are.
+
+    Raises
+    ------
+    InvalidInput
+        Entries that are no finite numbers.
+    """
+    given = np.asarray(values)
+    out = np.empty(given.shape, dtype=object)
+    for at, value in np.ndenumerate(given):
+        whole = isinstance(value, Fraction | int | np.integer) and not isinstance(value, bool)
+        try:
+            out[at] = Fraction(int(value) if isinstance(value, np.integer) else value) if whole else simplest(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{value!r} is no number") from error
+    return out
 
 
 def near(x: Fraction, width: Fraction) -> Fraction:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
@@ -178,6 +178,7 @@ class Setting:
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    own_method : whether statements say themselves which method they are about, so that a user gives none
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
@@ -187,6 +188,7 @@ class Setting:
     share: Mapping[str, float] = {}
     accepts: Mapping[str, str] = {}
     scenarios: int = 1000
+    own_method: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -214,11 +216,86 @@ class Setting:
         """Why the statement does not run on a user's problem, or None where it does."""
         return "it is about instances of its own, not about a problem's run"
 
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """What the statement asks of a user's problem, of who takes part and of the method, in words."""
+        return ()
+
+    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
+        """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
+
+        Raises
+        ------
+        InvalidInput, MissingCapability
+            What the form needs of the problem, of who takes part or of the method, and what is missing.
+        NotCertified
+            An optimum that cannot be certified.
+        """
+        raise InvalidInput(
+            f"{self.refusal(statement)}: `fedtheory verify` judges it on the battery, and where it fails a witness says so"
+        )
+
+    def shares_view(self, form: Form) -> Any:
+        """Forms of which this is equal are judged on one view of a case."""
+        return form.kind
+
+    def rule_of(self, case: Case) -> str:
+        """The variant of the method that a case is about, as the forms name it."""
+        return getattr(case.algorithm, "rule", "any")
+
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """One check a form on a user's problem."""
-        reason = f"{self.refusal(statement)}: `fedtheory verify` judges it on the battery, and where it fails a witness says so"
-        rule = getattr(case.algorithm, "rule", "any")
-        return [outside(statement, f, rule if rule in f.established else next(iter(f.established)), reason) for f in forms]
+        """One check a form on a user's problem.
+
+        'not applicable' says what is missing, or which assumption fails with value and limit; 'inconclusive' what could
+        not be certified.
+        """
+        rule, name = self.rule_of(case), case.problem.name
+
+        def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
+            known = next((r for r in (rule, "any") if r in form.established), next(iter(form.established)))
+            return outside(statement, form, known, reason, name, verdict)
+
+        out: list[Check] = []
+        views: dict[Any, Any] = {}
+        for form in forms:
+            key = self.shares_view(form)
+            try:
+                if key not in views:
+                    views[key] = self.instance(statement, form, case).view()
+            except NotCertified as error:
+                out.append(refused(form, str(error), "inconclusive"))
+                continue
+            except (InvalidInput, MissingCapability) as error:
+                out.append(refused(form, str(error)))
+                continue
+            view = views[key]
+            reason = view.applies(form)
+            if reason is None and view.rule not in form.established:
+                reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
+            out.append(refused(form, reason) if reason else self.judge(statement, form, view, case))
+        return out
+
+    def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
+        """One form on the view of a user's problem."""
+        sides = getattr(view, "sides_of", None)
+        return judge_view(
+            statement, form, view, case.problem.name, confidence=case.confidence, sides=sides and sides(form.sides)
+        )
+
+    def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
+        """A user's case in fractions with the sides that come out, to be kept whether the form holds there or fails.
+
+        Raises
+        ------
+        InvalidInput
+            A case that is not given in fractions, and what `instance` and `exact_view` raise.
+        """
+        instance = self.instance(statement, form, case)
+        if not isinstance(instance, DataInstance):
+            raise InvalidInput(f"{statement.id} [{form.name}] is not judged in fractions on this problem: there is nothing to keep")
+        label = f"{statement.id}-{form.name}-on-{instance.label}"
+        kept = Witness(statement.id, form.name, instance.view().rule, instance.kind, instance.data, label=label)
+        _, lhs, rhs, _ = self.exact_check(statement, kept)
+        return kept.claiming(lhs, rhs)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The case that a user asked for in words, with what stands above its table.

@@ -16,11 +16,17 @@ from fedtheory.verification.check import CONFIDENCE, Checks, judge_view
 from fedtheory.verification.registry import get, setting_of
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.witness import Witness
 
-__all__ = ["verify"]
+__all__ = ["keep", "verify"]
 
 _MORE = {
     "states": 32, "confidence": CONFIDENCE, "max_leaves": 50_000, "on_progress": None, "on_stage": None, "given": None,
+}  # fmt: skip
+
+
+_DEFAULTS = {
+    "sampling": None, "local_solver": None, "x0": None, "rounds": None, "mode": "auto", "scenarios": 1000, "seed": 0,
 }  # fmt: skip
 
 
@@ -44,6 +50,7 @@ def verify(
     Parameters
     ----------
     statement : Statement, from `theorems.get`, or its id
+    algorithm : the method; None where the statement itself says which (`Setting.own_method`)
     sampling : default full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
     x0 : (d,), default 0
@@ -78,13 +85,51 @@ def verify(
     UnknownName
         No such statement or form; something given that the setting does not know.
     """
+    statement = get(statement) if isinstance(statement, str) else statement
+    chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
+    case = _case(statement, problem, algorithm, sampling, local_solver, x0, rounds, mode, scenarios, seed, more)
+    identities = [f for f in chosen if f.symbolic is not None]
+    data = [f for f in chosen if f.symbolic is None]
+    checks = [judge_view(statement, f, None) for f in identities]
+    if data:
+        checks += setting_of(statement).verify(statement, data, case)
+    return _in_order(checks, chosen)
+
+
+def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
+    """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
+
+    Parameters
+    ----------
+    options : as of `verify`, but ``forms``
+
+    Raises
+    ------
+    InvalidInput
+        A form that is not judged in fractions on this problem, or whose assumptions fail there; and as `verify` raises it.
+    """
+    statement = get(statement) if isinstance(statement, str) else statement
+    chosen = statement.form(form)
+    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
+    case = _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
+    return setting_of(statement).witness(statement, chosen, case)
+
+
+def _case(
+    statement: Statement, problem: Problem, algorithm: Any, sampling: Any, local_solver: Any, x0: Any, rounds: int | None, mode: str,
+    scenarios: int, seed: int, more: dict[str, Any],
+) -> Case:  # fmt: skip
+    """What a user gave, checked."""
     if mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
     for name in more:
         if name not in _MORE:
             raise suggest(name, list(_MORE), "argument of verify")
     more = {**_MORE, **more}
-    check_problem(problem), check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    setting = setting_of(statement)
+    if not (algorithm is None and setting.own_method):
+        check_algorithm(algorithm)
+    check_problem(problem), check_sampling(sampling), check_local_solver(local_solver)
     if rounds is not None:
         whole_number("rounds", rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
@@ -93,23 +138,14 @@ def verify(
     more["confidence"] = check_unit("confidence", more["confidence"])
     if sampling is not None:
         sampling.check(problem.num_clients)
-    statement = get(statement) if isinstance(statement, str) else statement
-    chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
-    setting = setting_of(statement)
     given = dict(more.pop("given") or {})
     for name in given:
         if name not in setting.accepts:
             raise suggest(name, list(setting.accepts), f"what can be given to {statement.id}")
-    case = Case(
+    return Case(
         problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
         **more,
     )  # fmt: skip
-    identities = [f for f in chosen if f.symbolic is not None]
-    data = [f for f in chosen if f.symbolic is None]
-    checks = [judge_view(statement, f, None) for f in identities]
-    if data:
-        checks += setting.verify(statement, data, case)
-    return _in_order(checks, chosen)
 
 
 def _in_order(checks: Iterable[Any], forms: Sequence[Form]) -> Checks:

@@ -1,11 +1,14 @@
-"""What EFL's statements share: their symbols, one short constructor, and what makes views from the data of a file."""
+"""What EFL's statements share: their symbols, one short constructor, what makes views from the data of a file, and instances of it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.setting import DataInstance
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["BUILDERS", "SYMBOLS", "statement"]
+__all__ = ["BUILDERS", "SYMBOLS", "FractionsInstance", "instance_of", "statement"]
 
 BUILDERS = Builders()
 SYMBOLS = {
@@ -24,3 +27,16 @@ def statement(
 ) -> Statement:
     """A statement about EFL."""
     return Statement(f"efl/{id}", title, source, "efl", forms, assumptions, {**SYMBOLS, **symbols}, kind)
+
+
+class FractionsInstance(DataInstance):
+    """An instance given by the data of its kind's builder."""
+
+    @property
+    def family(self) -> str:
+        return f"efl {self.kind}"
+
+
+def instance_of(kind: str, label: str, data: dict[str, Any], seed: int = 0) -> FractionsInstance:
+    """One instance of EFL's kinds."""
+    return FractionsInstance(BUILDERS, kind, label, data, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,29 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.instances.runs import reached
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
-from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
-from fedtheory.theorems.efl.quantities.run import gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
 from fedtheory.verification.setting import Case
 
-__all__ = ["ROUNDS", "STEPS", "assumption_failure", "view_of"]
+__all__ = ["ROUNDS", "STEPS", "anchors_of", "assumption_failure", "constants_on", "law_of", "local_sgd_of", "view_of"]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
 
 
-def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None) -> str | None:
-    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none."""
+def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None, frozen: bool = False) -> str | None:
+    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none.
+
+    frozen : whether anchors are given that never move, with which lambda may be > 0
+    """
     if not isinstance(algorithm, EFL):
         return f"the statement is about EFL, not {type(algorithm).__name__}"
-    if algorithm.lam != 0:
-        return f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser"
+    if algorithm.lam != 0 and not frozen:
+        return (
+            f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser; for anchors "
+            "that never move give u_0 and v_0"
+        )
     for name, compressor in (("compressor", algorithm.compressor), ("down_compressor", algorithm.down_compressor)):
         if compressor is not None:
             return f"{name} = {compressor.name}: no theorem under compression is stated or proved; use None"
@@ -73,13 +80,16 @@ def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray
     return out
 
 
-def _check_step_sizes(problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD) -> None:
+def _check_step_sizes(
+    problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD, given: Mapping[str, Any]
+) -> None:
     """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
     if not callable(solver.lr):
         return
     m = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)
-    E, mu, S = sampling.max_steps, float(problem.mu_k.min()), [float(v.sum_ps) for v in m]
-    gamma = gamma_of(E, float(max(v.theta for v in m)), float(problem.beta_k.max()), mu, S)
+    E, S = sampling.max_steps, [float(v.sum_ps) for v in m]
+    L, mu = given_curvatures(given, float(problem.beta_k.max()), float(problem.mu_k.min()))
+    gamma = gamma_of(E, float(max(v.theta for v in m)), L, mu, S)
     for t, eta in enumerate(step_sizes(E, mu, gamma, S), start=1):
         if abs(solver.lr(t) - eta) > 1e-9 * eta:
             raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
@@ -93,13 +103,64 @@ def _check_present(sampling: Participation, rounds: int) -> None:
             raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
 
 
-def _law(case: Case) -> Participation:
+def law_of(case: Case) -> Participation:
     """The law of s_k, over as many local steps as the sampling, the solver or neither says."""
     solver, clients = case.local_solver, case.problem.num_clients
     given = case.sampling.max_steps if isinstance(case.sampling, Participation) else None
     E = given or (solver.steps if isinstance(solver, LocalSGD) else STEPS)
     full = case.sampling is None or isinstance(case.sampling, Full)
     return complete(clients, E) if full else as_irregular(case.sampling, E, clients)
+
+
+def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """lambda, u_0 and the anchors v_0/u_0 (N, d) of an elastic term whose anchors never move; None where they are not given.
+
+    Raises
+    ------
+    InvalidInput
+        One of u_0 and v_0 without the other, other shapes than (N, d), u_0 < 0, or v_0 != 0 where u_0 = 0.
+    """
+    names = [n for n in ("u_0", "v_0") if n in case.given]
+    if not names:
+        return None
+    if len(names) == 1:
+        raise InvalidInput(f"{names[0]} is given without {'v_0' if names == ['u_0'] else 'u_0'}: frozen anchors need both")
+    u, v = (np.asarray(case.given[n], dtype=float) for n in ("u_0", "v_0"))
+    shape = (case.problem.num_clients, case.problem.dim)
+    if u.shape != shape or v.shape != shape:
+        raise InvalidInput(f"u_0 {u.shape} and v_0 {v.shape}: give a row of d numbers for every client, {shape}")
+    if not (u >= 0).all() or (v[u == 0] != 0).any():
+        raise InvalidInput("u_0 must be >= 0, and v_0 = u_0 times a model: 0 where u_0 is 0")
+    return float(case.algorithm.lam), u, np.divide(v, u, out=np.zeros(shape), where=u > 0)
+
+
+def local_sgd_of(case: Case, law: Participation) -> LocalSGD:
+    """The local work as given; a step of 1 stands for Theorem 1's."""
+    return case.local_solver if isinstance(case.local_solver, LocalSGD) else LocalSGD(law.max_steps, 1.0)
+
+
+def constants_on(case: Case, law: Participation | None = None, scheme: str | None = None) -> EFLConstants:
+    """Theorem 1's constants for a case without its run, under its own law of s_k or another.
+
+    Raises
+    ------
+    NotCertified, InvalidInput, MissingCapability
+        As `view_of` raises them.
+    """
+    problem, rounds, law = case.problem, case.rounds or ROUNDS, law_of(case) if law is None else law
+    scheme = scheme or getattr(case.algorithm, "scheme", "C")
+    reason = assumption_failure(problem, EFL(scheme=scheme), case.local_solver)  # type: ignore[arg-type]
+    if reason is not None:
+        raise InvalidInput(reason)
+    solver = local_sgd_of(case, law)
+    law.check_run(problem.num_clients, rounds)
+    solver.check(problem)
+    if _enumerable(problem, law, scheme, solver, rounds):
+        oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
+        return quadratic_run(oracles, _laws(scheme, law, rounds, problem.weights), case.x0, given=case.given).constants
+    if solver.noise_std:
+        raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
+    return constants_of(problem, scheme, law, rounds, case.x0[None], solver.batch_size, case.given)[0]
 
 
 def view_of(kind: str, case: Case) -> Any:
@@ -115,26 +176,37 @@ def view_of(kind: str, case: Case) -> Any:
     InvalidInput, MissingCapability
         What the theorem, or its constants, ask of the problem, the participation or the local work.
     """
-    problem, algorithm, rounds, law = case.problem, case.algorithm, case.rounds or ROUNDS, _law(case)
-    solver = case.local_solver if isinstance(case.local_solver, LocalSGD) else LocalSGD(law.max_steps, 1.0)
+    anchors = anchors_of(case)
+    reason = assumption_failure(case.problem, case.algorithm, case.local_solver, anchors is not None)
+    if reason is not None:
+        raise InvalidInput(reason)
+    problem, algorithm, rounds, law = case.problem, case.algorithm, case.rounds or ROUNDS, law_of(case)
+    solver = local_sgd_of(case, law)
     law.check_run(problem.num_clients, rounds)
     _check_present(law, rounds)
     solver.check(problem)
-    _check_step_sizes(problem, algorithm, law, rounds, solver)
+    anchored = anchors is not None and algorithm.lam > 0
+    if anchored and callable(solver.lr):
+        raise InvalidInput("with frozen anchors the step size is Theorem 1's for L~ and mu~: give no schedule")
+    _check_step_sizes(problem, algorithm, law, rounds, solver, case.given)
     exact = _enumerable(problem, law, algorithm.scheme, solver, rounds)
     if kind == "step":
-        if not exact or solver.noise_std:
-            raise MissingCapability("one round is enumerated for quadratic losses and independent clients, without additive noise")
+        if not exact or solver.noise_std or anchored:
+            raise MissingCapability("one round is enumerated for quadratic losses, independent clients, lambda = 0, no additive noise")
         oracles = oracles_of(problem, solver.batch_size)
         laws = _laws(algorithm.scheme, law, min(rounds, 6), problem.weights)
         return reached(oracles, laws, case.x0, Stream(case.seed).generator("efl path"))
     if exact and case.mode != "monte-carlo":
         oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        return quadratic_run(oracles, _laws(algorithm.scheme, law, rounds, problem.weights), case.x0)
+        laws = _laws(algorithm.scheme, law, rounds, problem.weights)
+        return quadratic_run(oracles, laws, case.x0, anchors=anchors if anchored else None, given=case.given)
+    if anchored:
+        raise MissingCapability("frozen anchors need exact second moments: quadratic losses, independent clients, no Monte Carlo")
     if case.mode == "exact":
         raise MissingCapability("exact expectations need quadratic losses and independent clients: use mode='monte-carlo'")
     if solver.noise_std:
         raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
     return measured_run(
-        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed, solver.batch_size, replacement=solver.replacement
-    )
+        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed, solver.batch_size,
+        replacement=solver.replacement, given=case.given,
+    )  # fmt: skip

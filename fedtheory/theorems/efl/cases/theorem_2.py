@@ -1,6 +1,8 @@
-"""Theorem 2 of EFL on a problem of yours: both optima certified, with and without the client that leaves or joins."""
+"""Theorem 2 and sections 4.3 and 4.4 on a problem of a user's: a client leaves or joins, both optima certified."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +20,16 @@ def event_of(form: Form) -> str:
     return "arrival" if ARRIVAL in form.needs else "departure"
 
 
-def who_moves(sampling: Sampling | None, event: str, clients: int) -> int:
-    """The client with a window that says so, the last client without windows.
+def who_moves(sampling: Sampling | None, event: str, clients: int, given: Any = None) -> int:
+    """The client that is named, else the one with a window that says so, else the last client.
 
     Raises
     ------
     InvalidInput
         Several clients that leave (or join): the theorem moves one.
     """
+    if given is not None:
+        return int(given)
     stay = getattr(sampling, "present", None)
     found = [k for k, window in enumerate(stay or ()) if window[0 if event == "arrival" else 1] is not None]
     if len(found) > 1:

@@ -15,27 +15,18 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
-from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.notation import FractionsInstance, instance_of
 from fedtheory.theorems.efl.statements.limit_points import SCHEMES
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
 from fedtheory.verification.rational import to_file
-from fedtheory.verification.setting import DataInstance
 
-__all__ = ["KINDS", "DataShift", "FractionsInstance", "battery", "random_instance"]
+__all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
     "feedback", "rates",
 )  # fmt: skip
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
-
-
-class FractionsInstance(DataInstance):
-    """An instance given by the data of its kind's builder."""
-
-    @property
-    def family(self) -> str:
-        return f"efl {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -358,7 +349,7 @@ def random_instance(kind: str, rng: np.random.Generator) -> FractionsInstance:
         label, data = (_limit if kind == "limit" else _elastic)(rng, long=True)
     else:
         label, data = _MAKERS[kind](rng)
-    return FractionsInstance(BUILDERS, kind, label, data)
+    return instance_of(kind, label, data)
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
@@ -376,8 +367,8 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
                 label, data = _elastic(rng, long=i % 5 == 4)
             else:
                 label, data = _MAKERS[kind](rng)
-            out.append(FractionsInstance(BUILDERS, kind, label, data, seed * 1000 + i))
-    out += [FractionsInstance(BUILDERS, kind, f"{label}, nearly attained", data) for kind, label, data in _ATTAINED]
+            out.append(instance_of(kind, label, data, seed * 1000 + i))
+    out += [instance_of(kind, f"{label}, nearly attained", data) for kind, label, data in _ATTAINED]
     out += [
         DataShift(family, event, clients, seed * 10 + i)
         for family, clients in (("logistic", 4), ("least squares", 3), ("breast cancer", 5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,9 +11,17 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, EFLConstants, IrregularRunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.run import (
+    COMMON,
+    FROZEN,
+    EFLConstants,
+    IrregularRunView,
+    gamma_of,
+    given_curvatures,
+    step_sizes,
+)
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.verification.rational import integer, table, vector
+from fedtheory.verification.rational import integer, table, text, vector
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "quadratic_run", "round_laws", "run_of"]
 
@@ -61,6 +70,7 @@ def quadratic_run(
     w0: np.ndarray,
     horizons: np.ndarray | None = None,
     anchors: tuple[Any, np.ndarray, np.ndarray] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> IrregularRunView:
     """T = len(laws) rounds with Theorem 1's step sizes.
 
@@ -68,23 +78,38 @@ def quadratic_run(
     ----------
     horizons : the taus looked at; default all of 0..T
     anchors : (lambda, u, anchors) of an elastic term whose anchors never move
+    given : dict
+        'L', 'mu' and 'G' in place of the exact ones, which they must bound.
 
     Raises
     ------
     InvalidInput
-        mu = 0, or a round with S_tau = 0.
+        mu = 0, or a round with S_tau = 0; a given constant that bounds nothing.
     """
-    L, mu, facts = oracles.L, oracles.mu, frozenset({COMMON} if oracles.common else ())
+    L, mu, facts, given = oracles.L, oracles.mu, frozenset({COMMON} if oracles.common else ()), given or {}
     if anchors is not None:
         oracles, L, mu = frozen(oracles, *anchors)
         facts |= {FROZEN}
+    L, mu = given_curvatures(given, L, mu)
     rounds = [law.moments for law in laws]
     E, S, theta = laws[0].E, [m.sum_ps for m in rounds], max(m.theta for m in rounds)
     gamma = gamma_of(E, theta, L, mu, S)
     path = second_moments(oracles, laws, step_sizes(E, mu, gamma, S), w0)
+    G_sq, how = path.G_sq, dict(HOW)
+    if "G" in given:
+        if not given["G"] ** 2 >= G_sq:
+            raise InvalidInput(
+                f"G = {text(given['G'])} is no bound (Assumption 4): the largest E||g||^2 is {text(G_sq)}, the limit is G^2 = "
+                f"{text(given['G'] ** 2)}: give a larger G"
+            )
+        G_sq, how["G_sq"] = given["G"] ** 2, "given, and a bound"
+    if {"L", "mu"} & set(given):
+        how["L, mu"] = "given, and bounds"
+    if FROZEN in facts:
+        how["L, mu"] = "L + lambda max U, mu + lambda min U"
     constants = EFLConstants(
-        E, L, mu, theta, path.G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds, path.distance_sq[0],
-        {**HOW, "L, mu": "L + lambda max U, mu + lambda min U"} if FROZEN in facts else dict(HOW),
+        E, L, mu, theta, G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds, path.distance_sq[0],
+        how,
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons
     return IrregularRunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)

@@ -9,8 +9,8 @@ E||g||^2 <= (mean norm + ridge radius)^2 + variance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,15 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import LocalSGD, TheoremStep
+from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, gamma_of, step_sizes
+from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, gamma_of, given_curvatures, step_sizes
 
-__all__ = ["GradientBounds", "client_minima", "gradient_bounds", "measured_run", "moments_of_rounds"]
+__all__ = ["GradientBounds", "client_minima", "constants_of", "gradient_bounds", "measured_run", "moments_of_rounds"]
 
 
 def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
@@ -147,6 +148,59 @@ def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights
     return out
 
 
+def constants_of(
+    problem: Problem, scheme: str, sampling: Participation, rounds: int, start: np.ndarray, batch_size: int | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> tuple[EFLConstants, Optimum]:  # fmt: skip
+    """Theorem 1's constants on a problem with samples, bounded by proof, and the certified optimum of F.
+
+    Parameters
+    ----------
+    start : (1, d)
+    given : dict
+        'G', 'L', 'mu' and 'sigma_sq' in place of what would be bounded here: L may be larger, mu smaller than the problem's; G and
+        sigma_sq are taken on trust, and needed where losses have no bounded slopes.
+
+    Raises
+    ------
+    NotCertified
+        The optimum of F, or of a client, cannot be certified.
+    MissingCapability, InvalidInput
+        Assumptions of Theorem 1 that the problem does not meet.
+    """
+    given, weights, E = given or {}, problem.weights, sampling.max_steps
+    if not problem.mu_k.min() > 0:
+        raise InvalidInput(f"mu = min_k mu_k = {float(problem.mu_k.min()):.3g}: Theorem 1 needs mu > 0 (Assumption 2); add a ridge")
+    moments = moments_of_rounds(scheme, sampling, rounds, weights)
+    L, mu = given_curvatures(given, float(problem.beta_k.max()), float(problem.mu_k.min()))
+    theta, S = float(max(m.theta for m in moments)), [float(m.sum_ps) for m in moments]
+    gamma = gamma_of(E, theta, L, mu, S)
+    if "G" in given:
+        G_sq, sigma_sq = float(given["G"]) ** 2, np.zeros(problem.num_clients)
+        if batch_size is not None:
+            if "sigma_sq" not in given:
+                raise InvalidInput(f"G = {given['G']} is given, but mini-batches of {batch_size} have noise: give sigma_sq too")
+            sigma_sq = sigma_sq + np.asarray(given["sigma_sq"], dtype=float)
+        how = "given, taken on trust"
+    else:
+        bounds = gradient_bounds(problem, scheme, E, step_sizes(E, mu, gamma, S), moments, start, batch_size)
+        G_sq, sigma_sq, how = bounds.G_sq, bounds.sigma_sq, f"suprema over a ball of radius {bounds.radius:.4g} that no iterate leaves"
+    optimum = problem.optimum()
+    D = problem.value(optimum.x) - client_minima(problem)
+    off = optimum.kkt_residual / float(problem.mu_k.min())  # ||x - w*|| of the certified point
+    constants = EFLConstants(
+        E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments, float(((start - optimum.x) ** 2).sum()),
+        {
+            "L, mu": "given" if {"L", "mu"} & set(given) else "of the problem, exact",
+            "G_sq, sigma_sq": how,
+            "D": "from above, F_k^* bounded by a certificate",
+            "moments": "exact, from the laws of s_k",
+            "w*": f"certified to {off:.2g}",
+        },
+    )  # fmt: skip
+    return constants, optimum
+
+
 def measured_run(
     problem: Problem,
     scheme: str,
@@ -158,8 +212,11 @@ def measured_run(
     batch_size: int | None = None,
     looks: int = 8,
     replacement: bool = True,
+    given: Mapping[str, Any] | None = None,
 ) -> IrregularRunView:
     """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its ||w_tau - w*||^2 by scenario.
+
+    given : as of `constants_of`; a G that the run shows to be none is refused
 
     Raises
     ------
@@ -168,32 +225,38 @@ def measured_run(
     MissingCapability, InvalidInput
         Assumptions of Theorem 1 that the problem does not meet.
     """
-    weights, E = problem.weights, sampling.max_steps
-    if not problem.mu_k.min() > 0:
-        raise InvalidInput(f"mu = min_k mu_k = {float(problem.mu_k.min()):.3g}: Theorem 1 needs mu > 0 (Assumption 2); add a ridge")
-    start = check_start(problem, x0, 1)
-    moments = moments_of_rounds(scheme, sampling, rounds, weights)
-    L, mu, theta = float(problem.beta_k.max()), float(problem.mu_k.min()), float(max(m.theta for m in moments))
-    S = [float(m.sum_ps) for m in moments]
-    gamma = gamma_of(E, theta, L, mu, S)
-    bounds = gradient_bounds(problem, scheme, E, step_sizes(E, mu, gamma, S), moments, start, batch_size)
-    optimum = problem.optimum()
-    D = problem.value(optimum.x) - client_minima(problem)
-    solver = LocalSGD(E, TheoremStep(mu, E, gamma, tuple(S)), batch_size, replacement=replacement)
+    E, start = sampling.max_steps, check_start(problem, x0, 1)
+    constants, optimum = constants_of(problem, scheme, sampling, rounds, start, batch_size, given)
+    mu, S = constants.mu, tuple(float(v) for v in constants.S)
+    solver = LocalSGD(E, TheoremStep(mu, E, float(constants.gamma), S), batch_size, replacement=replacement)
+    trusted = given is not None and "G" in given
     run = simulate(
-        problem, EFL(scheme=scheme, variant="none"), rounds, start[0], sampling, scenarios, seed, solver, record=("distance",)  # type: ignore[arg-type]
-    )
-    distance = run.metrics["distance"]
-    off = optimum.kkt_residual / mu  # ||x - w*|| of the certified point
-    constants = EFLConstants(
-        E, L, mu, theta, bounds.G_sq, bounds.sigma_sq, np.maximum(D, 0), weights, moments, float(distance[0, 0] ** 2),
-        {
-            "L, mu": "of the problem, exact",
-            "G_sq, sigma_sq": f"suprema over a ball of radius {bounds.radius:.4g} that no iterate leaves",
-            "D": "from above, F_k^* bounded by a certificate",
-            "moments": "exact, from the laws of s_k",
-            "w*": f"certified to {off:.2g}",
-        },
+        problem, EFL(scheme=scheme, variant="none"), rounds, start[0], sampling, scenarios, seed, solver,  # type: ignore[arg-type]
+        record=("distance",), on_round=_met(problem, constants.G_sq) if trusted else None,
     )  # fmt: skip
+    distance = run.metrics["distance"]
+    constants = replace(constants, start_sq=float(distance[0, 0] ** 2))
+    off = optimum.kkt_residual / float(problem.mu_k.min())
     horizons = np.unique(np.linspace(0, rounds, looks).astype(int))
     return IrregularRunView(constants, distance**2, scheme, horizons, exact=False, noise=off * (2 * float(distance.max()) + off))
+
+
+def _met(problem: Problem, G_sq: float) -> Callable[..., None]:
+    """Raise `InvalidInput` where a run meets full gradients at the server's model whose mean square is above a given G^2.
+
+    E||g||^2 >= E||grad F_k||^2 at the first virtual step of every client, so that such a G is none. A mean over scenarios counts
+    where it is above by four standard errors.
+    """
+
+    def look(round_index: int, old: Any, new: Any, clients: Any) -> None:
+        squares = (problem.gradient(np.asarray(old.x)) ** 2).sum(axis=-1)  # (S, N)
+        mean, error = squares.mean(axis=0), squares.std(axis=0, ddof=1) / np.sqrt(len(squares)) if len(squares) > 1 else 0.0
+        low = mean - 4 * error
+        if (low > G_sq * (1 + 1e-9)).any():
+            k = int(np.argmax(low))
+            raise InvalidInput(
+                f"G = {G_sq**0.5:.6g} is no bound (Assumption 4): client {k} has E||grad F_k||^2 = {float(mean[k]):.6g} at the model "
+                f"of round {round_index}, the limit is G^2 = {G_sq:.6g}: give a larger G"
+            )
+
+    return look

@@ -14,6 +14,7 @@ How the constants are known:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,7 +26,10 @@ from fedtheory.participation.moments import Moments
 from fedtheory.verification.rational import text
 from fedtheory.verification.statement import Form
 
-__all__ = ["COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "step_sizes", "unmet"]
+__all__ = [
+    "COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_curvatures", "step_sizes",
+    "unmet",
+]  # fmt: skip
 
 EVERY_D = "every D_k > 0"
 UNCORRELATED = "mini-batches of different clients uncorrelated"
@@ -44,6 +48,22 @@ def gamma_of(E: int, theta: Any, L: Any, mu: Any, S: list[Any]) -> Any:
 def step_sizes(E: int, mu: Any, gamma: Any, S: list[Any]) -> list[Any]:
     """eta_tau = 16E/(mu ((tau + 1)E + gamma) S_tau), one for each S_tau."""
     return [16 * E / (mu * ((tau + 1) * E + gamma) * s) for tau, s in enumerate(S)]
+
+
+def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, Any]:
+    """L and mu as given, where they bound those of the clients.
+
+    Raises
+    ------
+    InvalidInput
+        A given L below the largest curvature, or a given mu above the least or not > 0.
+    """
+    found = given.get("L", L), given.get("mu", mu)
+    if not found[0] >= L * (1 - 1e-12):
+        raise InvalidInput(f"L = {text(found[0])} is below a client's smoothness {text(L)} (Assumption 1): give at least that")
+    if not 0 < found[1] <= mu * (1 + 1e-12):
+        raise InvalidInput(f"mu = {text(found[1])} is not in (0, {text(mu)}], the least strong convexity of a client (Assumption 2)")
+    return found
 
 
 @dataclass

@@ -20,9 +20,10 @@ from fedtheory.verification.rational import fraction, integer, table, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "CompressionView", "FeedbackView", "make_compressor"]
+__all__ = ["PLAIN", "SHORT", "STATEMENTS", "CompressionView", "FeedbackView", "compression_view", "make_compressor"]
 
 PLAIN = "E = 1 and all clients active"
+SHORT = "a step of at most 1/L"
 EXACT, PRINTED, MOST = "ST with exactly k entries", "ST by the printed rule", "2k > n"
 _FACTS = {"st": {"exact": EXACT, "printed": PRINTED}}
 
@@ -143,7 +144,7 @@ class FeedbackView(ClosedView):
     rounds: int
 
     def __post_init__(self) -> None:
-        facts = {self.variant}
+        facts = {self.variant, SHORT}  # the builder sees to the step
         if self.E == 1 and (self.schedule == 1).all():
             facts.add(PLAIN)
         self.facts = frozenset(facts)
@@ -185,6 +186,10 @@ class FeedbackView(ClosedView):
         """argmin sum_k p^k f_k."""
         return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
 
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """grad F(x)."""
+        return self.curvature * (x - self.star)
+
 
 @BUILDERS.add("feedback")
 def feedback_view(data: dict[str, Any]) -> FeedbackView:
@@ -208,11 +213,11 @@ def _invariant(v: FeedbackView, share: Any = 0) -> Sides:
 
 
 def _mean_bias(v: FeedbackView, residuals: Any = 1) -> Sides:
-    """sum p h |mean of w_0..w_{T-1} - w*| <= (|w_T - w_0| + |R^G| + sum p^k |R^k|)/(eta T), coordinate by coordinate."""
+    """|grad F| = sum p h |mean of w_0..w_{T-1} - w*| <= (|w_T - w_0| + |R^G| + sum p^k |R^k|)/(eta T), coordinate by coordinate."""
     path, R_G, R, _ = v.run
     mean = path[:-1].sum(axis=0) / v.rounds
     left = abs(R_G) + (v.weights[:, None] * abs(R)).sum(axis=0)
-    return le(v.curvature * abs(mean - v.star), (abs(path[-1] - path[0]) + residuals * left) / (v.eta * v.rounds))
+    return le(abs(v.slope(mean)), (abs(path[-1] - path[0]) + residuals * left) / (v.eta * v.rounds))
 
 
 def _mean_within(v: FeedbackView) -> Sides:
@@ -397,7 +402,7 @@ STATEMENTS = (
         ),
         form(
             "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
-            "violated", kind="feedback", needs=("consistent", PLAIN),
+            "violated", kind="feedback", needs=("consistent", PLAIN, SHORT),
             note="true without compression; one client and ST both ways with one entry of four grow without bound at "
             "eta = 1/L",
         ),

@@ -17,17 +17,20 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "LimitView", "limit_view", "tabulate"]
+__all__ = ["STATEMENTS", "LimitView", "facts_of", "limit_view", "tabulate"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
 NEVER_IDLE, ALIKE = "clients that are never inactive", "P(s^k > 0) the same for all clients"
 EQUAL_LAWS = "one law of s^k for all clients"
 FRACTIONS = "numbers in fractions"
 LEMMA = "steps a/(tau + b) with 1 < a M <= b"
+COORDINATES = "quadratics whose coordinates do not mix"
+MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
 
 
 def tabulate(scheme: str, law: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,6 +50,14 @@ def tabulate(scheme: str, law: np.ndarray, weights: np.ndarray) -> tuple[np.ndar
             first[k, s] = first[k, s] + probability * row[k]
             second[k, s] = second[k, s] + probability * row[k] ** 2
     return first, second
+
+
+def facts_of(law: np.ndarray) -> set[str]:
+    """What holds of the clients' laws (N, E + 1)."""
+    known = (
+        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])), (EQUAL_LAWS, (law == law[0]).all()),
+    )  # fmt: skip
+    return {name for name, here in known if here}
 
 
 @dataclass
@@ -74,16 +85,12 @@ class LimitView(ClosedView):
     step: Any
     offset: Any
 
+    noise = 0  # of the two points
+
     def __post_init__(self) -> None:
-        facts = set()
+        facts = {COORDINATES, *facts_of(self.law)}
         if not isinstance(self.eta, float):
             facts.add(FRACTIONS)
-        if not any(self.law[:, 0]):
-            facts.add(NEVER_IDLE)
-        if all(v == self.law[0, 0] for v in self.law[:, 0]):
-            facts.add(ALIKE)
-        if (self.law == self.law[0]).all():
-            facts.add(EQUAL_LAWS)
         if not self.drift.any():
             raise InvalidInput("nobody ever takes part: the limit is not defined")
         if 1 < self.step * self.curvature.min() and self.step * self.curvature.max() <= self.offset:
@@ -96,7 +103,10 @@ class LimitView(ClosedView):
 
     @cached_property
     def m(self) -> np.ndarray:
-        return tabulate(self.scheme, self.law, self.weights)[0]
+        cases = np.prod([float((row != 0).sum()) for row in self.law])
+        if cases <= MAX_CASES:
+            return tabulate(self.scheme, self.law, self.weights)[0]
+        return RoundLaw(self.scheme, self.law, self.weights).single[0]
 
     @cached_property
     def drift(self) -> np.ndarray:
@@ -198,7 +208,7 @@ def _decaying(v: LimitView, factor: Any = 1) -> Sides:
 
 
 def _same(v: LimitView, shift: Any = 0) -> Sides:
-    return eq(v.limit + shift, v.star)
+    return eq(v.limit + shift, v.star, noise=v.noise)
 
 
 def _moved(v: LimitView, share: Any = 0) -> Sides:
@@ -246,7 +256,7 @@ STATEMENTS = (
         ),
         form(
             "fixed point", r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0", _moved, HOLDS,
-            ("moved by eta/100", lambda v: _moved(v, v.weights.sum() / 100)), kind="limit",
+            ("moved by eta/100", lambda v: _moved(v, v.weights.sum() / 100)), kind="limit", needs=(COORDINATES,),
         ),
         form(
             "C without idle clients", LIMIT % "p^k" + r"\text{ if every }s^k>0", _same, {"C": "holds", "C-corrected": "holds"},

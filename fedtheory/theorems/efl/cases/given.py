@@ -1,0 +1,186 @@
+"""What a user sets of a statement, and a user's problem in fractions, coordinate by coordinate.
+
+A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are what they are meant to be, and
+weights and probabilities are divided by their sums: a problem is judged that rounds to the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import whole_number
+from fedtheory.participation.irregular import joint_law
+from fedtheory.problems.base import Problem
+from fedtheory.problems.linear import LeastSquares
+from fedtheory.problems.quadratic import Quadratic
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
+from fedtheory.verification.rational import simplest_each
+from fedtheory.verification.setting import Case
+
+__all__ = [
+    "ACCEPTS", "Made", "client_of", "coordinates_of", "given_number", "given_whole", "law_in_fractions", "quadratics_of",
+    "reweighted", "weights_of",
+]  # fmt: skip
+
+ACCEPTS = {
+    "G": "G of Assumption 4; exact where it can be, and refused where it is seen to be no bound",
+    "L": "L of Assumption 1, at least the problem's",
+    "mu": "mu of Assumption 2, at most the problem's",
+    "sigma_sq": "sigma_k^2 of Assumption 3, one number or one a client; after a shift the noise of a coordinate",
+    "u_0": "(N, d) Fisher diagonals of anchors that never move, or of the elastic term",
+    "v_0": "(N, d) u_0 times the anchors",
+    "message": "(n,) or (M, n): messages to compress",
+    "client": "the client that is inactive, abandoned, or leaves; counted from 0",
+    "anchor": "(d,) the last model of a client that has left",
+    "tau_0": "the round, counted from 0, after which a client is gone or is abandoned, or of a shift",
+    "y": "the probability of that client's being inactive",
+    "gamma": "gamma of Theorem 1, after a shift or of Corollary 1's bounds",
+    "J": "J of Theorem 1",
+    "C": "C with C_tau = tau C, as Corollary 1 assumes",
+    "noise": "sum p^2 sigma^2 + 6 L sum p D",
+    "S": "clients that take part in a round, of Table 1",
+    "epsilon": "the accuracy, of Table 1",
+    "delta": "the Hessian dissimilarity, of Table 1",
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """An instance whose view is there already."""
+
+    made: Any
+
+    def view(self) -> Any:
+        """The view."""
+        return self.made
+
+
+def given_number(
+    case: Case, name: str, default: Callable[[], Any] | Any = None, *, above: Any = None, least: Any = None
+) -> Fraction:
+    """A number that the user set, else the default, as a fraction.
+
+    Raises
+    ------
+    InvalidInput
+        No number, or one outside its limits; none at all.
+    """
+    value = case.given[name] if name in case.given else default() if callable(default) else default
+    if value is None:
+        raise InvalidInput(f"{name} is not known here: give it ({ACCEPTS[name]})")
+    found = simplest_each(value)
+    if found.shape:
+        raise InvalidInput(f"{name} = {value!r}: give one number")
+    number = found.item()
+    if (above is not None and not number > above) or (least is not None and not number >= least):
+        raise InvalidInput(f"{name} = {float(number):.6g}: it must be {f'> {above}' if above is not None else f'>= {least}'}")
+    return number
+
+
+def given_whole(case: Case, name: str, default: int, least: int = 0, most: int | None = None) -> int:
+    """A whole number that the user set, else the default. Raises `InvalidInput` outside its limits."""
+    value = case.given.get(name, default)
+    whole_number(name, value, least=least)
+    if most is not None and value > most:
+        raise InvalidInput(f"{name} = {value}: it must be at most {most}")
+    return int(value)
+
+
+def client_of(case: Case) -> int:
+    """The client that was named, else the one that leaves, else the one that is inactive most often, else the last.
+
+    Raises
+    ------
+    InvalidInput
+        No such client, several that leave, or fewer than two clients.
+    """
+    clients = case.problem.num_clients
+    if clients < 2:
+        raise InvalidInput(f"N = {clients} client: one that is inactive or leaves needs another that stays")
+    if "client" in case.given:
+        return given_whole(case, "client", 0, most=clients - 1)
+    leave = [k for k, window in enumerate(getattr(case.sampling, "present", None) or ()) if window[1] is not None]
+    if len(leave) > 1:
+        raise InvalidInput(f"clients {', '.join(map(str, leave))} all leave: name one with client")
+    if leave:
+        return leave[0]
+    idle = law_of(case).law(1)[:, 0]
+    return int(np.argmax(idle)) if idle.max() > 0 else clients - 1
+
+
+def weights_of(problem: Problem) -> np.ndarray:
+    """p^k (N,) in fractions, of sum 1. Raises `InvalidInput` where one of them is 0."""
+    if not problem.weights.min() > 0:
+        raise InvalidInput(f"client {int(np.argmin(problem.weights))} has p^k = 0, the limit is > 0: leave it out")
+    w = simplest_each(problem.weights)
+    return w / w.sum()
+
+
+def quadratics_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Hessians (N, d, d) and H_k c_k (N, d) of quadratic clients, in floats. Raises `MissingCapability` for other losses."""
+    if isinstance(problem, LeastSquares):
+        return np.asarray(problem.gram), np.asarray(problem.moment)
+    if isinstance(problem, Quadratic):
+        return problem.hessians, (problem.hessians * problem.minimisers[:, None, :]).sum(axis=-1)
+    raise MissingCapability(f"{type(problem).__name__} is no quadratic loss: use problems.Quadratic or problems.LeastSquares")
+
+
+def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """h and c (N, d) of clients sum_i h_ki (x_i - c_ki)^2/2, in fractions.
+
+    Raises
+    ------
+    MissingCapability
+        Losses that are not quadratic, or whose coordinates mix: what is not 0 is named.
+    """
+    H, b = quadratics_of(problem)
+    h = np.diagonal(H, axis1=1, axis2=2)
+    off = abs(H - h[:, :, None] * np.eye(problem.dim))
+    if off.max() > 1e-12 * abs(H).max():
+        k, i, j = (int(v) for v in np.unravel_index(np.argmax(off), off.shape))
+        raise MissingCapability(
+            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: the form is about quadratics whose "
+            "coordinates do not mix; use diagonal Hessians"
+        )
+    if not h.min() > 0:
+        k = int(np.argmin(h.min(axis=1)))
+        raise InvalidInput(f"client {k} has the curvature {float(h[k].min()):.6g}, the limit is > 0: add a ridge")
+    c = problem.minimisers if isinstance(problem, Quadratic) else b / h
+    return simplest_each(h), simplest_each(c)
+
+
+def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
+    """P(s^k = s) (N, E + 1) in fractions, the same in all rounds and independent between clients.
+
+    Raises
+    ------
+    InvalidInput
+        Laws that change from round to round, clients that come or go, or, under scheme A, clients that are not independent.
+    """
+    law, clients = law_of(case), case.problem.num_clients
+    law.check_run(clients, case.rounds or ROUNDS)
+    rows = law.law(1)
+    for t in range(1, (case.rounds or ROUNDS) + 1):
+        present = law.present_in(t)
+        if present is not None and not present.all():
+            raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
+        if not np.array_equal(law.law(t), rows):
+            raise InvalidInput(f"the law of s^k is another one in round {t} than in round 1: the statement is about one law")
+    if scheme == "A" and joint_law(law, 1) is not None:
+        raise InvalidInput("clients that depend on each other: under scheme A they are to be independent here")
+    found = simplest_each(rows)
+    return found / found.sum(axis=1)[:, None]
+
+
+def reweighted(problem: Problem, weights: np.ndarray) -> Problem:
+    """The same clients with other weights (N,), divided by their sum; those of weight 0 are left out."""
+    some = np.flatnonzero(weights > 0)
+    other = problem.subset(some)
+    other.weights = np.asarray(weights, dtype=float)[some] / float(np.asarray(weights, dtype=float)[some].sum())
+    return other

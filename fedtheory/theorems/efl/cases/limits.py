@@ -1,0 +1,206 @@
+"""Where EFL ends on a problem of a user's: under its law of participation, and with the elastic term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.efl import EFL
+from fedtheory.clients.fisher import client_fisher
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import LocalSGD
+from fedtheory.participation.cohorts import Full
+from fedtheory.participation.moments import round_moments
+from fedtheory.theorems.efl.cases.given import (
+    Made,
+    client_of,
+    coordinates_of,
+    law_in_fractions,
+    reweighted,
+    weights_of,
+)
+from fedtheory.theorems.efl.cases.theorem_1 import law_of
+from fedtheory.theorems.efl.notation import instance_of
+from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
+from fedtheory.theorems.efl.statements.limit_points import LEMMA, facts_of
+from fedtheory.verification.rational import simplest, simplest_each, to_file
+from fedtheory.verification.setting import Case, ClosedView
+from fedtheory.verification.statement import Form
+
+__all__ = ["CertifiedLimitView", "constant_step", "elastic", "limit", "uncompressed"]
+
+IN_FRACTIONS = 30  # rounds of a run in fractions, at most
+LONG = 2000  # rounds of a run in floats, at least 1000
+
+
+def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
+    """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that.
+
+    Raises
+    ------
+    InvalidInput
+        Another method, a compressor, or lambda that is 0 where it must not be, or is not 0 where it must.
+    """
+    if not isinstance(algorithm, EFL):
+        raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
+    for name in ("compressor", "down_compressor"):
+        if getattr(algorithm, name) is not None:
+            raise InvalidInput(f"{name} = {getattr(algorithm, name).name}: the statement is about EFL without compression; use None")
+    if elastic != (algorithm.lam > 0):
+        raise InvalidInput(f"lambda = {algorithm.lam:g}: the statement is about {'lambda > 0' if elastic else 'lambda = 0'}")
+    return algorithm
+
+
+def constant_step(case: Case, default: Any) -> Fraction:
+    """The constant local step that the user set, else the default.
+
+    Raises
+    ------
+    InvalidInput
+        Local work that is not plain SGD with full gradients, or whose step changes with the rounds.
+    """
+    solver = case.local_solver
+    if solver is None:
+        return simplest(float(default))
+    if not isinstance(solver, LocalSGD) or solver.batch_size is not None or solver.noise_std:
+        raise InvalidInput("the statement is about full gradients: use LocalSGD(E, lr) without mini-batches and noise")
+    if callable(solver.lr):
+        raise InvalidInput("the statement is about a constant step: give lr as a number")
+    return simplest(solver.lr)
+
+
+# --- schemes ---------------------------------------------------------------------------------------------------------------
+@dataclass
+class CertifiedLimitView(ClosedView):
+    """The limit and the optimum of any strongly convex problem, as certified points.
+
+    The mean move of a round is -eta sum_k E[p s] grad f_k(w) + O(eta^2), so that steps which tend to 0 and sum to infinity
+    lead to the one zero of the sum, argmin sum_k E[p s] f_k. A point with gradient g is within ||g||/mu of its minimiser,
+    which is the noise of an equality between the two.
+
+    Attributes
+    ----------
+    scheme, weights : (N,) p^k
+    limit, star : (d,)
+    noise : of their difference
+    why : what a form in fractions lacks here
+    """
+
+    scheme: str
+    weights: np.ndarray
+    limit: np.ndarray
+    star: np.ndarray
+    noise: float
+    why: str
+    facts: frozenset[str]
+
+    @property
+    def rule(self) -> str:  # type: ignore[override]
+        return self.scheme
+
+    def applies(self, form: Form) -> str | None:
+        reason = super().applies(form)
+        return self.why if reason is not None and ("fractions" in reason or "coordinates" in reason) else reason
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"omega*": [float(x) for x in self.star], "limit": [float(x) for x in self.limit]}
+
+
+def _certified(case: Case, scheme: str, law: np.ndarray, why: str) -> Made:
+    problem = case.problem
+    if not problem.mu_k.min() > 0:
+        k = int(np.argmin(problem.mu_k))
+        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    m = round_moments(scheme, law_of(case), 1, problem.weights)  # type: ignore[arg-type]
+    drift = np.asarray(m.ps, dtype=float)
+    if not drift.sum() > 0:
+        raise InvalidInput("nobody ever takes part: the limit is not defined")
+    at, star = reweighted(problem, drift).optimum(), problem.optimum()
+    noise = float(at.kkt_residual + star.kkt_residual) / float(problem.mu_k.min())
+    facts = frozenset(facts_of(law))
+    return Made(CertifiedLimitView(scheme, problem.weights, at.x, star.x, noise, why, facts))
+
+
+def limit(form: Form, case: Case) -> Any:
+    """The data of kind 'limit' of quadratics whose coordinates do not mix; of other strongly convex losses the two points.
+
+    Where no step is given eta = 1/(2L). The steps a/(tau + b) of the decaying run have a = 2/min_i M_i and
+    b = a max{max_i M_i, L}, with M = sum_k E[p s] h_k, so that 1 < a M <= b.
+    """
+    scheme = uncompressed(case.algorithm).scheme
+    law = law_in_fractions(case, scheme)
+    try:
+        h, c = coordinates_of(case.problem)
+    except MissingCapability as error:
+        return _certified(case, scheme, law, str(error))
+    weights = weights_of(case.problem)
+    drift = (RoundLaw(scheme, law, weights).single[0] * np.arange(law.shape[1])).sum(axis=1)
+    M = (drift[:, None] * h).sum(axis=0)
+    if not M.min() > 0:
+        raise InvalidInput("nobody ever takes part: the limit is not defined")
+    eta = constant_step(case, 1 / (2 * h.max()))
+    if eta * h.max() > 1:
+        raise InvalidInput(f"lr = {float(eta):.6g}: the limit is 1/L = {float(1 / h.max()):.6g}")
+    step = 2 / M.min()
+    rounds = case.rounds or 10
+    data = {
+        "scheme": scheme, "weights": weights, "h": h, "c": c, "law": law, "eta": eta, "x0": simplest_each(case.x0), "step": step,
+        "offset": step * max(M.max(), h.max()), "rounds": min(rounds, 10_000),
+    }  # fmt: skip
+    data = to_file(data)
+    if rounds > IN_FRACTIONS:
+        if LEMMA in form.needs:
+            data["arithmetic"] = "float"
+        else:
+            data["rounds"] = 1  # of a run that the form does not look at
+    return instance_of("limit", case.problem.name, data)
+
+
+# --- the elastic term ------------------------------------------------------------------------------------------------------
+def _diagonals(case: Case, algorithm: EFL) -> np.ndarray:
+    """u_0 (N, d) as given, else the Fisher diagonals, which for these losses do not depend on the model."""
+    problem, shape = case.problem, (case.problem.num_clients, case.problem.dim)
+    if "u_0" in case.given:
+        u = simplest_each(case.given["u_0"])
+        if u.shape != shape:
+            raise InvalidInput(f"u_0 {u.shape}: give a row of d numbers for every client, {shape}")
+        return u
+    kind = algorithm.fisher_kind(problem)
+    at = np.zeros((problem.num_clients, 1, problem.dim))
+    u, elsewhere = (np.asarray(client_fisher(problem, y, kind))[:, 0] for y in (at, at + 1))
+    if not np.array_equal(u, elsewhere):
+        raise InvalidInput(f"the {kind} Fisher diagonals depend on the model: the statement is about fixed u^k; give u_0")
+    return simplest_each(u)
+
+
+def elastic(form: Form, case: Case) -> Any:
+    """The data of kind 'elastic': quadratics whose coordinates do not mix, lambda > 0, all active, E = 1.
+
+    Where no step is given eta = min{3/(4L), 1/(2 lambda max U)}. A client that has left is the one that is named or has a
+    window; its last model is given, else omega*, where decaying steps have taken everybody before it leaves.
+    """
+    algorithm = uncompressed(case.algorithm, elastic=True)
+    if isinstance(case.local_solver, LocalSGD) and case.local_solver.steps != 1:
+        raise InvalidInput(f"E = {case.local_solver.steps}: the statement is about one local step a round, the limit is 1")
+    leaving = getattr(case.sampling, "present", None) is not None or "client" in case.given
+    if not leaving and not isinstance(case.sampling, Full | None) and (law_of(case).law(1)[:, -1] < 1).any():
+        raise InvalidInput("the statement is about all clients active in every round; leave the participation out")
+    (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), _diagonals(case, algorithm)
+    lam, U = simplest(algorithm.lam), u.sum(axis=0)
+    default = Fraction(3, 4) / h.max() if U.max() == 0 else min(Fraction(3, 4) / h.max(), 1 / (2 * lam * U.max()))
+    eta = constant_step(case, default) if case.local_solver is not None else default
+    if lam * eta * U.max() >= 1:
+        found = float(lam * eta * U.max())
+        raise InvalidInput(f"lambda eta max U = {found:.6g}, the limit is < 1: the fixed point need not be the only one")
+    long = any("run" in need for need in form.needs)
+    data = {"weights": weights, "h": h, "c": c, "u": u, "lam": lam, "eta": eta, "rounds": max(case.rounds or LONG, 1000) if long else 0}
+    if leaving:
+        star = (weights[:, None] * h * c).sum(axis=0) / (weights[:, None] * h).sum(axis=0)
+        data["leaver"], data["anchor"] = client_of(case), simplest_each(case.given["anchor"]) if "anchor" in case.given else star
+    data = to_file(data)
+    if long:
+        data["arithmetic"] = "float"
+    return instance_of("elastic", case.problem.name, data)

@@ -1,0 +1,242 @@
+"""EFL's compression on messages of a user's, on those of a real run, and the residuals of that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.efl import EFL
+from fedtheory.errors import InvalidInput
+from fedtheory.local import LocalSGD
+from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.messages.compressors import Compressor
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.problems.base import Problem
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.cases.given import Made, quadratics_of
+from fedtheory.theorems.efl.cases.theorem_1 import STEPS, law_of
+from fedtheory.theorems.efl.notation import instance_of
+from fedtheory.theorems.efl.statements.compression import PLAIN, SHORT, CompressionView, compression_view
+from fedtheory.verification.rational import simplest, simplest_each, to_file
+from fedtheory.verification.setting import Case, ClosedView
+from fedtheory.verification.statement import Form, Sides
+
+__all__ = ["MessagesView", "ResidualsView", "compression", "feedback"]
+
+MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
+ROUNDS = 20
+VARIANTS = {"consistent": "consistent", "literal": "literal", "text": "text"}
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------------
+@dataclass
+class MessagesView(ClosedView):
+    """Several messages and one compressor; a form is judged on each of them.
+
+    Attributes
+    ----------
+    each : views of the messages; what holds of them, the compressor and n, is the same for all
+    """
+
+    each: list[CompressionView]
+
+    def __post_init__(self) -> None:
+        self.facts = self.each[0].facts
+
+    def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
+        """The sides of all messages, one after the other."""
+
+        def joined(_: Any) -> Sides:
+            found = [sides(v) for v in self.each]
+            lhs, rhs, scale = (np.stack([np.asarray(getattr(f, n)) for f in found]) for n in ("lhs", "rhs", "scale"))
+            axes = ("message",) if lhs.ndim == 1 else ("message", "entry") if lhs.ndim == 2 else ()
+            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
+
+        return joined
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {**self.each[0].printed_constants(), "messages": len(self.each)}
+
+
+def _specification(compressor: Compressor) -> dict[str, Any]:
+    """The name and the parameters, numbers as fractions."""
+    if compressor.float_bits != 64:
+        raise InvalidInput(
+            f"{compressor}: it rounds what it sends to {compressor.float_bits} bits, and the factors are those of exact numbers; "
+            "use float_bits=64"
+        )
+    given = {f.name: getattr(compressor, f.name) for f in fields(compressor) if f.name != "float_bits"}
+    exact = {k: simplest(v) if isinstance(v, float) else v for k, v in given.items() if v is not None}
+    return to_file({"name": compressor.name, **exact})
+
+
+def compression(form: Form, case: Case) -> Any:
+    """The data of kind 'compression': the algorithm's compressor, and the message that is given, in fractions.
+
+    Of several messages, or of those that the clients of a real run compress (D^k = R^k + x^k, at most 64), each is judged. A
+    number is read as the simplest fraction that rounds to it; nothing is rounded after that, so that the verdict is exact.
+
+    Raises
+    ------
+    InvalidInput
+        No compressor, one that rounds to 32 bits, or messages that are no rows of numbers or too many to be judged in fractions.
+    """
+    compressor = getattr(case.algorithm, "compressor", None)
+    if compressor is None:
+        raise InvalidInput(f"{case.algorithm.name} compresses nothing: give it a compressor, as in EFL(compressor=messages.ST(1/4))")
+    spec = _specification(compressor)
+    if "message" in case.given:
+        x = simplest_each(case.given["message"])
+        label = "a message"
+    else:
+        x, label = sent_in(case), f"the messages of {case.problem.name}"
+    if x.ndim not in (1, 2) or 0 in x.shape:
+        raise InvalidInput(f"message has the shape {x.shape}: give (n,) numbers, or (M, n) for M messages")
+    if x.size > NUMBERS:
+        raise InvalidInput(f"{x.size} numbers in all messages: at most {NUMBERS} are judged in fractions; give fewer messages")
+    rows = x.reshape(-1, x.shape[-1])
+    if len(rows) == 1:
+        return instance_of("compression", label, {"compressor": spec, "x": to_file(rows[0])})
+    return Made(MessagesView([compression_view({"compressor": spec, "x": to_file(row)}) for row in rows]))
+
+
+def sent_in(case: Case) -> np.ndarray:
+    """What the clients of a real run compress, (M, n) in fractions: at most 64 messages, spread evenly over the run.
+
+    The message D^k is what was sent and what was left, R^k after the round, together.
+    """
+    algorithm, found = case.algorithm, []
+    if not isinstance(algorithm, EFL) or not algorithm.client_feedback:
+        raise InvalidInput(f"{algorithm.name} keeps no residuals, so that its messages are not seen: give a message")
+
+    def look(round_index: int, old: Any, new: Any, clients: Any) -> None:
+        cohort, n = clients.cohort, case.problem.num_clients
+        taking = np.ones(n, dtype=bool) if cohort.mask is None else cohort.dense().mask[0]
+        sent = np.asarray(clients.sent[0][0])
+        arrived = sent if algorithm.variant != "literal" else None
+        for k in np.flatnonzero(taking):
+            message = np.asarray(new.residuals)[0, k] + arrived[k] if arrived is not None else sent[k]
+            found.append(message)
+
+    _simulated(case, look)
+    if not found:
+        raise InvalidInput("nobody sent anything in this run: take more rounds, or give a message")
+    chosen = np.unique(np.linspace(0, len(found) - 1, MESSAGES).astype(int))
+    most = max(1, NUMBERS // case.problem.dim)
+    return simplest_each(np.stack([found[i] for i in chosen[:most]]))
+
+
+@dataclass(frozen=True)
+class _Recorded(LocalSGD):
+    """Local SGD that keeps how far it got, (N, B, d) a round."""
+
+    moves: list[np.ndarray] = field(default_factory=list, compare=False)
+
+    def solve(self, problem: Problem, objective: LocalObjective, start: Any, rows: Rows) -> LocalResult:
+        result = super().solve(problem, objective, start, rows)
+        self.moves.append(np.asarray(result.y) - np.asarray(start))
+        return result
+
+
+def _simulated(case: Case, look: Callable[..., None]) -> tuple[list[Any], _Recorded]:
+    """One scenario of the user's method on all clients, those that do not take part masked; its states, and its local work."""
+    solver, law = case.local_solver, law_of(case)
+    if solver is None:
+        solver = LocalSGD(law.max_steps if case.sampling is not None else STEPS, 1 / (2 * float(case.problem.beta_k.max())))
+    if not isinstance(solver, LocalSGD):
+        raise InvalidInput(f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen")
+    recorded = _Recorded(**{f.name: getattr(solver, f.name) for f in fields(LocalSGD)})
+    run = simulate(
+        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law if case.sampling is not None else None, 1, case.seed,
+        recorded, record=(), keep_states=True, dense=True, on_round=look,
+    )  # fmt: skip
+    return list(run.states), recorded
+
+
+# --- residuals --------------------------------------------------------------------------------------------------------------
+@dataclass
+class ResidualsView(ClosedView):
+    """A real run of EFL with compression: its models, its last residuals, and how far local work alone would have gone.
+
+    Nothing is lost where w_T + R^G + sum_k p^k R^k = w_0 + sum_t sum_k p_t^k x_t^k: each compressor sends C(D) and keeps
+    D - C(D), whatever C is, and local work is read off the solver, not off what was sent. On quadratics with E = 1, all
+    active and full gradients the right side is w_0 - eta T grad F(mean of w_t), which bounds the gradient at the mean.
+
+    Attributes
+    ----------
+    run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
+    weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
+    problem : for its gradient and its optimum
+    """
+
+    run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    weights: np.ndarray
+    x0: np.ndarray
+    rounds: int
+    eta: Any
+    problem: Problem
+    facts: frozenset[str]
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """The certified optimum."""
+        return self.problem.optimum().x
+
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """grad F(x)."""
+        return np.asarray(self.problem.full_gradient(x))
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"T": self.rounds, "|R^G|": float(np.linalg.norm(self.run[1]))}
+
+
+def feedback(form: Form, case: Case) -> Any:
+    """A real run of the user's method, T = 20 rounds where nothing else is said, one scenario.
+
+    Raises
+    ------
+    InvalidInput
+        A method that is not EFL, a variant that compresses nothing or is none of the statement's, residuals that are not kept, the
+        elastic term, clients that come or go; of forms about quadratics with E = 1 what they lack.
+    """
+    algorithm = case.algorithm
+    if not isinstance(algorithm, EFL):
+        raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
+    if algorithm.variant not in VARIANTS:
+        raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {', '.join(VARIANTS)}")
+    if algorithm.lam:
+        raise InvalidInput(f"lambda = {algorithm.lam:g}, the limit is 0: local work is then on another loss")
+    if not (algorithm.client_feedback and algorithm.server_feedback):
+        raise InvalidInput("residuals are not kept: use client_feedback=True and server_feedback=True")
+    law, T = law_of(case), case.rounds or ROUNDS
+    for t in range(1, T + 1):
+        present = law.present_in(t)
+        if present is not None and not present.all():
+            raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
+    cohorts: list[Any] = []
+    states, recorded = _simulated(case, lambda round_index, old, new, clients: cohorts.append(clients.cohort.dense()))
+    problem, weights = case.problem, case.problem.weights
+    path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
+    moved = case.x0.astype(float)
+    for cohort, moves in zip(cohorts, recorded.moves, strict=True):
+        steps = cohort.mask.astype(np.int64) if cohort.steps is None else cohort.steps
+        most = 1 if cohort.steps is None else cohort.max_steps
+        p = np.asarray(coefficients(algorithm.scheme, steps, most, weights, cohort.active_probability, cohort.present), dtype=float)[0]
+        moved = moved + (np.where(p > 0, p, 0)[:, None] * np.where(steps[0][:, None] > 0, moves[:, 0], 0)).sum(axis=0)
+    zero = np.zeros((problem.num_clients, problem.dim))
+    last = states[-1]
+    R = zero if last.residuals is None else np.asarray(last.residuals)[0]
+    R_G = zero[0] if last.server_residual is None else np.asarray(last.server_residual)[0]
+    facts = {"after" if algorithm.variant == "consistent" and algorithm.scale == "after" else VARIANTS[algorithm.variant]}
+    plain = recorded.steps == 1 and all((c.mask if c.steps is None else c.steps == 1).all() for c in cohorts)
+    if plain and recorded.batch_size is None and not recorded.noise_std and not callable(recorded.lr) and problem.constant_hessian:
+        facts.add(PLAIN)
+        quadratics_of(problem)
+    if not callable(recorded.lr) and recorded.lr * float(problem.beta_k.max()) <= 1:
+        facts.add(SHORT)
+    eta = None if callable(recorded.lr) else float(recorded.lr)
+    return Made(ResidualsView((path, R_G, R, moved), weights, case.x0, T, eta, problem, frozenset(facts)))

@@ -114,7 +114,8 @@ MOVED: dict[str, tuple[str, ...]] = {
         "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.registry",
     ),
     "fedtheory.theorems.efl_common": (
-        "fedtheory.theorems.efl.notation", "fedtheory.verification.statement", "fedtheory.verification.setting", "fedtheory.verification.rational",
+        "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
+        "fedtheory.verification.setting", "fedtheory.verification.rational",
     ),
     "fedtheory.theorems.efl_compression": ("fedtheory.theorems.efl.statements.compression",),
     "fedtheory.theorems.efl_corollary": ("fedtheory.theorems.efl.statements.corollary_1",),

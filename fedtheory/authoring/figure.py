@@ -1,7 +1,7 @@
 """The figure of a study: bound against measured, with the data of it.
 
-Of a statement about a round, lhs against rhs on the study's instances: above the diagonal the form fails. Of a run, both sides round by
-round on the instance on which the form is tightest.
+Of a statement about a round, lhs against rhs on the study's instances: above the diagonal the
+form fails. Of a run, both sides round by round on the instance on which the form is tightest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A file's paper among the papers that the core knows: its setting, with a kind of instances for each statement."""
+"""A file's paper among the papers that the core knows: its setting, with a kind of instances for
+each statement."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.setting import MethodSetting, check
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
@@ -95,7 +97,8 @@ class AuthoredSetting(Setting):
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        """Random instances of every statement, a third of them in fractions, and problems of the package."""
+        """Random instances of every statement, a third of them in fractions, and problems of the
+        package."""
         out: list[Any] = []
         for kind in self.kinds:
             setting = self._of(kind)
@@ -137,10 +140,18 @@ class AuthoredSetting(Setting):
         return self._of(statement.id.partition("/")[2]).refusal()
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """One check a form on a user's problem, with the statement's own method and local work."""
+        """One check a form on a user's problem, with the statement's own method and local
+        work."""
         setting = self._of(statement.id.partition("/")[2])
         return setting.verify(
-            case.problem, case.sampling, [f.name for f in forms], case.seed, case.scenarios, case.x0, case.rounds, case.confidence
+            case.problem,
+            case.sampling,
+            [f.name for f in forms],
+            case.seed,
+            case.scenarios,
+            case.x0,
+            case.rounds,
+            case.confidence,
         )
 
     def scope_in_words(self, statement: Statement) -> str:

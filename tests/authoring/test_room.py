@@ -1,4 +1,5 @@
-"""A file's paper among those that the core knows: campaign, witnesses, search, a user's problem."""
+"""A file's paper among those that the core knows: campaign, witnesses, search, a user's
+problem."""
 
 import pickle
 import subprocess
@@ -44,7 +45,15 @@ def test_a_witness_is_judged_from_its_data(paper):
     check, lhs, rhs, _ = paper.setting.exact_check(statement, Witness(statement.id, "printed", "any", "lemma-1", data))
     assert check.verdict == "violated" and (lhs, rhs * 2) == (0, -1)
     with pytest.raises(InvalidInput, match="not an instance of descent-lemma/lemma-1"):
-        paper.setting.exact_check(statement, Witness(statement.id, "printed", "any", "lemma-1", {**data, "h": [["-1"]]}))
+        paper.setting.exact_check(
+            statement, Witness(statement.id, "printed", "any", "lemma-1", {**data, "h": [["-1"]]})
+        )
+
+
+def test_a_studys_counterexample_is_a_witness_of_the_core(paper):
+    [found] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).counterexamples
+    check, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], found.witness)
+    assert check.verdict == "violated" and (str(lhs), str(rhs)) == (found.lhs, found.rhs)
 
 
 def test_the_cores_search_finds_the_wrong_constant(paper):

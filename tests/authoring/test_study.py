@@ -30,14 +30,16 @@ from fedtheory.authoring import (
     wrong,
 )
 from fedtheory.authoring.counterexamples import prove, shrink
-from fedtheory.authoring.quantities import ROUND, RUN
-from fedtheory.authoring.setting import MethodSetting, check
+from fedtheory.authoring.judging import check
+from fedtheory.authoring.named import ROUND, RUN
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import random_huber, random_lad, random_quadratic
 
 
 def test_sides_by_hand():
-    """f_1 = x^2/2, f_2 = 3 (x - 4)^2/2 from x = 1: beta = 3, F' = (1 - 9)/2 = -4, x+ = 1 + 4/3 = 7/3."""
+    """f_1 = x^2/2, f_2 = 3 (x - 4)^2/2 from x = 1: beta = 3, F' = (1 - 9)/2 = -4, x+ = 1 + 4/3 =
+    7/3."""
     paper = descent()
     made = instance([[1], [3]], [[0], [4]], [1])
     view = MethodSetting.of(paper["lemma"]).view(made)
@@ -95,7 +97,8 @@ def test_the_best_constant_and_the_assumptions_that_matter():
 
 
 def test_a_loose_constant_is_said_to_have_room():
-    """(1 - eta h)^2 <= 1 - eta h for eta h in [0, 1], so 1 may become 2 where eta beta = 1/2 only if h = beta: 3/2 is the best."""
+    """(1 - eta h)^2 <= 1 - eta h for eta h in [0, 1], so 1 may become 2 where eta beta = 1/2
+    only if h = beta: 3/2 is the best."""
 
     def contraction(q):
         """One step contracts towards the minimiser."""
@@ -133,14 +136,19 @@ def test_runs_by_hand():
 
     def rate(q):
         """A run."""
-        yield printed(le(q.gap[1:], q.gap[0] / 4 ** q.T))
+        yield printed(le(q.gap[1:], q.gap[0] / 4**q.T))
         yield repaired(le(q.gap[-1], q.gap[0]))
 
     run = sentence(rate, over="run", rounds=(1, 3), problems=Quadratics(1, 1))
     view = MethodSetting.of(run).view(instance([[1]], [[0]], [4], rounds=2))
     assert list(view.x[:, 0, 0]) == [4, 2, 1] and list(view.average_x[:, 0, 0]) == [4, 2, Q(3, 2)]
     assert list(view.gap[:, 0]) == [8, 2, Q(1, 2)] and list(view.best_gap[:, 0]) == [8, 2, Q(1, 2)]
-    assert list(view.moved_sq[:, 0]) == [4, 1] and list(view.drift[:, 0]) == [4, 1] and view.T == 2 and 1 / view.T == Q(1, 2)
+    assert (
+        list(view.moved_sq[:, 0]) == [4, 1]
+        and list(view.drift[:, 0]) == [4, 1]
+        and view.T == 2
+        and 1 / view.T == Q(1, 2)
+    )
     assert list(view.average_gap[:, 0]) == [8, 2, Q(9, 8)] and list(view.total(view.gap)[:, 0]) == [8, 10, Q(21, 2)]
 
 
@@ -168,7 +176,8 @@ def test_a_problem_outside_the_class_is_refused_with_the_property():
 
 
 def test_a_fixed_point_by_hand():
-    """Two steps of 1/2 on x^2/2 and of (x - 1)^2/4: 3/4 x + 7/16 (x - 1) = 0 at x = 7/19, the minimiser is 1/3."""
+    """Two steps of 1/2 on x^2/2 and of (x - 1)^2/4: 3/4 x + 7/16 (x - 1) = 0 at x = 7/19, the
+    minimiser is 1/3."""
 
     def there(q):
         """The fixed point."""
@@ -208,7 +217,8 @@ def test_what_varies_is_drawn_and_kept():
 
 
 def test_an_inexact_optimum_decides_nothing():
-    """F(x) - F* of a start at the optimum is rounding: neither a true nor a false bound is decided by it."""
+    """F(x) - F* of a start at the optimum is rounding: neither a true nor a false bound is
+    decided by it."""
 
     def near(q):
         """At the optimum."""

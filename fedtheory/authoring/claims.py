@@ -173,8 +173,8 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
         for v in (*parts[0].ravel().tolist(), *parts[1].ravel().tolist()):
             if not isinstance(v, Fraction | int):
                 raise NotInFractions(
-                    f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, ** 2 for squares, and "
-                    "no functions of NumPy but sums; the verdicts in floats stand"
+                    f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
+                    "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
                 )
         parts = [_objects(v) for v in parts]
     else:

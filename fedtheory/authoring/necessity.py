@@ -194,7 +194,9 @@ def _least(
         for _ in range(30):
             middle = (low + high) / 2
             low, high = (low, middle) if violated(middle) else (middle, high)
-        least, worst = high, instance
+        beyond = view.other({constant: at(high * 1.001 + 0.001)})  # more than rounding
+        if judged(setting.of_statement, beyond, form).verdict == "violated":
+            least, worst = high, instance
     return least, worst
 
 

@@ -162,7 +162,13 @@ class Quantities:
             return value
         if name not in self.table:
             raise UnknownQuantity(
-                str(suggest(name, [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt"], "quantity"))
+                str(
+                    suggest(
+                        name,
+                        [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt", "power", "value", "gap_at"],
+                        "quantity",
+                    )
+                )
             )
         if name not in self._kept:
             self._kept[name] = self.table[name](self)
@@ -202,6 +208,17 @@ class Quantities:
             if root * root != v:
                 raise NotInFractions(f"the square root of {v} is no fraction: state the square of it where you can")
             out[index] = root
+        return out if out.shape else out[()]
+
+    @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """base ** exponent for whole exponents, entry by entry: a fraction to the power of an array would become floats."""
+        base, exponent = np.asarray(base), np.asarray(exponent)
+        if base.dtype != object:
+            return base ** exponent.astype(float)
+        out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
+        pairs = np.broadcast(base, exponent.astype(object))
+        out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
         return out if out.shape else out[()]
 
     def value(self, x: Any) -> Any:

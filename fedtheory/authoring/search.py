@@ -75,7 +75,7 @@ def scores(statement: Any, view: Any) -> Scores:
                 STEP
             )  # the size of a term, which may cancel inside a side
             found = _leeway(sides[name], change, sizes[name])
-            if found is not None:
+            if found is not None and moves:
                 out.leeway[name, constant] = found
     for name, s in sides.items():
         lhs, rhs = (np.asarray(v, dtype=float).ravel() for v in (s.lhs, s.rhs))

@@ -58,6 +58,7 @@ FUNCTIONS = {
     "sq(v)": "||v||^2 along the last axis",
     "dot(v, w)": "<v, w> along the last axis",
     "sqrt(v)": "the square root (in fractions only where it is one)",
+    "power(base, t)": "base ** t for whole t, entry by entry",
     "value(x)": "F at any points",
     "gap_at(x)": "F - F* at any points",
     "method": "the method with its hyperparameters, q.method.alpha",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from statements_at_hand import descent, instance, sentence
 
-from fedtheory.algorithms import FedAvg, Scaffold
+from fedtheory.algorithms import FedAvg, FedProx, Scaffold
 from fedtheory.authoring import (
     GradientSteps,
     Minimise,
@@ -20,6 +20,7 @@ from fedtheory.authoring import (
     eq,
     form,
     le,
+    method,
     printed,
     quantities,
     repaired,
@@ -150,6 +151,38 @@ def test_runs_by_hand():
         and 1 / view.T == Q(1, 2)
     )
     assert list(view.average_gap[:, 0]) == [8, 2, Q(9, 8)] and list(view.total(view.gap)[:, 0]) == [8, 10, Q(21, 2)]
+
+
+def test_powers_of_the_round_stay_fractions():
+    """||x_t - x*||^2 <= (1 - eta mu)^t ||x_0 - x*||^2, an equality for eta h = 1/2 where mu is doubled: (1/2)^(2 t)."""
+
+    def contraction(q):
+        """Gradient descent contracts."""
+        rate = 1 - q.eta * q.mu
+        yield repaired(le(q.distance_sq[1:], q.power(rate, q.t[1:]) * q.distance_sq[0]))
+        yield form("squared", le(q.distance_sq[1:], q.power(rate, 2 * q.t[1:]) * q.distance_sq[0]))
+
+    run = sentence(contraction, over="run", rounds=(1, 4), problems=StronglyConvex(1, 1))
+    view = MethodSetting.of(run).view(instance([[1]], [[0]], [4], rounds=2))
+    sides = run.on(view)["squared"].sides
+    assert list(sides.lhs[:, 0]) == list(sides.rhs[:, 0]) == [4, 1]
+    found = study(run, budget=80, necessity=False)
+    assert all(r.verdict == "holds" and "rational" in r.modes for r in found.rows)
+
+
+def test_a_constant_with_no_room_is_found_where_everything_moves():
+    """The proximal point method on one quadratic: (lambda/(lambda + mu))^2 is attained, and nothing tighter holds."""
+
+    def contraction(q):
+        """Proximal steps contract."""
+        rate = q.method.mu / (q.method.mu + q.constant("c", 1) * q.mu)
+        yield repaired(le(q.distance_sq_next, rate**2 * q.distance_sq))
+
+    about = method(FedProx, mu=upto(lambda c: 3 * c.beta))
+    step = sentence(contraction, about=about, local=Minimise(), problems=StronglyConvex(1, 1))
+    found = study(step, budget=150)
+    [c] = found.studies[0].constants
+    assert c.tight and c.holds_at == 1 and c.example is not None and all(m.rejected for m in found.mutants)
 
 
 def test_monte_carlo_decides_with_students_t():

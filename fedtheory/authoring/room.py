@@ -15,9 +15,11 @@ from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check, outside
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.request import Prepared, Request
 from fedtheory.verification.setting import Case, Plan, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
@@ -154,9 +156,28 @@ class AuthoredSetting(Setting):
             case.confidence,
         )
 
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The statement's own method, local work and cohorts on the user's problem; their size may be
+        chosen where the statement leaves it free."""
+        reason = self.refusal(statement)
+        if reason is not None:
+            raise InvalidInput(f"{statement.id}: {reason}")
+        setting, problem = self._of(statement.id.partition("/")[2]), request.problem("quadratic")
+        if request.participants is not None and setting.sampling is not Uniform:
+            raise InvalidInput(
+                f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
+            )
+        sampling = None if request.participants is None else request.sampling(problem)
+        algorithm, numbers = setting.on_problem(problem, sampling)
+        chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
+        name = getattr(algorithm, "name", type(algorithm).__name__)
+        head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
+
     def scope_in_words(self, statement: Statement) -> str:
         """One round, a run, a fixed point."""
-        return {"round": "one round", "run": "a run"}.get(statement.scope, "a fixed point")
+        words = {"round": "about one round from a state that can be reached", "run": "about a run of T rounds"}
+        return words.get(statement.scope, "about a fixed point of the method")
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:

@@ -281,6 +281,7 @@ class MethodSetting:
     def problem_views(
         self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
         rounds: int | None = None, seed: int = 0,
+        drawn: dict[str, Fraction] | None = None,
     ) -> Quantities:  # fmt: skip
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
         runs only).
@@ -294,7 +295,7 @@ class MethodSetting:
         if sampling is None:
             sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
         sampling.check(n)
-        drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
+        drawn = {k: v.draw(rng) for k, v in self._parameters().items()} if drawn is None else drawn
         least, most = self.of_statement.rounds
         count = sampling.count(n)
         if self.scope != "run":
@@ -315,6 +316,20 @@ class MethodSetting:
             world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed
         )
 
+    @property
+    def first_choice(self) -> dict[str, Fraction]:
+        """Of what varies the limit, or the first choice."""
+        varies = self._parameters().items()
+        return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
+
+    def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
+        """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
+        first = {
+            k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in self._parameters().items()
+        }
+        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), first, 1)
+        return algorithm, work
+
     def refusal(self) -> str | None:
         """Why the statement cannot be checked on a problem of a user's, or None."""
         if type(self.problems).problems is ProblemClass.problems:
@@ -325,7 +340,7 @@ class MethodSetting:
         self, problem: Any, sampling: Sampling | None = None, forms: Iterable[str] | None = None, seed: int = 0, scenarios: int = 400,
         x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE,
     ) -> list[Check]:  # fmt: skip
-        """One check a form on a problem of the package. A problem outside the class is 'not
+        """One check a form on a problem of the package, at the limits of what may vary. A problem outside the class is 'not
         applicable', with the property's name."""
         statement = self.of_statement
         chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
@@ -334,7 +349,7 @@ class MethodSetting:
             return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
         rng = Stream(seed).generator(f"authoring problem {statement.id}")
         try:
-            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed)
+            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, self.first_choice)
             return check(statement, view, chosen, problem.name, confidence)
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]

@@ -12,6 +12,7 @@ from statements_at_hand import descent, instance
 from fedtheory.algorithms import FedAvg
 from fedtheory.authoring import load_file, study
 from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import random_quadratic
 from fedtheory.verification.setting import Case, Plan
 from fedtheory.verification.witness import Witness
@@ -79,3 +80,26 @@ def test_importing_authoring_is_light():
     code = "import sys, fedtheory.authoring; print([m for m in ('torch', 'cvxpy', 'matplotlib', 'rich', 'sympy') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+class Asked:
+    """A request at the command line for two of five quadratic clients."""
+
+    participants = 2
+
+    def problem(self, default):
+        return random_quadratic(5, 2, seed=4)
+
+    def start(self, problem):
+        return problem.optimum().x + 1
+
+    def sampling(self, problem):
+        return Uniform(self.participants)
+
+
+def test_a_request_in_words_is_prepared(paper):
+    free = load_file(FOLDER / "own_method.py").as_paper()
+    prepared = free.setting.prepare(free.statements[0], Asked())
+    assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm.alpha == 0.5 and "eta = 2" in prepared.head[1]
+    with pytest.raises(InvalidInput, match="--participants 2: descent-lemma/lemma-1 is about Full"):
+        paper.setting.prepare(paper.statements[0], Asked())

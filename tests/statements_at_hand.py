@@ -19,13 +19,20 @@ def descent(paper="test-descent", problems=None):
     made = Paper(paper)
 
     @made.statement(
-        "lemma", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta), problems=problems or SmoothConvex((1, 3), (1, 2))
+        "lemma",
+        about=FedAvg(),
+        local=GradientSteps(1, lr=lambda c: 1 / c.beta),
+        problems=problems or SmoothConvex((1, 3), (1, 2)),
     )
     def lemma(q):
         """Descent."""
         gain = q.gradient_sq / q.beta
-        yield printed(le(q.F_next, q.F, -q.constant("c", 1) * gain), r"F(x^+) \le F(x) - \|\nabla F\|^2/\beta", fails=True)
-        yield repaired(le(q.F_next, q.F, -q.constant("half", Fraction(1, 2)) * gain), r"F(x^+) \le F(x) - \|\nabla F\|^2/(2\beta)")
+        yield printed(
+            le(q.F_next, q.F, -q.constant("c", 1) * gain), r"F(x^+) \le F(x) - \|\nabla F\|^2/\beta", fails=True
+        )
+        yield repaired(
+            le(q.F_next, q.F, -q.constant("half", Fraction(1, 2)) * gain), r"F(x^+) \le F(x) - \|\nabla F\|^2/(2\beta)"
+        )
 
     return made
 
@@ -34,5 +41,10 @@ def sentence(function, over="round", about=None, local=None, **more):
     """A statement about FedAvg made of a function of the quantities."""
     local = local or GradientSteps(1, lr=lambda c: 1 / (2 * c.beta))
     return Paper("test-sentence").statement(
-        "it", about=about or FedAvg(), local=local, over=over, problems=more.pop("problems", Quadratics((1, 3), (1, 2))), **more
+        "it",
+        about=about or FedAvg(),
+        local=local,
+        over=over,
+        problems=more.pop("problems", Quadratics((1, 3), (1, 2))),
+        **more,
     )(function)

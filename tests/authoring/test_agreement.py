@@ -1,4 +1,5 @@
-"""The exact engine against the package's own clients and solvers: the same method on the same data, in fractions and in floats."""
+"""The exact engine against the package's own clients and solvers: the same method on the same
+data, in fractions and in floats."""
 
 from dataclasses import dataclass
 from fractions import Fraction as Q
@@ -30,7 +31,8 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class HeavyBall(Algorithm):
-    """x+ = x + v+, v+ = momentum v + mean of the updates: a method that no file of the package has."""
+    """x+ = x + v+, v+ = momentum v + mean of the updates: a method that no file of the package
+    has."""
 
     momentum: float
     name = "heavy-ball"
@@ -59,7 +61,9 @@ CASES = [
 @pytest.mark.parametrize("declared, work", CASES, ids=[f"{m.name}-{i}" for i, (m, _) in enumerate(CASES)])
 def test_fractions_and_floats_agree(declared: Method, work, sampling):
     made = instance(H, C, START)
-    problem = Quadratic(np.array([np.diag(np.array(row, dtype=object).astype(float)) for row in made.h]), made.c.astype(float))
+    problem = Quadratic(
+        np.array([np.diag(np.array(row, dtype=object).astype(float)) for row in made.h]), made.c.astype(float)
+    )
     rounds = 2 if isinstance(sampling, Bernoulli) else 3
     runs = []
     for exact, world in ((True, SeparableWorld(made.exact_losses, made.start)), (False, ProblemWorld(problem))):
@@ -102,7 +106,8 @@ def test_floats_made_by_a_method_are_refused_in_words():
 
 
 def test_local_steps_by_hand():
-    """f = x^2/2 from 4 with two steps of 1/2: 4 -> 2 -> 1; f = 2 (x - 1)^2/2: 4 -> 1 -> 1; the mean is 1."""
+    """f = x^2/2 from 4 with two steps of 1/2: 4 -> 2 -> 1; f = 2 (x - 1)^2/2: 4 -> 1 -> 1; the
+    mean is 1."""
     made = instance([[1], [2]], [[0], [1]], [4])
     world = SeparableWorld(made.exact_losses, made.start)
     cohorts, _ = leaves(Full(), 2, 1, True)

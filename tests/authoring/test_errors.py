@@ -7,7 +7,20 @@ import pytest
 from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import FedAvg, FedProx
-from fedtheory.authoring import GradientSteps, Minimise, Paper, Quadratics, eq, form, le, load_file, method, printed, study, upto
+from fedtheory.authoring import (
+    GradientSteps,
+    Minimise,
+    Paper,
+    Quadratics,
+    eq,
+    form,
+    le,
+    load_file,
+    method,
+    printed,
+    study,
+    upto,
+)
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import DataFileError, InvalidInput, MissingCapability, UnknownName
@@ -18,7 +31,11 @@ HERE = r"test_errors\.py, line \d+, test-sentence/it: "
 @pytest.mark.parametrize(
     "body, kind, says",
     [
-        (lambda q: [printed(le(q.gradient_square, q.F))], UnknownName, "unknown quantity 'gradient_square': did you mean 'gradient_sq'"),
+        (
+            lambda q: [printed(le(q.gradient_square, q.F))],
+            UnknownName,
+            "unknown quantity 'gradient_square': did you mean 'gradient_sq'",
+        ),
         (lambda q: [printed(le(q.F * np.ones((1, 3)), q.F * np.ones((1, 4))))], InvalidInput, "unequal shapes"),
         (lambda q: [], InvalidInput, "a statement without a form: yield printed"),
         (lambda q: None, InvalidInput, "yield its forms"),
@@ -29,7 +46,11 @@ HERE = r"test_errors\.py, line \d+, test-sentence/it: "
         (lambda q: [printed(le(q.constant("c", 1) * q.F, q.constant("c", 2) * q.F))], InvalidInput, "declared twice"),
         (lambda q: [printed(le(q.G_sq, q.F))], MissingCapability, "G_sq does not exist here"),
         (lambda q: [printed(le(q.x + missing, q.x))], InvalidInput, "NameError"),  # noqa: F821
-        (lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))], InvalidInput, "its axes are starts"),
+        (
+            lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))],
+            InvalidInput,
+            "its axes are starts",
+        ),
     ],
 )
 def test_the_place_is_named(body, kind, says):
@@ -79,7 +100,10 @@ def test_wrong_declarations_name_the_place(how, says):
         Paper("p").statement("it", **given)(lambda q: [])
 
 
-@pytest.mark.parametrize("steps, lr, says", [(0, 1, "whole number >= 1"), (1, lambda c: -1, "> 0"), (1, lambda c: 1 / c.betta, "did you mean 'beta")])
+@pytest.mark.parametrize(
+    "steps, lr, says",
+    [(0, 1, "whole number >= 1"), (1, lambda c: -1, "> 0"), (1, lambda c: 1 / c.betta, "did you mean 'beta")],
+)
 def test_wrong_hyperparameters_name_the_place(steps, lr, says):
     wrong = sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(steps, lr))
     with pytest.raises((InvalidInput, UnknownName), match=HERE + ".*" + says):
@@ -122,7 +146,9 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path):
 
 
 def test_a_bound_that_divides_by_0_is_not_judged_there():
-    over_mu = sentence(lambda q: [printed(le(q.distance_sq, q.heterogeneity / q.mu**2 + q.distance_sq))], local=Minimise())
+    over_mu = sentence(
+        lambda q: [printed(le(q.distance_sq, q.heterogeneity / q.mu**2 + q.distance_sq))], local=Minimise()
+    )
     found = study(over_mu, budget=60, necessity=False)
     assert found.row("it", "printed").violations == 0
 

@@ -1,11 +1,15 @@
 """The files in examples/: short, and each says what it claims to say."""
 
+import json
 from fractions import Fraction as Q
 from pathlib import Path
 
 import pytest
 
 from fedtheory.authoring import load_file, replay, study
+from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import exact_sides
+from fedtheory.authoring.setting import MethodSetting
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -38,11 +42,15 @@ def test_the_textbook_constant_is_the_best_one():
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_the_worst_function_of_gradient_descent_attains_the_bound(rounds):
     """f = Huber of width R/(2 T + 1) from R: f(x_T) - f* = R^2/(4 T + 2) exactly."""
-    from fedtheory.authoring.instances import Instance
-    from fedtheory.authoring.setting import MethodSetting, exact_sides
-
     statement = load_file(FOLDER / "wrong_constant.py")["rate"]
-    data = {"h": [["1"]], "c": [["0"]], "delta": [[f"1/{2 * rounds + 1}"]], "weights": ["1"], "start": ["1"], "rounds": rounds}
+    data = {
+        "h": [["1"]],
+        "c": [["0"]],
+        "delta": [[f"1/{2 * rounds + 1}"]],
+        "weights": ["1"],
+        "start": ["1"],
+        "rounds": rounds,
+    }
     view = MethodSetting.of(statement).view(Instance.from_data(data))
     assert exact_sides(statement, view, "repaired") == (Q(1, 4 * rounds + 2), Q(1, 4 * rounds + 2))
 
@@ -52,7 +60,5 @@ def test_a_figure_and_its_data(tmp_path):
         found = study(load_file(FOLDER / f"{name}.py"), budget=60, necessity=False)
         paths = found.figure(tmp_path / name)
         assert [p.suffix for p in paths] == [".png", ".pdf", ".json"] and all(p.stat().st_size > 500 for p in paths)
-        import json
-
         data = json.loads(paths[-1].read_text())
         assert set(data[key]) == set(found.studies[0].statement.forms)

@@ -53,7 +53,8 @@ def test_a_function_without_minimiser_is_refused():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_local_minimisation_has_the_least_value(seed):
-    """argmin of loss + linear + quadratic + l1 against a fine grid, and 0 in the subdifferential."""
+    """argmin of loss + linear + quadratic + l1 against a fine grid, and 0 in the
+    subdifferential."""
     rng = np.random.default_rng(seed)
     h, c, m, a, delta, linear, center, anchor = (Q(int(v), 8) for v in rng.integers(-16, 17, 8))
     f = pieces(h=abs(h), c=c, m=abs(m), a=abs(a), delta=abs(delta) + Q(1, 8) if seed % 2 else None)
@@ -87,7 +88,15 @@ def test_constants_by_hand():
 
 
 def test_data_come_back_as_they_went():
-    data = {"h": [["1/3"]], "c": [["-2"]], "delta": [["1/7"]], "weights": ["1"], "start": ["5"], "rounds": 2, "drawn": {"lr": "1/2"}}
+    data = {
+        "h": [["1/3"]],
+        "c": [["-2"]],
+        "delta": [["1/7"]],
+        "weights": ["1"],
+        "start": ["5"],
+        "rounds": 2,
+        "drawn": {"lr": "1/2"},
+    }
     assert Instance.from_data(data).to_data() == data
 
 

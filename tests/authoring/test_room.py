@@ -1,4 +1,5 @@
-"""A file's paper among those that the core knows: campaign, witnesses, search, a user's problem."""
+"""A file's paper among those that the core knows: campaign, witnesses, search, a user's
+problem."""
 
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ from statements_at_hand import descent, instance
 from fedtheory.algorithms import FedAvg
 from fedtheory.authoring import load_file, study
 from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import random_quadratic
 from fedtheory.verification.setting import Case, Plan
 from fedtheory.verification.witness import Witness
@@ -44,7 +46,15 @@ def test_a_witness_is_judged_from_its_data(paper):
     check, lhs, rhs, _ = paper.setting.exact_check(statement, Witness(statement.id, "printed", "any", "lemma-1", data))
     assert check.verdict == "violated" and (lhs, rhs * 2) == (0, -1)
     with pytest.raises(InvalidInput, match="not an instance of descent-lemma/lemma-1"):
-        paper.setting.exact_check(statement, Witness(statement.id, "printed", "any", "lemma-1", {**data, "h": [["-1"]]}))
+        paper.setting.exact_check(
+            statement, Witness(statement.id, "printed", "any", "lemma-1", {**data, "h": [["-1"]]})
+        )
+
+
+def test_a_studys_counterexample_is_a_witness_of_the_core(paper):
+    [found] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).counterexamples
+    check, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], found.witness)
+    assert check.verdict == "violated" and (str(lhs), str(rhs)) == (found.lhs, found.rhs)
 
 
 def test_the_cores_search_finds_the_wrong_constant(paper):
@@ -70,3 +80,26 @@ def test_importing_authoring_is_light():
     code = "import sys, fedtheory.authoring; print([m for m in ('torch', 'cvxpy', 'matplotlib', 'rich', 'sympy') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+class Asked:
+    """A request at the command line for two of five quadratic clients."""
+
+    participants = 2
+
+    def problem(self, default):
+        return random_quadratic(5, 2, seed=4)
+
+    def start(self, problem):
+        return problem.optimum().x + 1
+
+    def sampling(self, problem):
+        return Uniform(self.participants)
+
+
+def test_a_request_in_words_is_prepared(paper):
+    free = load_file(FOLDER / "own_method.py").as_paper()
+    prepared = free.setting.prepare(free.statements[0], Asked())
+    assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm.alpha == 0.5 and "eta = 2" in prepared.head[1]
+    with pytest.raises(InvalidInput, match="--participants 2: descent-lemma/lemma-1 is about Full"):
+        paper.setting.prepare(paper.statements[0], Asked())

@@ -97,7 +97,7 @@ def _sensitive(case: Case) -> dict[str, Any]:
         )
     counts = np.ones(problem.num_clients) if algorithm.aggregation == "cohort" else np.asarray(problem.sample_counts)
     if algorithm.zero != "one" and all((a @ _exact(case.x0) == 0).all() for a in samples):
-        raise InvalidInput(f"zero = {algorithm.zero!r} at a start where every output is 0: the statements are about zeta = 1 there")
+        raise InvalidInput(f"zero = {algorithm.zero!r} at a start where all outputs are 0: the statements are about zeta = 1 there")
     return {
         "counts": [Fraction(int(n)) for n in counts], "S": [_gram(a) for a in samples], "theta": _exact(case.x0),
         "tau": simplest(algorithm.tau),
@@ -190,7 +190,7 @@ def sampled(id: str, case: Case) -> dict[str, Any]:
     if P is None or not isinstance(case.sampling, Full | Uniform | None):
         raise InvalidInput(f"{type(case.sampling).__name__}: the statement is about cohorts of P clients, all alike; use Uniform(P)")
     if comb(N, P) > MOST_COHORTS:
-        raise MissingCapability(f"{comb(N, P)} cohorts of {P} clients, at most {MOST_COHORTS} are judged in fractions: use fewer clients")
+        raise MissingCapability(f"{comb(N, P)} cohorts of {P} clients, at most {MOST_COHORTS} are judged in fractions")
     if N < 2 or not algorithm.tau > 0:
         raise InvalidInput(f"N = {N}, tau = {algorithm.tau:g}: at least two clients and tau > 0 are needed")
     if algorithm.aggregation == "printed":

@@ -1,4 +1,4 @@
-"""How the statements about Elastic Aggregation are judged: on instances in fractions, and on what a file holds."""
+"""How the statements about Elastic Aggregation are judged: on instances in fractions, a user's problem, and what a file holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import exact, instances
-from fedtheory.verification.replay import builtin_witnesses, read_kind_and_data
-from fedtheory.verification.setting import Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Statement
+from fedtheory.theorems.elastic_aggregation.cases import CASES
+from fedtheory.verification.replay import read_kind_and_data
+from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
 __all__ = ["ElasticAggregationSetting"]
-
-ABOUT = {
-    "aggregation": "about one round of Elastic Aggregation in which all clients take part",
-    "sampled": "about where its mean motion is 0 when some clients take part",
-    "average": "about its moving averages",
-}
 
 
 class ElasticAggregationSetting(Setting):
@@ -27,6 +23,7 @@ class ElasticAggregationSetting(Setting):
     kinds = instances.KINDS
     builders = exact.BUILDERS
 
+    # --- instances ------------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         return instances.battery(plan.seed, plan.scale)
 
@@ -38,17 +35,51 @@ class ElasticAggregationSetting(Setting):
         mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
         return read_kind_and_data(fields, "efl", label) if mine else None
 
-    def scope_in_words(self, statement: Statement) -> str:
-        return ABOUT[statement.forms[0].kind]
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> None:
+        """None: every statement runs on a user's problem."""
 
-    def refusal(self, statement: Statement) -> str | None:
-        """Why the statement does not run on a user's problem."""
-        return f"it is about instances of its own kind ({statement.forms[0].kind}), not about a problem's run"
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """What the statement asks of a user's problem, of who takes part and of the method."""
+        return CASES[statement.forms[0].kind].needs
+
+    def scope_in_words(self, statement: Statement) -> str:
+        return CASES[statement.forms[0].kind].about
+
+    def example(self, statement: Statement) -> str:
+        """Options of `fedtheory verify` that show the statement at work."""
+        return CASES[statement.forms[0].kind].example
+
+    def rule_of(self, case: Case) -> str:
+        """There is one only."""
+        return "any"
+
+    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
+        """The data of the form's kind, as `cases.CASES` makes it of the case."""
+        return CASES[form.kind].instance(form.kind, statement.id, case)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
-        """Refuses: no problem can be given to these statements."""
-        found = [w.name for w in builtin_witnesses(self.paper) if w.statement == statement.id]
-        replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
-        raise InvalidInput(
-            f"{statement.id}: {self.refusal(statement)}: `fedtheory verify` judges it on some of them with all other statements{replay}"
+        """Gradient steps on a problem whose samples are partly held out, all clients or cohorts of P."""
+        kind, o = statement.forms[0].kind, request.options
+        no_use = f"{statement.id} is about quadratic clients with full gradient steps, and is judged without runs; leave it out"
+        request.refuse(("inactive", "incomplete", "departure", "arrival", "batch_size", "noise", "lr_schedule", "lr_delay"), no_use)
+        if request.rounds is not None or request.mode != "auto":
+            given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+            raise InvalidInput(f"{given}: {no_use}")
+        if kind != "sampled" and request.participants is not None:
+            raise InvalidInput(f"--participants {request.participants}: {statement.id} is about all clients; leave it out")
+        problem = request.problem("diabetes")
+        algorithm = request.algorithm("elastic-aggregation", problem)
+        steps, lr = o.get("local_steps"), o.get("local_lr")
+        solver = None
+        if steps is not None or lr is not None:
+            solver = GradientSteps(2 if steps is None else steps, 1 / (2 * float(problem.beta_k.max())) if lr is None else lr)
+        sampling = request.sampling(problem)
+        held = "held-out samples" if problem.held_out is not None else "the samples that are trained on"
+        head = (
+            f"{problem.name}: N = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
+            f"tau = {algorithm.tau:g}, sensitivities on {held}"
         )
+        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem), "seed": request.seed}
+        details = {"sampling": repr(sampling), "local_solver": repr(solver)}
+        return Prepared(problem, algorithm, options, [head], details)

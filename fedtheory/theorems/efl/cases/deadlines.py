@@ -332,6 +332,8 @@ def rates(form: Form, case: Case) -> Any:
         return float(of(known[0]))
 
     def dissimilarity() -> Any:
+        if not case.problem.constant_hessian:
+            raise MissingCapability(f"{type(case.problem).__name__}: its Hessians depend on the model; give delta, their dissimilarity")
         H = quadratics_of(case.problem)[0]
         mean = np.einsum("n,nij->ij", case.problem.weights, H)
         return float(abs(np.linalg.eigvalsh(H - mean)).max())

@@ -71,7 +71,7 @@ CASES: dict[str, OfAProblem] = {
     ),
     "step": OfAProblem(
         "about one round of EFL from a given state",
-        ("strongly convex quadratic losses", "few independent clients: their rounds are enumerated", PLAIN, "LocalSGD, no additive noise"),
+        ("strongly convex quadratic losses", "few independent clients, rounds enumerated", PLAIN, "LocalSGD, no additive noise"),
         _run, "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2",
     ),
     "shift": OfAProblem(
@@ -115,8 +115,11 @@ CASES: dict[str, OfAProblem] = {
     ),
     "elastic": OfAProblem(
         "about runs with the elastic term",
-        (DIAGONAL, "Fisher diagonals that do not depend on the model, or u_0 given", "EFL with lambda > 0, no compression, E = 1"),
-        limits.elastic, "--problem quadratic --dim 1 --lam 0.1", ("u_0", "client", "anchor"), {"lam": 0.1}, 1,
+        (
+            "quadratic losses, of the limit with decaying steps such whose coordinates do not mix",
+            "Fisher diagonals that do not depend on the model, or u_0 given", "EFL with lambda > 0, no compression, E = 1",
+        ),
+        limits.elastic, "--problem diabetes --clients 3 --lam 0.1", ("u_0", "client", "anchor"), {"lam": 0.1}, 1,
     ),
     "compression": OfAProblem(
         "about one compressed message", ("a compressor", "messages that are given, or those of a real run of EFL"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -19,12 +19,14 @@ from fedtheory.theorems.efl.cases.given import (
     client_of,
     coordinates_of,
     law_in_fractions,
+    quadratics_of,
     reweighted,
     weights_of,
 )
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
+from fedtheory.theorems.efl.statements.elastic_term import ElasticView
 from fedtheory.theorems.efl.statements.limit_points import LEMMA, facts_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
@@ -176,8 +178,79 @@ def _diagonals(case: Case, algorithm: EFL) -> np.ndarray:
     return simplest_each(u)
 
 
+@dataclass
+class ElasticMixingView(ElasticView):
+    """The elastic term on quadratics whose coordinates mix, in floats.
+
+    At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k g_k + lambda eta U (U w - V), so that
+    sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in every coordinate, whatever the gradients g_k at w; of quadratics
+    this is one linear system. The recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
+
+    Attributes
+    ----------
+    H : (N, d, d); h is their diagonal, which plays no part
+    """
+
+    H: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.facts = self.facts - {"a long decaying run"}  # its bound is for coordinates that do not mix
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->ni", self.H, w - self.c)
+
+    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return (weights * (self.H @ x)).sum(axis=0)
+
+    def size(self, w: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
+
+    def _centre(self, weights: np.ndarray) -> np.ndarray:
+        W = weights[:, :, None] * self.H
+        try:
+            return np.linalg.solve(W.sum(axis=0), np.einsum("nij,nj->i", W, self.c))
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
+
+    @property
+    def stable(self) -> bool:
+        d, mean = len(self.U), np.einsum("n,nij->ij", self.weights, self.H)
+        unit, U, e = np.eye(d), np.diag(self.U), self.eta
+        rows = [
+            [unit - e * (mean + self.lam * U), e * self.lam * unit],
+            [U - e * np.einsum("ni,nij->ij", self.u, self.H) - e * self.lam * U @ U, e * self.lam * U],
+        ]
+        return bool(abs(np.linalg.eigvals(np.block(rows))).max() < 1)
+
+    def stale_limit(self, removed: bool) -> np.ndarray:
+        if removed:
+            return self.rest_star
+        mean, pull = np.einsum("n,nij->ij", self.rest, self.H), self.lam * self.u[self.leaver]
+        return np.linalg.solve(mean + np.diag(pull), mean @ self.rest_star + pull * self.anchor)
+
+
+def _mixing(form: Form, case: Case, algorithm: EFL, leaver: int | None) -> Made:
+    problem, u = case.problem, _diagonals(case, algorithm).astype(float)
+    H, b = quadratics_of(problem)
+    if not problem.mu_k.min() > 0:
+        k = int(np.argmin(problem.mu_k))
+        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    L, largest, lam = float(problem.beta_k.max()), float(u.sum(axis=0).max()), float(algorithm.lam)
+    default = 0.75 / L if largest == 0 else min(0.75 / L, 1 / (2 * lam * largest))
+    eta = float(constant_step(case, default))
+    if lam * eta * largest >= 1:
+        raise InvalidInput(f"lambda eta max U = {lam * eta * largest:.6g}, the limit is < 1: the fixed point need not be the only one")
+    c = np.linalg.solve(H, b[..., None])[..., 0]
+    star = np.linalg.solve(np.einsum("n,nij->ij", problem.weights, H), problem.weights @ b)
+    anchor = None if leaver is None else np.asarray(case.given.get("anchor", star), dtype=float)
+    h = np.diagonal(H, axis1=1, axis2=2)
+    rounds = max(case.rounds or LONG, 1000) if any("run" in need for need in form.needs) else 0
+    return Made(ElasticMixingView(np.asarray(problem.weights), h, c, u, lam, eta, leaver, anchor, rounds, H=H))
+
+
 def elastic(form: Form, case: Case) -> Any:
-    """The data of kind 'elastic': quadratics whose coordinates do not mix, lambda > 0, all active, E = 1.
+    """The data of kind 'elastic': quadratics, lambda > 0, all active, E = 1; in floats where their coordinates mix.
 
     Where no step is given eta = min{3/(4L), 1/(2 lambda max U)}. A client that has left is the one that is named or has a
     window; its last model is given, else omega*, where decaying steps have taken everybody before it leaves.
@@ -188,7 +261,11 @@ def elastic(form: Form, case: Case) -> Any:
     leaving = getattr(case.sampling, "present", None) is not None or "client" in case.given
     if not leaving and not isinstance(case.sampling, Full | None) and (law_of(case).law(1)[:, -1] < 1).any():
         raise InvalidInput("the statement is about all clients active in every round; leave the participation out")
-    (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), _diagonals(case, algorithm)
+    quadratics_of(case.problem)
+    try:
+        (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), _diagonals(case, algorithm)
+    except MissingCapability:
+        return _mixing(form, case, algorithm, client_of(case) if leaving else None)
     lam, U = simplest(algorithm.lam), u.sum(axis=0)
     default = Fraction(3, 4) / h.max() if U.max() == 0 else min(Fraction(3, 4) / h.max(), 1 / (2 * lam * U.max()))
     eta = constant_step(case, default) if case.local_solver is not None else default

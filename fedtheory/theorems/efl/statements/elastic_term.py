@@ -18,7 +18,7 @@ from fedtheory.verification.rational import fraction, integer, table, text, vect
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "ElasticView", "elastic_view"]
+__all__ = ["LEAVER", "MATCHED", "STATEMENTS", "ElasticView", "elastic_view"]
 
 MATCHED, LEAVER = "u_k/p^k the same for all clients", "a client that leaves"
 
@@ -82,6 +82,14 @@ class ElasticView(ClosedView):
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         return self.h * (w - self.c)
+
+    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
+        return (weights * self.h).sum(axis=0) * x
+
+    def size(self, w: np.ndarray) -> np.ndarray:
+        """(d,), how large the gradients at w are made of: rounding errors are proportional to it."""
+        return abs(self.h).sum(axis=0) * abs(w - self.c).max(axis=0)
 
     def round(self, w: np.ndarray, V: np.ndarray, eta: Any) -> tuple[np.ndarray, np.ndarray]:
         """One round: the server's model and V = sum_k u_k y_k."""
@@ -164,22 +172,22 @@ def _stays(v: ElasticView, eta: Any, at: np.ndarray) -> Sides:
     """One round from w, its V the one that goes with it, changes neither."""
     V = v.anchors_at(at, eta)
     w, V_next = v.round(at, V, eta)
-    return eq(np.stack([w, V_next]), np.stack([at, V]), np.stack([abs(v.h).sum(axis=0) * abs(at - v.c).max(axis=0)] * 2))
+    return eq(np.stack([w, V_next]), np.stack([at, V]), np.stack([v.size(at)] * 2))
 
 
 def _distance(v: ElasticView, factor: Any = 1) -> Sides:
-    """sum p h |w_eta - w*| <= lambda eta |sum_k (u_k - p^k U) grad f_k(w_eta)|, an equality in each coordinate."""
+    """|sum p H (w_eta - w*)| <= lambda eta |sum_k (u_k - p^k U) grad f_k(w_eta)|, an equality in each coordinate."""
     w = v.fixed(v.eta)
     p = v.weights[:, None]
     rest = ((v.u - p * v.U) * v.gradients(w)).sum(axis=0)
-    return le((p * v.h).sum(axis=0) * abs(w - v.star), factor * v.lam * v.eta * abs(rest))
+    return le(abs(v.times(p, w - v.star)), factor * v.lam * v.eta * abs(rest))
 
 
 def _when_unbiased(v: ElasticView, factor: Any = 1) -> Sides:
     """Curvature times (w_eta - w*) = -lambda eta sum_k u_k grad f_k(w*), with the weights of the fixed point."""
     weights = v.weights[:, None] * (1 - v.lam * v.eta * v.U) + v.lam * v.eta * v.u
     pull = v.u * v.gradients(v.star)
-    moved = (weights * v.h).sum(axis=0) * (v.fixed(v.eta) - v.star)
+    moved = v.times(weights, v.fixed(v.eta) - v.star)
     return eq(moved, -factor * v.lam * v.eta * pull.sum(axis=0), v.lam * v.eta * abs(pull).sum(axis=0))
 
 
@@ -206,7 +214,7 @@ def _decayed(v: ElasticView, target: str = "star") -> Sides:
 def _stale(v: ElasticView, removed: bool, share: Any = 0) -> Sides:
     """At the limit a round changes nothing, whatever eta (with all anchors of those that stay at w)."""
     w = v.stale_limit(removed)
-    return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.eta * abs(v.h).sum(axis=0) * abs(w - v.c).max(axis=0))
+    return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.eta * v.size(w))
 
 
 def _unmoved(v: ElasticView, removed: bool) -> Sides:

@@ -202,6 +202,8 @@ _RANGES = {
     "sigma": "a number > 0, as in --sigma 1",
 }
 
+_OWN_RANGES = {"apfl": {"alpha": "a number from 0 to 1, as in --alpha 0.5"}}
+
 
 def _value(kind: Any, text: str, whole: str) -> Any:
     """The text as a number, a truth value or a word, whatever the parameter takes."""
@@ -298,7 +300,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:
         hint = f" or --l2-over-beta (beta = {float(problem.beta_k.max()):.4g} here)" if "l2" in missing else ""
-        ranges = {**_RANGES, "alpha": "a number from 0 to 1, as in --alpha 0.5"} if method == "apfl" else _RANGES
+        ranges = {**_RANGES, **_OWN_RANGES.get(method, {})}
         give = "; ".join(ranges[n] if len(missing) == 1 else f"{flag(n)} is {ranges[n]}" for n in missing if n in ranges)
         raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {give or 'it'}")
     fields_of = {new: old for old, new in RENAMED.items()}

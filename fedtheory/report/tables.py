@@ -49,7 +49,7 @@ WORDED_NOTE = f"{WORDED}: the paper says it in words, or prints only the algorit
 
 
 def short(statement: str) -> str:
-    """'fedelasticnet/eq-28' -> 'eq-28'."""
+    """'my-paper/eq-28' -> 'eq-28'."""
     return statement.split("/", 1)[-1]
 
 

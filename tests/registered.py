@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from fedtheory import algorithms, messages
 
@@ -23,9 +23,10 @@ def example(cls: type) -> Any:
     for f in fields(cls):
         if not f.init or f.default is not MISSING or f.default_factory is not MISSING:
             continue
-        if kinds[f.name] not in GIVEN:
+        kind = next((k for k in (kinds[f.name], *get_args(kinds[f.name])) if k in GIVEN), None)
+        if kind is None:
             raise LookupError(f"{cls.__name__}.{f.name} has no default and is no number: write out a case with it")
-        given[f.name] = GIVEN[kinds[f.name]]
+        given[f.name] = GIVEN[kind]
     return cls(**given)
 
 

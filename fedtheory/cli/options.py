@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -247,6 +248,16 @@ def hyperparameters() -> dict[str, Hyperparameter]:
     return found
 
 
+def _described(h: Hyperparameter) -> str:
+    """What the docstring of the first method that has it says of a hyperparameter: its type, then what it is."""
+    from fedtheory import algorithms
+
+    own = {new: old for old, new in RENAMED.items()}.get(h.name, h.name)
+    entry = rf"^    (?:\w+, )*{own}(?:, \w+)* : (.*(?:\n {{8}}.*)*)"
+    found = re.search(entry, algorithms.get(h.methods[0]).__doc__ or "", re.MULTILINE)
+    return " ".join(found[1].split()).rstrip(".") + ". " if found else ""
+
+
 def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect.Parameter]:
     """Options for the hyperparameters of some methods (default all)."""
     wanted = None if methods is None else set(methods)
@@ -257,7 +268,7 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         if h.name == "radius":
             out += RADIUS
             continue
-        words = _WORDS.get(h.name, "")
+        words = _WORDS.get(h.name) or _described(h)
         mine = {m: d for m, d in zip(h.methods, h.defaults, strict=True) if wanted is None or m in wanted}
         alike = len(set(mine.values())) == 1
         of = ", ".join(m if alike or not d else f"{m} (default {d})" for m, d in mine.items()) if wanted is None else ""

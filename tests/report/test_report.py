@@ -331,7 +331,7 @@ def test_the_readmes_own_theorem_is_judged_as_it_says():
     from fedtheory.authoring import study
 
     found = study(names["paper"], 120, 0)
-    assert {row["form"]: row["verdict"] for row in found.rows} == {"printed": "violated", "repaired": "holds"}
+    assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
     told = str(found)
     assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in told and "violated at half = 1001/2000" in told
 

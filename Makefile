@@ -42,7 +42,7 @@ test: $(VENV)/.tested
 
 lint: $(VENV)/.linted
 	$(BIN)/ruff check .
-	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only --whitelist .whitelizer -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
+	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
 	$(BIN)/lint-imports
 
 figures: $(VENV)/.installed

@@ -1,6 +1,8 @@
-"""The descent lemma of FedAvg with one local step: what a round of everybody gains, with a wrong constant and with the right one.
+"""The descent lemma of FedAvg with one local step: what a round of everybody gains, with a wrong
+constant and with the right one.
 
-With one step of size 1/beta and all clients, a round is x+ = x - grad F(x)/beta. F is beta-smooth, so
+With one step of size 1/beta and all clients, a round is x+ = x - grad F(x)/beta. F is
+beta-smooth, so
 
     F(x+) <= F(x) + <grad F(x), x+ - x> + beta/2 ||x+ - x||^2 = F(x) - ||grad F(x)||^2 / (2 beta),
 

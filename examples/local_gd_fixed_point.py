@@ -1,14 +1,17 @@
-"""Local gradient descent does not converge to the minimiser: its fixed point, and the O(eta (E - 1)) bias.
+"""Local gradient descent does not converge to the minimiser: its fixed point, and the O(eta (E -
+1)) bias.
 
-Quadratic clients f_k(x) = (x - c_k)' H_k (x - c_k)/2, E steps of size eta, all clients averaged with their weights w_k. Client k sends
-x - P_k (x - c_k) with P_k = I - (I - eta H_k)^E, so the fixed point x solves sum_k w_k P_k (x - c_k) = 0, while the minimiser solves
-sum_k w_k H_k (x* - c_k) = 0. Taking the second, times eta E, from the first,
+Quadratic clients f_k(x) = (x - c_k)' H_k (x - c_k)/2, E steps of size eta, all clients averaged
+with their weights w_k. Client k sends x - P_k (x - c_k) with P_k = I - (I - eta H_k)^E, so the
+fixed point x solves sum_k w_k P_k (x - c_k) = 0, while the minimiser solves sum_k w_k H_k (x* -
+c_k) = 0. Taking the second, times eta E, from the first,
 
     sum_k w_k P_k (x - x*) = sum_k w_k (eta E H_k - P_k) (x* - c_k).
 
-For 0 <= z <= 1/E the scalar p(z) = 1 - (1 - z)^E lies between E z - E(E-1)/2 z^2 and E z (Bonferroni), hence p(z) >= E z/2. So with
-eta <= 1/(E beta) the left matrix is at least eta E mu/2, mu > 0 the strong convexity of F, and each summand on the right is at most
-eta^2 E(E-1)/2 * beta * ||H_k (x* - c_k)||, where H_k (x* - c_k) = grad f_k(x*). Jensen's inequality gives
+For 0 <= z <= 1/E the scalar p(z) = 1 - (1 - z)^E lies between E z - E(E-1)/2 z^2 and E z
+(Bonferroni), hence p(z) >= E z/2. So with eta <= 1/(E beta) the left matrix is at least eta E
+mu/2, mu > 0 the strong convexity of F, and each summand on the right is at most eta^2 E(E-1)/2 *
+beta * ||H_k (x* - c_k)||, where H_k (x* - c_k) = grad f_k(x*). Jensen's inequality gives
 
     mu^2 ||x - x*||^2 <= (eta (E - 1) beta)^2 sum_k w_k ||grad f_k(x*)||^2.
 

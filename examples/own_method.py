@@ -1,13 +1,16 @@
-"""A method that is defined in this file: relaxed averaging of P sampled clients, and what one round of it is expected to gain.
+"""A method that is defined in this file: relaxed averaging of P sampled clients, and what one
+round of it is expected to gain.
 
-The server moves a share alpha of the way to the mean of what its P clients send, each after one gradient step of size eta:
-x+ = x - s g with s = alpha eta and g the mean of grad f_k(x) over P of N clients, drawn without replacement. With equal weights
-E g = grad F(x) and E||g - grad F(x)||^2 = (N - P)/(P (N - 1)) D, where D = (1/N) sum_k ||grad f_k(x) - grad F(x)||^2. So by the
-descent lemma, for every s,
+The server moves a share alpha of the way to the mean of what its P clients send, each after one
+gradient step of size eta:
+x+ = x - s g with s = alpha eta and g the mean of grad f_k(x) over P of N clients, drawn without
+replacement. With equal weights E g = grad F(x) and E||g - grad F(x)||^2 = (N - P)/(P (N - 1)) D,
+where D = (1/N) sum_k ||grad f_k(x) - grad F(x)||^2. So by the descent lemma, for every s,
 
     E F(x+) <= F(x) - s (1 - beta s/2) ||grad F(x)||^2 + beta s^2/2 * (N - P)/(P (N - 1)) * D.
 
-Left out, the last term is missed as soon as some client stays away; 1/P in place of (N - P)/(P (N - 1)) is true, and loose.
+Left out, the last term is missed as soon as some client stays away; 1/P in place of (N - P)/(P
+(N - 1)) is true, and loose.
 """
 
 from dataclasses import dataclass
@@ -69,10 +72,14 @@ def expected_descent(q):
     s = q.method.alpha * q.eta
     gain, noise = s * (1 - q.beta * s / 2) * q.gradient_sq, q.beta * s**2 / 2 * q.dissimilarity
     left_out = (q.N - q.P) / (q.P * (q.N - 1))
-    yield printed(le(q.F_next, q.F, -gain), r"\mathbb{E} F(x^+) \le F(x) - s (1 - \beta s/2) \|\nabla F(x)\|^2", fails=True)
+    yield printed(
+        le(q.F_next, q.F, -gain), r"\mathbb{E} F(x^+) \le F(x) - s (1 - \beta s/2) \|\nabla F(x)\|^2", fails=True
+    )
     yield repaired(
         le(q.F_next, q.F, -gain, q.constant("variance", 1) * left_out * noise),
         r"\mathbb{E} F(x^+) \le F(x) - s (1 - \tfrac{\beta s}{2}) \|\nabla F\|^2 + \tfrac{\beta s^2}{2} \tfrac{N - P}{P (N - 1)} D",
         holds=True,
     )
-    yield form("with replacement", le(q.F_next, q.F, -gain, noise / q.P), r"\ldots + \tfrac{\beta s^2}{2 P} D", holds=True)
+    yield form(
+        "with replacement", le(q.F_next, q.F, -gain, noise / q.P), r"\ldots + \tfrac{\beta s^2}{2 P} D", holds=True
+    )

@@ -1,8 +1,10 @@
-"""A textbook theorem with a wrong constant, refuted in seconds: gradient descent on smooth convex functions.
+"""A textbook theorem with a wrong constant, refuted in seconds: gradient descent on smooth
+convex functions.
 
-FedAvg with one local step of size 1/beta and all clients is gradient descent on F. Drori and Teboulle (2014, Theorem 1) proved
-F(x_T) - F* <= beta ||x_0 - x*||^2 / (4 T + 2), and that it is attained by a Huber function. Printed here with 4 T + 4; the bound
-of many lecture notes, beta ||x_0 - x*||^2 / (2 T), is true and loose.
+FedAvg with one local step of size 1/beta and all clients is gradient descent on F. Drori and
+Teboulle (2014, Theorem 1) proved F(x_T) - F* <= beta ||x_0 - x*||^2 / (4 T + 2), and that it is
+attained by a Huber function. Printed here with 4 T + 4; the bound of many lecture notes, beta
+||x_0 - x*||^2 / (2 T), is true and loose.
 """
 
 from fedtheory.algorithms import FedAvg
@@ -23,10 +25,17 @@ paper = Paper("gradient-descent", title="Gradient descent", source="Drori and Te
 def rate(q):
     """The last iterate's suboptimality after T rounds."""
     start = q.beta * q.distance_sq[0]
-    yield printed(le(q.gap[-1], start / (4 * q.T + 4)), r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{4T + 4}", fails=True)
+    yield printed(
+        le(q.gap[-1], start / (4 * q.T + 4)), r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{4T + 4}", fails=True
+    )
     yield repaired(
         le(q.gap[-1], start / (4 * q.T + q.constant("offset", 2))),
         r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{4T + 2}",
         holds=True,
     )
-    yield form("lecture notes", le(q.gap[-1], start / (2 * q.T)), r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{2T}", holds=True)
+    yield form(
+        "lecture notes",
+        le(q.gap[-1], start / (2 * q.T)),
+        r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{2T}",
+        holds=True,
+    )

@@ -11,17 +11,14 @@ __version__ = "0.1.0"
 _LAZY = {
     "simulate": "fedtheory.simulation",
     "Trajectory": "fedtheory.simulation",
-    "Full": "fedtheory.participation.cohorts",
-    "Uniform": "fedtheory.participation.cohorts",
-    "Bernoulli": "fedtheory.participation.cohorts",
+    "Full": "fedtheory.participation",
+    "Uniform": "fedtheory.participation",
+    "Bernoulli": "fedtheory.participation",
 }
-_MODULES = {
-    "cohorts": "fedtheory.participation.cohorts",
-    **{
-        name: f"fedtheory.{name}"
-        for name in ("algorithms", "central", "errors", "local", "messages", "optimum", "problems", "rates", "testing", "theorems")
-    },
-}
+_MODULES = (
+    "algorithms", "authoring", "central", "errors", "local", "messages", "optimum", "participation", "problems", "rates", "testing",
+    "theorems", "verification",
+)  # fmt: skip
 
 _keep_old_names()
 
@@ -32,7 +29,9 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"fedtheory.{name}")
+    if name == "cohorts":  # a module of before, which tells where it is now
+        return import_module("fedtheory.cohorts")
     raise AttributeError(f"module 'fedtheory' has no attribute {name!r}")
 
 

@@ -23,7 +23,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.arguments": ("fedtheory.simulation.arguments",),
     "fedtheory.ball_form": ("fedtheory.optimum.duality",),
     "fedtheory.battery": ("fedtheory.theorems.fedelasticnet.instances",),
-    "fedtheory.campaign": ("fedtheory.verification.campaign",),
+    "fedtheory.campaign": ("fedtheory.verification.campaign", "fedtheory.theorems.fedelasticnet.setting"),
     "fedtheory.certificates": ("fedtheory.optimum.lower_bounds",),
     "fedtheory.coefficients": ("fedtheory.participation.coefficients",),
     "fedtheory.cohorts": ("fedtheory.participation.cohorts",),
@@ -33,12 +33,12 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.efl_other_battery": ("fedtheory.theorems.efl.instances.in_fractions",),
     "fedtheory.efl_run_battery": ("fedtheory.theorems.efl.instances.runs",),
     "fedtheory.efl_search": ("fedtheory.verification.search",),
-    "fedtheory.efl_shift_on": ("fedtheory.theorems.efl.shift_on_a_problem",),
-    "fedtheory.efl_verify": ("fedtheory.theorems.efl.setting",),
+    "fedtheory.efl_shift_on": ("fedtheory.theorems.efl.cases.theorem_2",),
+    "fedtheory.efl_verify": ("fedtheory.theorems.efl.cases.theorem_1",),
     "fedtheory.elastic_battery": ("fedtheory.theorems.elastic_aggregation.instances",),
     "fedtheory.enclosures": ("fedtheory.optimum.intervals",),
     "fedtheory.expectation": ("fedtheory.theorems.fedelasticnet.expectation",),
-    "fedtheory.fedmls_battery": ("fedtheory.theorems.fedmls.setting",),
+    "fedtheory.fedmls_battery": ("fedtheory.theorems.fedmls.instances", "fedtheory.theorems.fedmls.quantities"),
     "fedtheory.fedmls_search": ("fedtheory.theorems.fedmls.search",),
     "fedtheory.fisher": ("fedtheory.clients.fisher",),
     "fedtheory.metering": ("fedtheory.simulation.metrics",),
@@ -55,21 +55,23 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.states": ("fedtheory.simulation.states",),
     "fedtheory.step_laws": ("fedtheory.participation.step_laws",),
     "fedtheory.structures": ("fedtheory.optimum.loss_enclosures", "fedtheory.optimum.interface"),
-    "fedtheory.witness": ("fedtheory.verification.witness",),
+    "fedtheory.witness": ("fedtheory.verification.witness", "fedtheory.verification.replay"),
     "fedtheory.witness_search": ("fedtheory.theorems.fedelasticnet.search",),
     "fedtheory.witness_shapes": ("fedtheory.theorems.fedelasticnet.shapes",),
-    "fedtheory.witness_shrink": ("fedtheory.theorems.fedelasticnet.shrink",),
+    "fedtheory.witness_shrink": ("fedtheory.theorems.fedelasticnet.shrink", "fedtheory.verification.rational"),
     # fedtheory/cli/
     "fedtheory.cli.benching": ("fedtheory.cli.bench",),
-    "fedtheory.cli.catalogue": ("fedtheory.cli.explain",),
-    "fedtheory.cli.checking": ("fedtheory.cli.verify",),
+    "fedtheory.cli.catalogue": ("fedtheory.cli.explain", "fedtheory.cli.list"),
+    "fedtheory.cli.checking": ("fedtheory.cli.verify", "fedtheory.cli.replay"),
+    "fedtheory.cli.checking_efl": ("fedtheory.cli.verify",),
     "fedtheory.cli.irregular": ("fedtheory.cli.participation",),
     "fedtheory.cli.lasting": ("fedtheory.cli.time_limit",),
     "fedtheory.cli.named": ("fedtheory.cli.problems",),
-    "fedtheory.cli.on_ball": ("fedtheory.cli.ball", "fedtheory.optimum.on_ball"),
+    "fedtheory.cli.on_ball": ("fedtheory.cli.ball", "fedtheory.optimum.on_ball", "fedtheory.theorems.fedmls.parameters"),
+    "fedtheory.cli.parts": ("fedtheory.cli.common",),
     "fedtheory.cli.rating": ("fedtheory.cli.rates",),
     "fedtheory.cli.verifying": ("fedtheory.cli.campaign",),
-    "fedtheory.cli.working": ("fedtheory.cli.run",),
+    "fedtheory.cli.working": ("fedtheory.cli.run", "fedtheory.cli.solve"),
     # fedtheory/local/
     "fedtheory.local.affine": ("fedtheory.local.quadratic",),
     "fedtheory.local.sliding_numba": ("fedtheory.local.sliding_compiled",),
@@ -105,10 +107,16 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.figures_rates": ("fedtheory.theorems.fedmls.figures",),
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),
     "fedtheory.report.figures_tightness": ("fedtheory.theorems.fedelasticnet.figures.tightness",),
+    "fedtheory.report.figures_traffic": ("fedtheory.theorems.fedelasticnet.figures.traffic",),
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
-    "fedtheory.theorems.core": ("fedtheory.verification.statement",),
-    "fedtheory.theorems.efl_common": ("fedtheory.theorems.efl.notation",),
+    "fedtheory.theorems.core": (
+        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.registry",
+    ),
+    "fedtheory.theorems.efl_common": (
+        "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
+        "fedtheory.verification.setting", "fedtheory.verification.rational",
+    ),
     "fedtheory.theorems.efl_compression": ("fedtheory.theorems.efl.statements.compression",),
     "fedtheory.theorems.efl_corollary": ("fedtheory.theorems.efl.statements.corollary_1",),
     "fedtheory.theorems.efl_elastic": ("fedtheory.theorems.efl.statements.elastic_term",),
@@ -116,7 +124,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.theorems.efl_exact": ("fedtheory.theorems.efl.quantities.second_moments",),
     "fedtheory.theorems.efl_irregular": ("fedtheory.theorems.efl.statements.sections_4_1_and_4_2",),
     "fedtheory.theorems.efl_limits": ("fedtheory.theorems.efl.statements.limit_points",),
-    "fedtheory.theorems.efl_rational": ("fedtheory.verification.rational",),
+    "fedtheory.theorems.efl_rational": ("fedtheory.verification.rational", "fedtheory.verification.replay"),
     "fedtheory.theorems.efl_runs": ("fedtheory.theorems.efl.quantities.exact_run",),
     "fedtheory.theorems.efl_shift": ("fedtheory.theorems.efl.statements.theorem_2",),
     "fedtheory.theorems.efl_step_sides": ("fedtheory.theorems.efl.statements.theorem_1_proof_sides",),
@@ -129,17 +137,23 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.theorems.elastic_aggregation_sampled": ("fedtheory.theorems.elastic_aggregation.statements.sampled_clients",),
     "fedtheory.theorems.elastic_aggregation_slopes": ("fedtheory.theorems.elastic_aggregation.mean_motion",),
     "fedtheory.theorems.elastic_aggregation_views": ("fedtheory.theorems.elastic_aggregation.quantities",),
-    "fedtheory.theorems.fedelasticnet_algorithm1": ("fedtheory.theorems.fedelasticnet.statements.algorithm_1",),
-    "fedtheory.theorems.fedelasticnet_common": ("fedtheory.theorems.fedelasticnet.notation",),
+    "fedtheory.theorems.fedelasticnet_algorithm1": (
+        "fedtheory.theorems.fedelasticnet.statements.algorithm_1", "fedtheory.theorems.fedelasticnet.quantities.fixed_point",
+    ),
+    "fedtheory.theorems.fedelasticnet_common": (
+        "fedtheory.theorems.fedelasticnet.notation", "fedtheory.verification.statement",
+    ),
     "fedtheory.theorems.fedelasticnet_definitions": ("fedtheory.theorems.fedelasticnet.statements.equations_19_to_22",),
     "fedtheory.theorems.fedelasticnet_descent": ("fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4",),
     "fedtheory.theorems.fedelasticnet_drift": ("fedtheory.theorems.fedelasticnet.statements.lemma_b5",),
     "fedtheory.theorems.fedelasticnet_potential": ("fedtheory.theorems.fedelasticnet.statements.theorem_b6",),
     "fedtheory.theorems.fedelasticnet_properties": ("fedtheory.theorems.fedelasticnet.statements.equations_11_to_17",),
     "fedtheory.theorems.fedelasticnet_theorem": ("fedtheory.theorems.fedelasticnet.statements.theorem_3_1",),
-    "fedtheory.theorems.fedmls_common": ("fedtheory.theorems.fedmls.notation",),
-    "fedtheory.theorems.fedmls_rational": ("fedtheory.theorems.fedmls.exact",),
-    "fedtheory.theorems.fedmls_theorem": ("fedtheory.theorems.fedmls.statements.theorems_1_and_2",),
+    "fedtheory.theorems.fedmls_common": ("fedtheory.theorems.fedmls.notation", "fedtheory.verification.statement"),
+    "fedtheory.theorems.fedmls_rational": ("fedtheory.theorems.fedmls.exact", "fedtheory.verification.replay"),
+    "fedtheory.theorems.fedmls_theorem": (
+        "fedtheory.theorems.fedmls.statements.theorems_1_and_2", "fedtheory.theorems.fedmls.quantities",
+    ),
     "fedtheory.theorems.fedmls_views": ("fedtheory.theorems.fedmls.quantities",),
     "fedtheory.theorems.rational": ("fedtheory.theorems.fedelasticnet.exact",),
     "fedtheory.theorems.rational_losses": ("fedtheory.theorems.fedelasticnet.exact_losses",),
@@ -156,20 +170,66 @@ def _names(old: str, new: str, names: str) -> dict[str, str]:
 # single names, where they are not in a place of their module's, or are called otherwise there; also names that a module
 # or a package of the same name has no longer -> the name in full
 NAMES: dict[str, str] = {
+    "fedtheory.efl_battery.EFLInstance": "fedtheory.verification.setting.Instance",
+    "fedtheory.efl_battery.EFLView": "fedtheory.verification.setting.View",
+    "fedtheory.efl_other_battery.OtherInstance": "fedtheory.theorems.efl.instances.in_fractions.FractionsInstance",
+    "fedtheory.efl_search.SHARE": "fedtheory.theorems.efl.setting.SHARE",
     "fedtheory.enclosures.Ball": "fedtheory.optimum.intervals.Enclosure",
     **_names("fedtheory.neural.engines", "fedtheory.neural.engines.base", "Engine Loop Vmap"),
-    **_names(
-        "fedtheory.theorems.elastic_aggregation", "fedtheory.theorems.elastic_aggregation.statements.all_clients",
-        "STATEMENTS aggregation_view load",
+    "fedtheory.theorems.efl_rational.BUILDERS": "fedtheory.theorems.efl.notation.BUILDERS",
+    "fedtheory.theorems.efl_views.RunView": "fedtheory.theorems.efl.quantities.run.IrregularRunView",
+    "fedtheory.theorems.elastic_aggregation.aggregation_view": "fedtheory.theorems.elastic_aggregation.exact.aggregation_view",
+    "fedtheory.theorems.fedelasticnet.SYMBOLS": "fedtheory.theorems.fedelasticnet.notation.SYMBOLS",
+    "fedtheory.theorems.fedelasticnet_algorithm1.assumption_failure": (
+        "fedtheory.theorems.fedelasticnet.on_a_problem.algorithm_1_failure"
     ),
-    **_names(
-        "fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.statements.theorem_1_proof",
-        "LINE_14 SYMBOLS WITNESS k_min load",
-    ),
-}  # fmt: skip
+    **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
+    "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
+    "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
+    "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
+}
+
+
+def _gone(instead: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(names, instead)
+
 
 # names that have no successor -> what does their work now
-GONE: dict[str, str] = {}
+GONE: dict[str, str] = {
+    **_gone(
+        "a paper is registered when fedtheory.theorems is imported; its statements are in the PAPER of its package",
+        *(
+            f"fedtheory.theorems.{module}.load"
+            for module in (
+                "efl", "efl_compression", "efl_corollary", "efl_elastic", "efl_epochs", "efl_irregular", "efl_limits", "efl_shift",
+                "efl_steps", "efl_table", "efl_theorem", "elastic_aggregation", "fedelasticnet", "fedmls",
+            )
+        ),
+        "fedtheory.theorems.elastic_aggregation.STATEMENTS",
+    ),
+    **_gone(
+        "ask the paper's setting, fedtheory.verification.registry.setting_of(statement)",
+        "fedtheory.efl_battery.battery", "fedtheory.efl_battery.check_instance", "fedtheory.efl_battery.random_instance",
+        "fedtheory.efl_search.kinds", "fedtheory.efl_search.search", "fedtheory.efl_search.search_kind",
+        "fedtheory.fedmls_battery.check_instance", "fedtheory.cli.checking_efl.checks_of",
+        "fedtheory.cli.checking_efl.refuse_without_problem", "fedtheory.cli.checking_efl.runs_on_a_problem",
+        "fedtheory.cli.parts.refuse_for_fedmls",
+    ),
+    **_gone(
+        "use fedtheory.verification.judge_view",
+        "fedtheory.efl_battery.judge_efl", "fedtheory.verification.check_view",
+    ),
+    **_gone("use fedtheory.verification.verify", "fedtheory.efl_verify.verify", "fedtheory.fedmls_battery.verify"),
+    **_gone("it is the form's own field, form.kind", "fedtheory.efl_battery.kind_of"),
+    **_gone(
+        "all witnesses are fedtheory.verification.witness.Witness",
+        "fedtheory.theorems.efl_rational.EFLWitness", "fedtheory.theorems.fedmls_rational.MLSWitness",
+    ),
+    **_gone("use fedtheory.verification.replay.exact_check", "fedtheory.theorems.efl_rational.exact_sides"),
+    **_gone("a paper's builders are a table, as fedtheory.theorems.efl.notation.BUILDERS", "fedtheory.theorems.efl_rational.builder"),
+    **_gone("use fedtheory.verification.papers()", "fedtheory.report.tables.PAPERS"),
+    **_gone("use fedtheory.verification.registry.rule_words", "fedtheory.report.tables.rule_text"),
+}  # fmt: skip
 
 
 def find(old: str, name: str) -> tuple[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from registered import compressors_beyond
 
 from fedtheory import messages
 
@@ -26,6 +27,7 @@ COMPRESSORS = [
     messages.StochasticRounding(),
     messages.StochasticRounding(0.25),
 ]
+COMPRESSORS += compressors_beyond(COMPRESSORS)
 IDS = [str(c) for c in COMPRESSORS]
 
 

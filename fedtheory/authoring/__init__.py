@@ -1,9 +1,10 @@
 '''A theorem of anyone's, in one Python file.
 
-Write down what a paper claims of a federated method, and everything else follows: instances are drawn from the class of problems that
-was declared; the claim is checked exactly (all cohorts enumerated), by Monte Carlo, and in fractions; a counterexample is searched for,
-shrunk to a few short numbers and proved; it is found out how tight the bound is, how far each of its constants could be tightened, and
-which assumption could be dropped.
+Write down what a paper claims of a federated method, and everything else follows: instances are
+drawn from the class of problems that was declared; the claim is checked exactly (all cohorts
+enumerated), by Monte Carlo, and in fractions; a counterexample is searched for, shrunk to a few
+short numbers and proved; it is found out how tight the bound is, how far each of its constants
+could be tightened, and which assumption could be dropped.
 
     """My paper, Lemma 4: one local gradient step of everybody decreases F."""
     from fractions import Fraction
@@ -13,47 +14,60 @@ which assumption could be dropped.
     paper = Paper("my-paper", title="On averages", source="arXiv 2101.00001")
 
     @paper.statement(
-        "lemma-4", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta), sampling=Full(),
-        problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)), over="round",
+        "lemma-4", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta),
+        sampling=Full(), problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)), over="round",
     )
     def lemma_4(q):
         """One local gradient step of everybody decreases F."""
         gain = q.gradient_sq / q.beta
-        yield printed(le(q.F_next, q.F, -q.constant("c", 1) * gain), r"F(x^+) \\le F(x) - \\|\\nabla F(x)\\|^2 / \\beta")
-        yield repaired(le(q.F_next, q.F, -q.constant("half", Fraction(1, 2)) * gain), r"F(x^+) \\le F(x) - ...")
+        yield printed(le(q.F_next, q.F, -gain), r"F(x^+) \\le F(x) - ...")
+        half = q.constant("half", Fraction(1, 2))
+        yield repaired(le(q.F_next, q.F, -half * gain), r"F(x^+) \\le F(x) - ...")
 
-Then ``print(study(paper))`` says: printed violated (by f = x^2/2 from x = 1, where 0 > -1/2), repaired holds; violated at half = 1001/2000,
-so 1/2 is the best constant; one local step and full participation are needed, convexity and equal weights are not.
+Then ``print(study(paper))`` says: printed violated (by f = x^2/2 from x = 1, where 0 > -1/2),
+repaired holds; violated at half = 1001/2000, so that 1/2 is the best constant; one local step and
+full participation are needed; nothing was found that needs convexity or equal weights. At the
+command line: ``fedtheory verify FILE.py``, ``fedtheory explain FILE.py``, ``fedtheory list FILE.py``.
 
 What a file says
 ----------------
-``about``: the method, an algorithm of `fedtheory.algorithms` or a class of your own with ``init(x, num_clients)`` and ``round(state,
-clients)``. With hyperparameters that depend on the problem: ``method(FedProx, mu=lambda c: 2 * c.beta)``.
+about
+    The method: an algorithm of `fedtheory.algorithms`, or a class of your own with
+    ``init(x, num_clients)`` and ``round(state, clients)``. With hyperparameters that depend on the
+    problem: ``method(FedProx, mu=lambda c: 2 * c.beta)``.
+local
+    ``GradientSteps(steps, lr)`` or ``Minimise()``. Step sizes and other hyperparameters are
+    numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]) or
+    ``among(1, 2, 5)`` (each of them).
+sampling
+    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)``, or the class ``Uniform`` itself for cohorts of
+    every size.
+problems
+    `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`, with numbers of clients and
+    dimensions.
+over
+    'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
+    'fixed-point' (a round that begins where it ends).
 
-``local``: `GradientSteps` (steps, lr) or `Minimise` (). Step sizes and other hyperparameters are numbers, functions of the constants,
-``upto(limit)`` (every number in (0, limit]) or ``among(1, 2, 5)`` (each of them).
+The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
+`printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
+of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``; its LaTeX;
+mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
+or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
+Half is ``Fraction(1, 2)``: 0.5 is no fraction, and a claim with it is checked in floats only.
 
-``sampling``: `Full()`, `Uniform(P)`, `Bernoulli(p)`, or the class `Uniform` itself for cohorts of every size.
-
-``problems``: `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`, with numbers of clients and dimensions.
-
-``over``: 'round' (one round from any state that can be reached), 'run' (T rounds from any start), or 'fixed-point' (a round that begins
-where it ends).
-
-The function gets the quantities ``q`` by name: `quantities` lists them. It yields forms: `printed`, `repaired`, or `form` with a name of
-your own, each with `le` (lhs <= the sum of the other terms, in expectation over the cohorts unless ``pathwise=True``) or `eq`, its LaTeX,
-mutants (`wrong`) that a study must reject, and what is on record (``holds=True``, ``fails=True``, or open). Numbers that may be asked how
-small they could be are declared: ``q.constant("c", 1)``. Give the terms of a right side one by one, as above: then it is known what
-cancels. Half is ``Fraction(1, 2)``: 0.5 is no fraction, and a claim with it is checked in floats only.
+Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples.
 
 What one can do with it
 -----------------------
-`load_file` reads the file; `study` does everything and prints as a table; its ``rows``, ``checks``, ``counterexamples``, ``tightness``,
-``necessity`` and ``mutants`` say it piece by piece, ``to_json()`` and ``figure(path)`` keep it. `replay` judges a counterexample again from
-its data alone. `verify` puts a statement to a problem of `fedtheory.problems`.
+`load_file` reads the file. `study` does everything and prints as a table; its ``rows``, ``checks``,
+``counterexamples``, ``tightness``, ``necessity`` and ``mutants`` say it piece by piece, and
+``to_json()`` and ``figure(path)`` keep it. `replay` judges a counterexample again from its data
+alone. `verify` puts a statement to a problem of `fedtheory.problems`.
 
-What a verdict means: 'violated' is a proof, with an instance in fractions that can be replayed, unless ``study`` says that a method has no
-counterpart in fractions. 'holds' says that nothing was found against it on the instances looked at. It supports a theorem, and proves none.
+What a verdict means: 'violated' in mode 'rational' is a proof, with an instance in fractions that
+can be replayed. 'holds' says that nothing was found against the form on the instances looked at:
+it supports a theorem, and proves none.
 '''
 
 from fedtheory.authoring.claims import form, printed, repaired, wrong

@@ -1,4 +1,5 @@
-"""Forms as an author writes them, and the checks that what was written can be judged: every error names file, line and statement."""
+"""Forms as an author writes them, and the checks that what was written can be judged: every
+error names file, line and statement."""
 
 from __future__ import annotations
 
@@ -54,13 +55,16 @@ def form(
     ----------
     name : 'printed', 'repaired', or another word
     sides : what `le` or `eq` gave
-        ``le`` is claimed in expectation over the cohorts: E[lhs] <= E[rhs]. Write ``q.mean`` for expectations inside a side.
+        ``le`` is claimed in expectation over the cohorts: E[lhs] <= E[rhs]. Write ``q.mean`` for
+        expectations inside a side.
     latex : the formula
     mutants : what `wrong` gives
     fails, holds : bool
-        On record: refuted by a counterexample, or proved. Neither: open. A study that finds otherwise says so.
+        On record: refuted by a counterexample, or proved. Neither: open. A study that finds
+        otherwise says so.
     pathwise : bool
-        Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by entry.
+        Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by
+        entry.
     """
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
@@ -78,14 +82,17 @@ def repaired(sides: Sides, latex: str = "", *mutants: Wrong, **how: Any) -> Clai
 
 
 def wrong(name: str, sides: Sides) -> Wrong:
-    """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether it is rejected."""
+    """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether
+    it is rejected."""
     return Wrong(name, sides)
 
 
 def place(function: Callable[..., Any], error: BaseException | None, statement: str) -> str:
     """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up."""
     code = function.__code__
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
+    lines = (
+        [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
+    )
     return f"{Path(code.co_filename).name}, line {lines[-1] if lines else code.co_firstlineno}, {statement}"
 
 
@@ -95,7 +102,8 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
     Raises
     ------
     UnknownName, InvalidInput, MissingCapability
-        With the place: an unknown quantity, sides of unequal shapes, no form, two forms of one name, a form that is none.
+        With the place: an unknown quantity, sides of unequal shapes, no form, two forms of one
+        name, a form that is none.
     NotInFractions
         The statement makes floats or square roots on a view in fractions.
     Undefined
@@ -106,7 +114,9 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
         with np.errstate(all="ignore"):
             found = function(view)
             if not hasattr(found, "__iter__"):
-                raise InvalidInput(f"the function returned {found!r}: yield its forms, for example `yield printed(le(a, b))`")
+                raise InvalidInput(
+                    f"the function returned {found!r}: yield its forms, for example `yield printed(le(a, b))`"
+                )
             for claimed in found:
                 _add(out, claimed, view)
     except ZeroDivisionError as error:
@@ -118,11 +128,17 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
         kind = next((k for k in kinds if isinstance(error, k)), InvalidInput)
         raise kind(f"{place(function, error, statement)}: {error}") from error
     except ValueError as error:
-        what = "sides or terms of unequal shapes" if "broadcast" in str(error) or "shape" in str(error) else "a value is wrong"
+        what = (
+            "sides or terms of unequal shapes"
+            if "broadcast" in str(error) or "shape" in str(error)
+            else "a value is wrong"
+        )
         raise InvalidInput(f"{place(function, error, statement)}: {what} ({error})") from error
     except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
         if view.rational and isinstance(error, TypeError | AttributeError):
-            raise NotInFractions(f"{place(function, error, statement)}: this cannot be done in fractions ({error})") from error
+            raise NotInFractions(
+                f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
+            ) from error
         raise InvalidInput(f"{place(function, error, statement)}: {type(error).__name__}: {error}") from error
     if not out:
         raise InvalidInput(
@@ -135,10 +151,14 @@ def _add(out: dict[str, Claimed], claimed: Any, view: Any) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{claimed!r} is no form: yield what printed(...), repaired(...) or form(name, ...) gives")
     if claimed.name in out:
-        raise InvalidInput(f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)")
+        raise InvalidInput(
+            f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
+        )
     for item in (claimed, *claimed.mutants):
         if not isinstance(item, Claimed | Wrong) or not isinstance(item.sides, Sides):
-            raise InvalidInput(f"form {claimed.name!r}: its sides must be what le(lhs, rhs) or eq(lhs, rhs) gives, not {item!r}")
+            raise InvalidInput(
+                f"form {claimed.name!r}: its sides must be what le(lhs, rhs) or eq(lhs, rhs) gives, not {item!r}"
+            )
     mutants = tuple(replace(m, sides=_numbers(m.sides, view, claimed.name)) for m in claimed.mutants)
     out[claimed.name] = replace(claimed, sides=_numbers(claimed.sides, view, claimed.name), mutants=mutants)
 
@@ -153,8 +173,8 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
         for v in (*parts[0].ravel().tolist(), *parts[1].ravel().tolist()):
             if not isinstance(v, Fraction | int):
                 raise NotInFractions(
-                    f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, ** 2 for squares, and "
-                    "no functions of NumPy but sums; the verdicts in floats stand"
+                    f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
+                    "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
                 )
         parts = [_objects(v) for v in parts]
     else:

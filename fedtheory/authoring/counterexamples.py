@@ -1,6 +1,8 @@
-"""Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and short fractions; and replayed.
+"""Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and
+short fractions; and replayed.
 
-A `Counterexample` is its data alone: from them it is rebuilt, run and judged again in exact arithmetic.
+A `Counterexample` is its data alone: from them it is rebuilt, run and judged again in exact
+arithmetic.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import numpy as np
 
 from fedtheory.authoring.claims import Claimed, Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.search import without_client, without_coordinate
-from fedtheory.authoring.setting import MethodSetting, exact_sides
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.verification.check import Check, judge
+from fedtheory.verification.witness import Witness
 
 __all__ = ["Counterexample", "prove", "replay", "shrink"]
 
@@ -65,7 +69,28 @@ class Counterexample:
     def to_json(self) -> dict[str, Any]:
         """The fields of its file."""
         out = {k: getattr(self, k) for k in ("statement", "form", "rule", "kind", "data", "lhs", "rhs")}
-        return out | ({"without": self.without} if self.without else {}) | ({"constants": self.constants} if self.constants else {})
+        return (
+            out
+            | ({"without": self.without} if self.without else {})
+            | ({"constants": self.constants} if self.constants else {})
+        )
+
+    @property
+    def witness(self) -> Witness:
+        """As the core keeps and replays witnesses, of a statement as it stands.
+
+        Raises
+        ------
+        InvalidInput
+            An assumption was dropped for it, or a constant moved.
+        """
+        if self.without or self.constants:
+            raise InvalidInput(
+                f"{self.name}: it is no witness against the statement as it stands, but without an assumption"
+            )
+        return Witness(
+            self.statement, self.form, self.rule, self.kind, self.data, self.lhs, self.rhs, found_by={"search": "study"}
+        )
 
     def __str__(self) -> str:
         sides = f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
@@ -76,8 +101,11 @@ def _short(value: str) -> str:
     return value if len(value) <= 24 else f"{float(Fraction(value)):.6g}"
 
 
-def excess(setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None) -> Any:
-    """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says nothing."""
+def excess(
+    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None
+) -> Any:
+    """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says
+    nothing."""
     if setting.why_not(instance) is not None:
         return None
     try:
@@ -89,7 +117,8 @@ def excess(setting: MethodSetting, form: str, instance: Instance, overrides: dic
 
 
 def prove(
-    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, without: str = "", pick: Pick = None,
+    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None,
+    without: str = "", pick: Pick = None,
     budget: int = 400,
 ) -> Counterexample | None:  # fmt: skip
     """The counterexample an instance is, shrunk; None where it is none in fractions.
@@ -110,11 +139,20 @@ def prove(
     lhs, rhs = excess(setting, form, small, overrides, pick)
     moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
     return Counterexample(
-        setting.of_statement.id, form, setting.of_statement.name, small.to_data(), str(lhs), str(rhs), without=without, constants=moved
+        setting.of_statement.id,
+        form,
+        setting.of_statement.name,
+        small.to_data(),
+        str(lhs),
+        str(rhs),
+        without=without,
+        constants=moved,
     )
 
 
-def _fewer(setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None, pick: Pick) -> Instance | None:
+def _fewer(
+    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None, pick: Pick
+) -> Instance | None:
     """An instance with few enough sequences of cohorts that is violated in floats."""
     for _ in range(20):
         for simpler in _structural(instance):
@@ -145,9 +183,15 @@ def _clear(sides: Any) -> Fraction:
 
 
 def shrink(
-    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None, budget: int = 400
+    setting: MethodSetting,
+    form: str,
+    instance: Instance,
+    overrides: dict[str, Any] | None = None,
+    pick: Pick = None,
+    budget: int = 400,
 ) -> Instance:
-    """A simpler instance that is violated too: fewer clients, coordinates and rounds, then shorter fractions.
+    """A simpler instance that is violated too: fewer clients, coordinates and rounds, then
+    shorter fractions.
 
     A violation that is clear stays so: a thousandth of the sides, or a tenth of what it was.
     """
@@ -226,7 +270,11 @@ def _with(instance: Instance, name: str, k: int, i: int, value: Any) -> Instance
 
 def cost(value: Fraction) -> int:
     """How long a fraction is to write; signs count."""
-    return len(str(value.numerator)) * 2 + (len(str(value.denominator)) * 3 if value.denominator != 1 else 0) + abs(value.numerator).bit_length()
+    return (
+        len(str(value.numerator)) * 2
+        + (len(str(value.denominator)) * 3 if value.denominator != 1 else 0)
+        + abs(value.numerator).bit_length()
+    )
 
 
 def _shorter(value: Fraction) -> list[Fraction]:
@@ -242,7 +290,8 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
     Raises
     ------
     InvalidInput
-        The data do not belong to the statement, do not violate it, or give other sides than recorded.
+        The data do not belong to the statement, do not violate it, or give other sides than
+        recorded.
     UnknownName
         No such statement or form.
     """
@@ -254,7 +303,9 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
     if counterexample.without:
         named = dict(setting.variants())
         if counterexample.without not in named:
-            raise InvalidInput(f"without = {counterexample.without!r}: of {statement.id} may be dropped: {', '.join(named) or 'nothing'}")
+            raise InvalidInput(
+                f"without = {counterexample.without!r}: of {statement.id} may be dropped: {', '.join(named) or 'nothing'}"
+            )
         setting = named[counterexample.without]
     instance = counterexample.instance
     reason = setting.why_not(instance)
@@ -265,9 +316,13 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
         view = view.other({k: Fraction(v) for k, v in counterexample.constants.items()})
     lhs, rhs = exact_sides(statement, view, counterexample.form)
     if not lhs > rhs:
-        raise InvalidInput(f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}")
+        raise InvalidInput(
+            f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}"
+        )
     if (Fraction(counterexample.lhs), Fraction(counterexample.rhs)) != (lhs, rhs):
-        raise InvalidInput(f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed")
+        raise InvalidInput(
+            f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed"
+        )
     sides = reduced(view, statement.on(view)[counterexample.form])
     where = {"exact": [str(lhs), str(rhs)]}
     fields = {"statement": statement.id, "form": counterexample.form, "rule": "any"}

@@ -1,7 +1,9 @@
-"""What a statement's author declares: the method and its hyperparameters, the local work, and what may vary in them.
+"""What a statement's author declares: the method and its hyperparameters, the local work, and
+what may vary in them.
 
-A hyperparameter is a number, a function of the constants (``lambda c: 1 / c.beta``), or a family of numbers: `upto` a limit, or
-`among` a few. Families are drawn with each instance, so that the statement is checked for all of them.
+A hyperparameter is a number, a function of the constants (``lambda c: 1 / c.beta``), or a family
+of numbers: `upto` a limit, or `among` a few. Families are drawn with each instance, so that the
+statement is checked for all of them.
 """
 
 from __future__ import annotations
@@ -19,11 +21,21 @@ from fedtheory.errors import InvalidInput, suggest
 
 __all__ = ["Among", "Facts", "GradientSteps", "Method", "Minimise", "Upto", "Whole", "among", "method", "upto"]
 
-SHARES = [Fraction(1), Fraction(1, 2), Fraction(3, 4), Fraction(1, 4), Fraction(1, 8), Fraction(7, 8), Fraction(1, 3), Fraction(1, 50)]
+SHARES = [
+    Fraction(1),
+    Fraction(1, 2),
+    Fraction(3, 4),
+    Fraction(1, 4),
+    Fraction(1, 8),
+    Fraction(7, 8),
+    Fraction(1, 3),
+    Fraction(1, 50),
+]
 
 
 class Whole(Fraction):
-    """A whole number whose arithmetic is that of fractions (1 / T is no float), and that still counts and indexes."""
+    """A whole number whose arithmetic is that of fractions (1 / T is no float), and that still
+    counts and indexes."""
 
     def __index__(self) -> int:
         return self.numerator
@@ -60,7 +72,8 @@ class Facts(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Upto:
-    """All numbers in (0, limit], as shares of the limit; the assumption can be dropped: shares up to ``beyond`` then."""
+    """All numbers in (0, limit], as shares of the limit; the assumption can be dropped: shares
+    up to ``beyond`` then."""
 
     limit: Any
     beyond: Fraction = Fraction(1)
@@ -111,7 +124,9 @@ def number(value: Any, exact: bool) -> Any:
     return Fraction(value) if exact else float(value)
 
 
-def resolve(value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter") -> Any:
+def resolve(
+    value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter"
+) -> Any:
     """A declared hyperparameter as a number. Raises `InvalidInput` where it is none."""
     if isinstance(value, Upto | Among):
         if drawn is None:
@@ -120,7 +135,9 @@ def resolve(value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None
     if callable(value):
         value = value(facts)
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
-        raise InvalidInput(f"{what} = {value!r}: give a number, a function of the constants, upto(limit) or among(numbers)")
+        raise InvalidInput(
+            f"{what} = {value!r}: give a number, a function of the constants, upto(limit) or among(numbers)"
+        )
     if exact and isinstance(value, float) and not np.isfinite(value):
         raise InvalidInput(f"{what} = {value!r} is not finite")
     return number(value, exact)
@@ -141,25 +158,33 @@ class Method:
     def build(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> Any:
         """The algorithm with its numbers; in fractions where ``exact``.
 
-        A class may turn its hyperparameters into floats when it is made; the fractions are put back.
+        A class may turn its hyperparameters into floats when it is made; the fractions are put
+        back.
         """
         numbers = {}
         for key, value in self.hyperparameters.items():
             plain = isinstance(value, str | bool) or value is None
-            numbers[key] = value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
-        made = self.cls(**{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()})
+            numbers[key] = (
+                value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
+            )
+        made = self.cls(
+            **{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()}
+        )
         return in_fractions(made, numbers) if exact else made
 
 
 def method(cls: type, **hyperparameters: Any) -> Method:
     """A method and its hyperparameters: ``method(FedProx, mu=lambda c: 2 * c.beta)``."""
     if not isinstance(cls, type):
-        raise InvalidInput(f"method({cls!r}): give the class and its hyperparameters, for example method(FedProx, mu=1)")
+        raise InvalidInput(
+            f"method({cls!r}): give the class and its hyperparameters, for example method(FedProx, mu=1)"
+        )
     return Method(cls, hyperparameters)
 
 
 def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
-    """A copy whose floats are fractions: those given by name, else the float's own binary value."""
+    """A copy whose floats are fractions: those given by name, else the float's own binary
+    value."""
     out = copy.copy(algorithm)
     fields = [f.name for f in dataclasses.fields(out)] if dataclasses.is_dataclass(out) else list(vars(out))
     for key in fields:

@@ -1,12 +1,13 @@
 """The figure of a study: bound against measured, with the data of it.
 
-Of a statement about a round, lhs against rhs on the study's instances: above the diagonal the form fails. Of a run, both sides round by
-round on the instance on which the form is tightest.
+Of a statement about a round, lhs against rhs on the study's instances: above the diagonal the
+form fails. Of a run, both sides round by round on one instance: where the repaired form is tightest.
 """
 
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,23 @@ def _over_instances(one: Any) -> dict[str, Any]:
 
 
 def _over_rounds(one: Any) -> dict[str, Any]:
-    """lhs and rhs at every horizon, on the instance on which each form is tightest."""
-    statement, setting, rounds = one.statement, MethodSetting.of(one.statement), {}
-    for name, instance in one.instances.items():
-        rows = []
-        for horizon in range(statement.rounds[0], statement.rounds[1] + 1):
-            try:
-                view = setting.view(instance.changed(rounds=horizon), exact=False)
-                sides = reduced(view, statement.on(view)[name])
-            except (Unbounded, Undefined, MissingCapability, InvalidInput):
-                continue
+    """lhs and rhs at every horizon, all forms on one instance: where the repaired form, else the first, is tightest."""
+    statement, setting = one.statement, MethodSetting.of(one.statement)
+    instance = one.instances.get("repaired") or next(iter(one.instances.values()), None)
+    rounds: dict[str, list[list[float]]] = {name: [] for name in statement.forms}
+    for horizon in range(statement.rounds[0], statement.rounds[1] + 1) if instance is not None else ():
+        try:
+            view = setting.view(instance.changed(rounds=horizon), exact=False)
+            forms = statement.on(view)
+        except (Unbounded, Undefined, MissingCapability, InvalidInput):
+            continue
+        for name, claimed in forms.items():
+            sides = reduced(view, claimed)
             lhs, rhs = (np.asarray(v, dtype=float).ravel() for v in (sides.lhs, sides.rhs))
             worst = int(np.argmin(rhs - lhs))
-            rows.append([horizon, float(lhs[worst]), float(rhs[worst])])
-        rounds[name] = {"instance": str(instance), "rows": rows}
-    return {"statement": statement.id, "axes": ["T", "measured (lhs)", "bound (rhs)"], "rounds": rounds}
+            rounds[name].append([horizon, float(lhs[worst]), float(rhs[worst])])
+    axes = ["T", "measured (lhs)", "bound (rhs)"]
+    return {"statement": statement.id, "axes": axes, "instance": str(instance), "rounds": rounds}
 
 
 def draw(one: Any, stem: Path, seed: int = 0) -> list[Path]:
@@ -67,7 +70,7 @@ def draw(one: Any, stem: Path, seed: int = 0) -> list[Path]:
         if ax.get_legend_handles_labels()[0]:
             ax.legend()
         verdicts = "; ".join(f"{row.form}: {row.verdict}" for row in one.rows)
-        headline(figure, f"{one.statement.id}: {verdicts}", one.statement.title)
+        headline(figure, textwrap.shorten(one.statement.title, 60), f"{one.statement.id}: {verdicts}")
         paths = save(figure, stem)
     return [*paths, write_atomic(stem.with_name(f"{stem.name}.json"), json.dumps(shown, indent=1))]
 
@@ -95,16 +98,15 @@ def _draw_points(ax: Any, shown: dict[str, Any]) -> None:
 
 def _draw_rounds(ax: Any, shown: dict[str, Any]) -> None:
     style = _style(list(shown["rounds"]))
-    positive = True
-    for name, found in shown["rounds"].items():
-        if not found["rows"]:
-            continue
-        horizon, lhs, rhs = np.array(found["rows"]).T
+    found = {name: np.array(rows).T for name, rows in shown["rounds"].items() if rows}
+    together = len({tuple(lhs) for _, lhs, _ in found.values()}) == 1
+    for i, (name, (horizon, lhs, rhs)) in enumerate(found.items()):
         colour = style[name][1]
-        ax.plot(horizon, lhs, color=colour, marker="o", label=f"{name}: measured")
+        if not together or i == 0:
+            words = "measured" if together else f"{name}: measured"
+            ax.plot(horizon, lhs, color="#000000" if together else colour, marker="o", label=words)
         ax.plot(horizon, rhs, color=colour, linestyle="--", label=f"{name}: bound")
-        positive = positive and (lhs > 0).all() and (rhs > 0).all()
-    if positive:
+    if found and all((lhs > 0).all() and (rhs > 0).all() for _, lhs, rhs in found.values()):
         ax.set_yscale("log")
-    ax.set(xlabel="rounds T", ylabel="both sides, on the instance nearest to the bound")
+    ax.set(xlabel="rounds T", ylabel=f"both sides on\n{textwrap.shorten(shown['instance'], 60)}")
     ax.xaxis.get_major_locator().set_params(integer=True)

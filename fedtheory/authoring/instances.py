@@ -1,4 +1,5 @@
-"""Instances in fractions: the losses, the start, who takes part, and the drawn hyperparameters; as data, and as text in a file."""
+"""Instances in fractions: the losses, the start, who takes part, and the drawn hyperparameters;
+as data, and as text in a file."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class Instance:
         return self.exact_losses if exact else self.float_losses
 
     def to_data(self) -> dict[str, Any]:
-        """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left out."""
+        """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left
+        out."""
         data: dict[str, Any] = {"h": _text(self.h), "c": _text(self.c)}
         for name in ("m", "a"):
             if (getattr(self, name) != 0).any():
@@ -100,7 +102,9 @@ class Instance:
         wrong = [k for k in data if k not in known]
         missing = [k for k in ("h", "c", "weights", "start", "rounds") if k not in data]
         if wrong or missing:
-            raise InvalidInput(f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}")
+            raise InvalidInput(
+                f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
+            )
         try:
             h, c = fractions(data["h"]), fractions(data["c"])
             zero = [["0"] * c.shape[1]] * c.shape[0]
@@ -111,7 +115,9 @@ class Instance:
             drawn = {k: Fraction(v) for k, v in data.get("drawn", {}).items()}
             before = tuple(tuple(int(k) for k in cohort) for cohort in data.get("before", ()))
         except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
-            raise InvalidInput(f"data of an instance: {error}; numbers are written as fractions, for example \"-3/7\"") from error
+            raise InvalidInput(
+                f'data of an instance: {error}; numbers are written as fractions, for example "-3/7"'
+            ) from error
         made = cls(h, c, m, a, delta, weights, start, int(data["rounds"]), before, data.get("cohort_size"), drawn)
         made.check_shapes()
         return made
@@ -120,8 +126,16 @@ class Instance:
         """Raise `InvalidInput` where shapes disagree, or the weights are no weights."""
         n, d = self.h.shape if self.h.ndim == 2 else (0, 0)
         shapes = {f: getattr(self, f).shape for f in ARRAYS}
-        if n == 0 or d == 0 or set(shapes.values()) != {(n, d)} or self.weights.shape != (n,) or self.start.shape != (d,):
-            raise InvalidInput(f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)")
+        if (
+            n == 0
+            or d == 0
+            or set(shapes.values()) != {(n, d)}
+            or self.weights.shape != (n,)
+            or self.start.shape != (d,)
+        ):
+            raise InvalidInput(
+                f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)"
+            )
         if self.weights.sum() != 1 or (self.weights < 0).any():
             raise InvalidInput(f"weights {_text(self.weights)}: they must be >= 0 and sum to 1")
         size = self.cohort_size
@@ -139,7 +153,14 @@ class Instance:
         for k in range(self.num_clients):
             terms = []
             for i in range(self.dim):
-                terms += _term(self.h[k, i], self.c[k, i], self.m[k, i], self.a[k, i], self.delta[k, i], "x" if self.dim == 1 else f"x{i + 1}")
+                terms += _term(
+                    self.h[k, i],
+                    self.c[k, i],
+                    self.m[k, i],
+                    self.a[k, i],
+                    self.delta[k, i],
+                    "x" if self.dim == 1 else f"x{i + 1}",
+                )
             parts.append(f"f{k + 1} = {' + '.join(terms) or '0'}")
         words = ["; ".join(parts)]
         if len(set(self.weights)) > 1:

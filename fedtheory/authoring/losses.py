@@ -1,10 +1,12 @@
-"""The losses of the exact engine: separable, piecewise quadratic, in fractions or in floats with the same code.
+"""The losses of the exact engine: separable, piecewise quadratic, in fractions or in floats with
+the same code.
 
     f_k(x) = sum_i h_ki phi(x_i - c_ki) + m_ki (x_i - c_ki)^2 / 2 + a_ki |x_i - c_ki|,
 
-with phi Huber's function, r^2/2 for |r| <= delta_ki and delta_ki |r| - delta_ki^2/2 beyond (r^2/2 everywhere where there is no
-delta_ki). Diagonal quadratics, Huber losses, strongly convex mixtures and l1 distances are all of this form, and so are the worst
-functions of many a convergence proof.
+with phi Huber's function, r^2/2 for |r| <= delta_ki and delta_ki |r| - delta_ki^2/2 beyond
+(r^2/2 everywhere where there is no delta_ki). Diagonal quadratics, Huber losses, strongly convex
+mixtures and l1 distances are all of this form, and so are the worst functions of many a
+convergence proof.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def fractions(values: Any) -> np.ndarray:
 
 
 class Pieces(NamedTuple):
-    """The pieces of losses, entry by entry: arrays of one shape (..., d). ``bent`` says where delta counts."""
+    """The pieces of losses, entry by entry: arrays of one shape (..., d). ``bent`` says where
+    delta counts."""
 
     h: Any
     c: Any
@@ -75,9 +78,11 @@ class Pieces(NamedTuple):
         return bool((self.a != 0).any())
 
     def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
-        """argmin f(y) - <linear, y> + curvature/2 (y - center)^2 + l1 |y - anchor|, entry by entry.
+        """argmin f(y) - <linear, y> + curvature/2 (y - center)^2 + l1 |y - anchor|, entry by
+        entry.
 
-        The minimiser is the stationary point of one piece, or a kink: all are tried, and the least value is it.
+        The minimiser is the stationary point of one piece, or a kink: all are tried, and the
+        least value is it.
 
         Raises
         ------
@@ -113,19 +118,24 @@ class Pieces(NamedTuple):
         size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
         allowed = slack if best.dtype == object else slack + 1e-6 * (1 + size)
         if (abs(slope) > allowed).any():
-            raise Unbounded("a local objective has no minimiser: add curvature, or declare a class of problems that has one")
+            raise Unbounded(
+                "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
+            )
         return best
 
 
 def interval(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None]:
-    """The minimisers [low, high] of sum_k h_k phi(x - c_k) + ... over one number x; None stands for no end. All in fractions.
+    """The minimisers [low, high] of sum_k h_k phi(x - c_k) + ... over one number x; None stands
+    for no end. All in fractions.
 
     Raises
     ------
     Unbounded
         There is no minimiser, or the function is not convex.
     """
-    everywhere = sum(mk + (hk if dk is None else 0) for hk, mk, dk in zip(h, m, delta, strict=True))  # curvature far away
+    everywhere = sum(
+        mk + (hk if dk is None else 0) for hk, mk, dk in zip(h, m, delta, strict=True)
+    )  # curvature far away
     corners = {ck for ck, ak in zip(c, a, strict=True) if ak}
     for ck, dk, hk in zip(c, delta, h, strict=True):
         corners |= set() if dk is None or not hk else {ck - dk, ck + dk}
@@ -156,10 +166,16 @@ def interval(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | Non
     return ends[0], ends[1]
 
 
-def _end(points: list[Fraction], left: list[Fraction], right: list[Fraction], slope: Fraction, low: bool) -> Fraction | None:
+def _end(
+    points: list[Fraction], left: list[Fraction], right: list[Fraction], slope: Fraction, low: bool
+) -> Fraction | None:
     """Least (or largest) x whose subdifferential contains 0."""
     if not low:  # the mirror image
-        points, left, right = [-x for x in reversed(points)], [-s for s in reversed(right)], [-s for s in reversed(left)]
+        points, left, right = (
+            [-x for x in reversed(points)],
+            [-s for s in reversed(right)],
+            [-s for s in reversed(left)],
+        )
         end = _end(points, left, right, slope, True)
         return None if end is None else -end
     if left[0] >= 0:
@@ -187,11 +203,14 @@ class SeparableLosses:
 
     @classmethod
     def of(cls, h: Any, c: Any, m: Any, a: Any, delta: Any, weights: Any, exact: bool = True) -> SeparableLosses:
-        """From object arrays (N, d) of fractions (delta: None where there is none); floats unless ``exact``."""
+        """From object arrays (N, d) of fractions (delta: None where there is none); floats
+        unless ``exact``."""
         bent = np.array([[v is not None for v in row] for row in delta])
         delta = np.where(bent, delta, Fraction(0))
         kind = object if exact else float
-        return cls(Pieces(*(np.asarray(v).astype(kind) for v in (h, c, m, a, delta)), bent), np.asarray(weights).astype(kind))
+        return cls(
+            Pieces(*(np.asarray(v).astype(kind) for v in (h, c, m, a, delta)), bent), np.asarray(weights).astype(kind)
+        )
 
     @property
     def exact(self) -> bool:
@@ -221,7 +240,8 @@ class SeparableLosses:
     # --- constants --------------------------------------------------------------------------------------------------------
     @cached_property
     def constants(self) -> dict[str, Any]:
-        """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared subgradient; None: unbounded)."""
+        """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared
+        subgradient; None: unbounded)."""
         p, zero = self.pieces, self.weights[0] * 0
         top, low = abs(p.h + p.m), p.m + np.where(p.bent, np.minimum(p.h, 0), p.h)
         w = self.weights[:, None]
@@ -242,7 +262,9 @@ class SeparableLosses:
         out = []
         for i in range(self.dim):
             h, c, m, a, delta = (v[:, i] for v in as_fraction)
-            out.append(interval(w * h, c, w * m, w * a, [d if b else None for d, b in zip(delta, p.bent[:, i], strict=True)]))
+            out.append(
+                interval(w * h, c, w * m, w * a, [d if b else None for d, b in zip(delta, p.bent[:, i], strict=True)])
+            )
         return out
 
     def minimiser(self, near: Any) -> Any:

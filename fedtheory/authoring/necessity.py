@@ -1,4 +1,5 @@
-"""What a bound needs: how far its constants may be tightened, which assumptions may be dropped; and which mutants are rejected."""
+"""What a bound needs: how far its constants may be tightened, which assumptions may be dropped;
+and which mutants are rejected."""
 
 from __future__ import annotations
 
@@ -11,14 +12,24 @@ import numpy as np
 
 from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.counterexamples import Counterexample, prove
+from fedtheory.authoring.judging import judged
 from fedtheory.authoring.search import Search
-from fedtheory.authoring.setting import MethodSetting, judged
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import FedTheoryError
 
-__all__ = ["AssumptionNeed", "ConstantNeed", "MutantFate", "assumption_need", "constant_need", "first_proof", "mutant_fates"]
+__all__ = [
+    "AssumptionNeed",
+    "ConstantNeed",
+    "MutantFate",
+    "assumption_need",
+    "constant_need",
+    "first_proof",
+    "mutant_fates",
+]
 
 TENTH = Fraction(1, 10)
+AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
 MOST = 64.0  # times itself: a constant is not made larger than that
 
 
@@ -29,7 +40,8 @@ class ConstantNeed:
     Attributes
     ----------
     stated : its value in the statement
-    violated_at : the tightest value at which a violation was found (proved in fractions where ``example`` is given), or None
+    violated_at : the tightest value at which a violation was found (proved in fractions where
+    ``example`` is given), or None
     holds_at : the value nearest to it at which none was found
     """
 
@@ -43,13 +55,17 @@ class ConstantNeed:
     @property
     def tight(self) -> bool:
         """Whether nothing is left: a violation by less than a hundredth of tightening."""
-        return self.violated_at is not None and abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or 1)
+        return self.violated_at is not None and abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(
+            self.stated or 1
+        )
 
     def __str__(self) -> str:
         proof = "" if self.example is None else f" (proved: {self.example.instance})"
         no = f"no violation found at {self.constant} = {_n(self.holds_at)}"
         if self.violated_at is None:
-            return f"[{self.form}] {self.constant} = {_n(self.stated)}: {no}, and none at any tighter value that was tried"
+            return (
+                f"[{self.form}] {self.constant} = {_n(self.stated)}: {no}, and none at any tighter value that was tried"
+            )
         return f"[{self.form}] {self.constant} = {_n(self.stated)}: violated at {self.constant} = {_n(self.violated_at)}{proof}; {no}"
 
 
@@ -71,7 +87,9 @@ class AssumptionNeed:
     def __str__(self) -> str:
         if self.example is not None:
             return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
-        return f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances)'}"
+        return (
+            f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances)'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +113,12 @@ def _n(value: Fraction) -> str:
 
 
 def first_proof(
-    setting: MethodSetting, form: str, search: Search, overrides: dict[str, Any] | None = None, without: str = "", pick: Any = None
+    setting: MethodSetting,
+    form: str,
+    search: Search,
+    overrides: dict[str, Any] | None = None,
+    without: str = "",
+    pick: Any = None,
 ) -> Counterexample | None:
     """The first of the search's violating instances that is one in fractions.
 
@@ -112,7 +135,8 @@ def first_proof(
 
 
 def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
-    """How far a constant may be tightened: bisection on the worst instances, then searches at what it leaves."""
+    """How far a constant may be tightened: bisection on the worst instances, then searches at
+    what it leaves."""
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:
         return None
@@ -152,7 +176,8 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
 def _least(
     setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
 ) -> tuple[float, Any]:
-    """The least share by which a constant must be tightened to be violated on one of some instances, and that instance (or None)."""
+    """The least share by which a constant must be tightened to be violated on one of some
+    instances, and that instance (or None)."""
     most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
     least, worst = most, None
     for instance in pool:
@@ -169,7 +194,9 @@ def _least(
         for _ in range(30):
             middle = (low + high) / 2
             low, high = (low, middle) if violated(middle) else (middle, high)
-        least, worst = high, instance
+        beyond = view.other({constant: at(high * 1.001 + 0.001)})  # more than rounding
+        if judged(setting.of_statement, beyond, form).verdict == "violated":
+            least, worst = high, instance
     return least, worst
 
 
@@ -207,9 +234,12 @@ def assumption_need(
 
 
 def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[MutantFate]:
-    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say which constants have room for that."""
+    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say which
+    constants have room for that."""
     setting, statement, out = search.setting, search.setting.of_statement, []
-    pool = list({id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values())
+    pool = list(
+        {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
+    )
     for (name, constant), elites in search.best.items():
         if name != form or constant is None:
             continue
@@ -220,12 +250,15 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
         out.append(replace(fate, room=any(search.directions[constant] * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
-        rng_pool = pool + [e.instance for es in search.best.values() for e in es]
-        out.append(_fate(setting, form, mutant.name, rng_pool, None, lambda c, i=i: c.mutants[i].sides))
+        others = [e.instance for es in search.best.values() for e in es]
+        drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]
+        out.append(_fate(setting, form, mutant.name, drawn + pool + others, None, lambda c, i=i: c.mutants[i].sides))
     return out
 
 
-def _fate(setting: MethodSetting, form: str, words: str, pool: list[Any], moved: dict[str, Any] | None, pick: Any) -> MutantFate:
+def _fate(
+    setting: MethodSetting, form: str, words: str, pool: list[Any], moved: dict[str, Any] | None, pick: Any
+) -> MutantFate:
     for instance in pool:
         try:
             view = setting.view(instance, exact=False).other(moved)

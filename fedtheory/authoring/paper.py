@@ -15,8 +15,9 @@ from typing import Any
 
 from fedtheory.authoring.claims import Claimed, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
+from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.setting import MethodSetting, with_noise
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.verification import registry as core
@@ -137,7 +138,9 @@ class Paper:
 
     def __init__(self, name: str, title: str = "", source: str = "") -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise InvalidInput(f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'")
+            raise InvalidInput(
+                f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'"
+            )
         self.name, self.title, self.source = name, title, source
         self.statements: dict[str, AuthoredStatement] = {}
 
@@ -156,17 +159,21 @@ class Paper:
         source: str = "",
         symbols: dict[str, str] | None = None,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
-        """Declare a statement; decorates a function of the quantities ``q`` that yields the forms.
+        """Declare a statement; decorates a function of the quantities ``q`` that yields the
+        forms.
 
         Parameters
         ----------
         about : the method: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
-        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`
+        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics` or
+        `Lipschitz`
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
-        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for cohorts of every size
+        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
+        cohorts of every size
         over : 'round', 'run', or 'fixed-point': a round that begins where it ends
         rounds : T, or (least, most)
-            Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds may come before it (default 0 to 2).
+            Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
+            may come before it (default 0 to 2).
         assumptions : in words
         title : default the first line of the function's docstring
 
@@ -194,7 +201,8 @@ class Paper:
         return add
 
     def __getitem__(self, name: str) -> AuthoredStatement:
-        """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest names."""
+        """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest
+        names."""
         short = name.removeprefix(f"{self.name}/")
         if short not in self.statements:
             raise suggest(short, self.statements, f"statement of {self.name}")
@@ -212,7 +220,9 @@ class Paper:
 
         made = tuple(s.statement for s in self.statements.values())
         about = ". ".join(v for v in (self.title, self.source) if v) or self.name
-        return core.Paper(self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it")
+        return core.Paper(
+            self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it"
+        )
 
     def __repr__(self) -> str:
         return f"<paper {self.name}: {len(self.statements)} statements>"
@@ -223,23 +233,37 @@ def _horizons(rounds: Any, over: str, at: str) -> tuple[int, int]:
         return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
     pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
     least = 1 if over == "run" else 0
-    if len(pair) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair) or not least <= pair[0] <= pair[1]:
+    if (
+        len(pair) != 2
+        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
+        or not least <= pair[0] <= pair[1]
+    ):
         raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
     return pair  # type: ignore[return-value]
 
 
 def _check(made: AuthoredStatement, at: str) -> None:
     about, local, sampling = made.about, made.local, made.sampling
-    if not isinstance(about, Method) and not (callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))):
-        raise InvalidInput(f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round")
+    if not isinstance(about, Method) and not (
+        callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))
+    ):
+        raise InvalidInput(
+            f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
+        )
     if isinstance(about, type):
-        raise InvalidInput(f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)")
+        raise InvalidInput(
+            f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)"
+        )
     if not isinstance(local, GradientSteps | Minimise):
         raise InvalidInput(f"{at}: local = {local!r}: use authoring's GradientSteps(steps, lr) or Minimise()")
     if not isinstance(sampling, Sampling) and sampling is not Uniform:
-        raise InvalidInput(f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P")
+        raise InvalidInput(
+            f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
+        )
     if not isinstance(made.problems, ProblemClass):
-        raise InvalidInput(f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))")
+        raise InvalidInput(
+            f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+        )
     if made.over not in SCOPES:
         raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
@@ -254,7 +278,8 @@ def load_file(path: str | Path) -> Paper:
     DataFileError
         No such file.
     InvalidInput
-        The file cannot be imported (names the line), or holds no paper, several, or one without statements.
+        The file cannot be imported (names the line), or holds no paper, several, or one without
+        statements.
     """
     path = Path(path)
     if not path.is_file():
@@ -277,8 +302,14 @@ def load_file(path: str | Path) -> Paper:
         raise InvalidInput(f"{path}{at}: cannot be imported: {type(error).__name__}: {error}") from error
     papers = list({id(v): v for v in vars(module).values() if isinstance(v, Paper)}.values())
     if len(papers) != 1:
-        found = "no paper: write paper = Paper('my-paper', title=...)" if not papers else f"{len(papers)} papers: keep one a file"
+        found = (
+            "no paper: write paper = Paper('my-paper', title=...)"
+            if not papers
+            else f"{len(papers)} papers: keep one a file"
+        )
         raise InvalidInput(f"{path}: it defines {found}")
     if not papers[0].statements:
-        raise InvalidInput(f"{path}: paper {papers[0].name!r} has no statement: decorate a function with @paper.statement(...)")
+        raise InvalidInput(
+            f"{path}: paper {papers[0].name!r} has no statement: decorate a function with @paper.statement(...)"
+        )
     return papers[0]

@@ -1,6 +1,8 @@
-"""Classes of problems that a statement is about: they draw instances in fractions, say who belongs, and what may be dropped.
+"""Classes of problems that a statement is about: they draw instances in fractions, say who
+belongs, and what may be dropped.
 
-A class also gives problems of the package with certified optima, on which statements are checked in floats.
+A class also gives problems of the package with certified optima, on which statements are checked
+in floats.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ def simple(rng: np.random.Generator, special: list[Fraction], spread: float = 2.
 
 def _range(name: str, value: Any) -> tuple[int, int]:
     pair = (value, value) if isinstance(value, int) else tuple(value)
-    if len(pair) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair) or not 1 <= pair[0] <= pair[1]:
+    if (
+        len(pair) != 2
+        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
+        or not 1 <= pair[0] <= pair[1]
+    ):
         raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
     return pair  # type: ignore[return-value]
 
@@ -90,7 +96,13 @@ class ProblemClass:
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """h, c, m, a, delta of one client's loss in one coordinate."""
         zero = Fraction(0)
-        out = {"h": simple(rng, CURVATURES, 1.0, True), "c": simple(rng, POSITIONS), "m": zero, "a": zero, "delta": None}
+        out = {
+            "h": simple(rng, CURVATURES, 1.0, True),
+            "c": simple(rng, POSITIONS),
+            "m": zero,
+            "a": zero,
+            "delta": None,
+        }
         if family == "huber" and rng.random() < 0.8:
             out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
         return out
@@ -102,9 +114,15 @@ class ProblemClass:
             return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
         if self.weights == "equal" and len(set(instance.weights)) > 1:
             return "the weights are not equal"
-        if self.identical and any((getattr(instance, f) != getattr(instance, f)[:1]).any() for f in ("h", "c", "m", "a", "delta")):
+        if self.identical and any(
+            (getattr(instance, f) != getattr(instance, f)[:1]).any() for f in ("h", "c", "m", "a", "delta")
+        ):
             return "the clients' losses are not identical"
-        if any(v is not None and v <= 0 for v in instance.delta.ravel()) or (instance.a < 0).any() or (instance.m < 0).any():
+        if (
+            any(v is not None and v <= 0 for v in instance.delta.ravel())
+            or (instance.a < 0).any()
+            or (instance.m < 0).any()
+        ):
             return "delta must be > 0, a and m >= 0"
         return self.why_not_losses(instance)
 
@@ -130,13 +148,14 @@ class ProblemClass:
         return iter(())
 
     def why_not_problem(self, problem: Any) -> str | None:
-        """Why a problem of the package does not belong to the class, or None: it names the missing property."""
+        """Why a problem of the package does not belong to the class, or None: it names the
+        missing property."""
         if self.convex and not problem.convex:
             return "some client's loss is not convex (property: convex)"
         if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
             return "the weights are not equal (property: weights)"
         if float(np.abs(problem.sample_counts / problem.sample_counts.sum() - problem.weights).max()) > 1e-12:
-            return "weights that are not the clients' shares of the samples, which in a statement of a file are one (property: sample_counts)"
+            return "the weights are not the clients' shares of the samples, as a file's statements have them (property: sample_counts)"
         try:
             beta = float(problem.beta_k.max())
         except TypeError as error:
@@ -160,7 +179,8 @@ def _shape(rng: np.random.Generator, cls: ProblemClass) -> dict[str, int]:
 class SmoothConvex(ProblemClass):
     """Convex losses with Lipschitz gradients: beta = max_k beta_k.
 
-    In fractions: quadratics and Huber losses. In floats: random quadratics, least squares, Huber and logistic regression.
+    In fractions: quadratics and Huber losses. In floats: random quadratics, least squares, Huber
+    and logistic regression.
     """
 
     words: ClassVar[str] = "smooth convex losses"
@@ -173,12 +193,15 @@ class SmoothConvex(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics, least squares, Huber, logistic."""
-        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic"))
+        yield from _float_problems(
+            self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
+        )
 
 
 @dataclass(frozen=True)
 class Quadratics(ProblemClass):
-    """Convex quadratic losses. In fractions: diagonal ones. In floats: any Hessians, and least squares."""
+    """Convex quadratic losses. In fractions: diagonal ones. In floats: any Hessians, and least
+    squares."""
 
     words: ClassVar[str] = "convex quadratic losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic",)
@@ -191,7 +214,10 @@ class Quadratics(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Quadratic, convex, and what all classes have."""
-        yield "quadratic losses (smooth convex ones instead)", SmoothConvex(self.clients, self.dimension, self.weights, self.identical)
+        yield (
+            "quadratic losses (smooth convex ones instead)",
+            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
+        )
         yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
         yield from super().variants()
 
@@ -208,7 +234,8 @@ class Quadratics(ProblemClass):
 
 @dataclass(frozen=True)
 class NonconvexQuadratics(Quadratics):
-    """Quadratics that may curve downwards; beta bounds the absolute curvature. F may have no minimiser."""
+    """Quadratics that may curve downwards; beta bounds the absolute curvature. F may have no
+    minimiser."""
 
     convex: ClassVar[bool] = False
     words: ClassVar[str] = "quadratic losses, convex or not"
@@ -227,8 +254,8 @@ class NonconvexQuadratics(Quadratics):
 class StronglyConvex(ProblemClass):
     """Losses with Lipschitz gradients, each mu-strongly convex: mu = min_k mu_k > 0.
 
-    In fractions: quadratics, and Huber losses plus a quadratic. In floats: random quadratics, least squares and logistic regression
-    with a ridge.
+    In fractions: quadratics, and Huber losses plus a quadratic. In floats: random quadratics,
+    least squares and logistic regression with a ridge.
     """
 
     words: ClassVar[str] = "smooth, strongly convex losses"
@@ -249,12 +276,17 @@ class StronglyConvex(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Strong convexity of every client, and what all classes have."""
-        yield "strong convexity (mu = 0 instead)", SmoothConvex(self.clients, self.dimension, self.weights, self.identical)
+        yield (
+            "strong convexity (mu = 0 instead)",
+            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
+        )
         yield from super().variants()
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05)
+        yield from _float_problems(
+            self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
+        )
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""
@@ -265,7 +297,8 @@ class StronglyConvex(ProblemClass):
 
 @dataclass(frozen=True)
 class Lipschitz(ProblemClass):
-    """Convex losses with bounded subgradients, not smooth: weighted l1 distances. G_sq = max_k sup ||g_k||^2."""
+    """Convex losses with bounded subgradients, not smooth: weighted l1 distances. G_sq = max_k
+    sup ||g_k||^2."""
 
     words: ClassVar[str] = "convex losses with bounded subgradients"
     families: ClassVar[tuple[str, ...]] = ("l1",)
@@ -297,14 +330,22 @@ def _float_problems(
         n, d = shape["num_clients"], shape["dim"]
         spread = float(rng.choice([0.3, 1.0, 3.0])) if n > 1 and not cls.identical else 0.0
         raw = rng.integers(1, 9, n)
-        how: dict[str, Any] = {"heterogeneity": spread, "seed": seed, "condition": 1.0 if d == 1 else float(rng.choice([3.0, 30.0]))}
+        how: dict[str, Any] = {
+            "heterogeneity": spread,
+            "seed": seed,
+            "condition": 1.0 if d == 1 else float(rng.choice([3.0, 30.0])),
+        }
         samples: Any = [int(v) + d + 4 for v in raw] if cls.weights == "any" else d + 8
-        how["weights"] = "samples" if cls.weights == "any" else "uniform"  # a client's weight is its share of the samples
+        how["weights"] = (
+            "samples" if cls.weights == "any" else "uniform"
+        )  # a client's weight is its share of the samples
         if cls.identical and n > 1 and kind != "quadratic":
             kind = "quadratic"
         if kind == "quadratic":
             counts = raw.astype(float) if cls.weights == "any" else np.ones(n)
-            made: Any = problems.random_quadratic(**shape, **how | {"weights": counts / counts.sum()}, shared_hessian=cls.identical)
+            made: Any = problems.random_quadratic(
+                **shape, **how | {"weights": counts / counts.sum()}, shared_hessian=cls.identical
+            )
             made.sample_counts = counts
         elif kind == "least squares":
             made = problems.random_least_squares(**shape, **how, samples=samples, ridge=ridge)

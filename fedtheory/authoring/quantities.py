@@ -1,8 +1,5 @@
-"""The named quantities that statements are made of: of one round (`RoundQuantities`), and of a run (`RunQuantities`).
-
-They are computed when first asked for, in floats or in fractions with the same code. Axes: of a round (S, C), start by cohort, then
-vectors' d; of a run (T + 1, S), round by scenario, then d.
-"""
+"""What a statement is given: the named quantities of a round or a run as attributes, a few
+functions, and its rounding errors."""
 
 from __future__ import annotations
 
@@ -14,34 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.authoring.declare import Facts, number
+from fedtheory.authoring.named import ROUND, RUN, Named, sq
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import InvalidInput, MissingCapability, suggest
+from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 
-__all__ = ["ROUND", "RUN", "Quantities", "RoundQuantities", "RunQuantities"]
+__all__ = ["NUDGE", "NUDGED", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
 
 NUDGE = 2.0**-36
 ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
 NUDGED = ("values", "gradients", "states", "facts")
-Named = dict[str, Callable[[Any], Any]]
-COMMON: Named = {}
-ROUND: Named = {}
-RUN: Named = {}
 
 
-def _quantity(*tables: Named) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Add a function of the view, whose name and docstring are the quantity's."""
-
-    def add(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        for table in tables:
-            table[function.__name__] = function
-        return function
-
-    return add
-
-
-def sq(v: Any) -> Any:
-    """||v||^2 along the last axis."""
-    return (v * v).sum(axis=-1)
+class UnknownQuantity(UnknownName, AttributeError):
+    """No quantity of that name."""
 
 
 class Nudged:
@@ -86,6 +68,7 @@ class Quantities:
 
     rule = "any"
     table: ClassVar[Named] = {}
+    axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
 
     def __init__(
@@ -101,7 +84,8 @@ class Quantities:
         self._kept: dict[str, Any] = {}
 
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
-        """The same run with constants of the bound changed, or the optimum at the edge of what is known of it."""
+        """The same run with constants of the bound changed, or the optimum at the edge of what
+        is known of it."""
         same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
         out = type(self)(self.world, self.facts, self.path, *same)
         if corner == self.corner:
@@ -112,12 +96,22 @@ class Quantities:
         """Nothing but the class of problems is needed, and instances are of it."""
         return None
 
+    def printed_constants(self) -> dict[str, Any]:
+        """None are shown with a verdict."""
+        return {}
+
+    def locate(self, where: dict[str, Any]) -> None:
+        """What the entries compared are: starts of a round, rounds of a run."""
+        if len(where["index"]) == 1:
+            where["axes"] = [self.axis]
+
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""
         return None
 
     def nudged(self, what: str) -> Any:
-        """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding errors reach.
+        """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding
+        errors reach.
 
         what : one of `NUDGED`
         """
@@ -134,10 +128,13 @@ class Quantities:
             path = path._replace(states=[self._moved_state(s, rng) for s in path.states])
         else:
             world = Nudged(world, what, move)
-        return type(self)(world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
+        return type(self)(
+            world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed
+        )
 
     def _moved_state(self, state: Any, rng: np.random.Generator) -> Any:
-        """A state with every number moved by the share `NUDGE` of the largest there was: errors of early rounds stay in later ones."""
+        """A state with every number moved by the share `NUDGE` of the largest there was: errors
+        of early rounds stay in later ones."""
         largest = [max((float(np.abs(s[i]).max(initial=0.0)) for s in self.path.states), default=0.0) for i in range(len(state))
                    if state[i] is not None]  # fmt: skip
         largest[0] = self._size
@@ -164,18 +161,29 @@ class Quantities:
                 raise MissingCapability(f"{name} does not exist here: the losses have no such constant")
             return value
         if name not in self.table:
-            raise suggest(name, [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt"], "quantity")
+            raise UnknownQuantity(
+                str(
+                    suggest(
+                        name,
+                        [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt", "power", "value", "gap_at"],
+                        "quantity",
+                    )
+                )
+            )
         if name not in self._kept:
             self._kept[name] = self.table[name](self)
         return self._kept[name]
 
     # --- functions --------------------------------------------------------------------------------------------------------
     def constant(self, name: str, value: Any) -> Any:
-        """A constant of the bound, declared so that it can be asked how small or large it may become."""
+        """A constant of the bound, declared so that it can be asked how small or large it may
+        become."""
         if isinstance(value, float):
             value = Fraction(str(value))  # 0.5 is meant as one half, 0.1 as a tenth
         if name in self.constants and self.constants[name] != Fraction(value):
-            raise InvalidInput(f"constant {name!r} is declared twice, as {self.constants[name]} and {value}: use another name")
+            raise InvalidInput(
+                f"constant {name!r} is declared twice, as {self.constants[name]} and {value}: use another name"
+            )
         self.constants[name] = Fraction(value)
         return number(self.overrides.get(name, value), self.rational)
 
@@ -202,6 +210,17 @@ class Quantities:
             out[index] = root
         return out if out.shape else out[()]
 
+    @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """base ** exponent for whole exponents, entry by entry: a fraction to the power of an array would become floats."""
+        base, exponent = np.asarray(base), np.asarray(exponent)
+        if base.dtype != object:
+            return base ** exponent.astype(float)
+        out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
+        pairs = np.broadcast(base, exponent.astype(object))
+        out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
+        return out if out.shape else out[()]
+
     def value(self, x: Any) -> Any:
         """F at any points: (..., d) -> (...)."""
         return (self.world.weights * self.world.values(x)).sum(axis=-1)
@@ -224,153 +243,11 @@ class Quantities:
         return self.world.best
 
 
-# --- of both --------------------------------------------------------------------------------------------------------------
-@_quantity(ROUND, RUN)
-def x_star(q: Any) -> Any:
-    """x*, the minimiser of F; where there are several, the one nearest to the start (d,)."""
-    return q._best.x
-
-
-@_quantity(ROUND, RUN)
-def F_star(q: Any) -> Any:
-    """F* = F(x*)."""
-    best = q._best
-    if q.rational:
-        return best.F_low
-    rounding = 64 * float(np.finfo(float).eps) * float(np.abs(q.F).max() + abs(best.F_high))
-    return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
-
-
-@_quantity(ROUND, RUN)
-def heterogeneity(q: Any) -> Any:
-    """sum_k w_k ||grad f_k(x*)||^2."""
-    return (q.world.weights * sq(q.world.gradients(q.x_star))).sum(axis=-1)
-
-
-@_quantity(ROUND, RUN)
-def F(q: Any) -> Any:
-    """F(x) before the round; of a run F(x_t) for t = 0..T."""
-    return q.value(q.x)
-
-
-@_quantity(ROUND, RUN)
-def gap(q: Any) -> Any:
-    """F(x) - F*; of a run F(x_t) - F* for t = 0..T."""
-    return q.F - q.F_star
-
-
-@_quantity(ROUND, RUN)
-def gradient(q: Any) -> Any:
-    """grad F(x)."""
-    return (q.world.weights[:, None] * q.client_gradients).sum(axis=-2)
-
-
-@_quantity(ROUND, RUN)
-def gradient_sq(q: Any) -> Any:
-    """||grad F(x)||^2."""
-    return sq(q.gradient)
-
-
-@_quantity(ROUND, RUN)
-def client_gradients(q: Any) -> Any:
-    """grad f_k(x), with the clients on the axis before the last."""
-    return q.world.gradients(q.x)
-
-
-@_quantity(ROUND, RUN)
-def dissimilarity(q: Any) -> Any:
-    """sum_k w_k ||grad f_k(x) - grad F(x)||^2."""
-    return (q.world.weights * sq(q.client_gradients - q.gradient[..., None, :])).sum(axis=-1)
-
-
-@_quantity(ROUND, RUN)
-def distance_sq(q: Any) -> Any:
-    """||x - x*||^2; of a run ||x_t - x*||^2 for t = 0..T."""
-    return q._distance_sq(q.x)
-
-
-# --- of one round: (S, 1) before it, (S, C) after it ------------------------------------------------------------------------
-@_quantity(ROUND)
-def x(q: Any) -> Any:
-    """The server's model before the round (S, 1, d)."""
-    return q._before.x[:, None, :]
-
-
-@_quantity(ROUND)
-def x_next(q: Any) -> Any:
-    """The server's model after it, for every cohort (S, C, d)."""
-    return q._fold(q._after.x)
-
-
-@_quantity(ROUND)
-def F_next(q: Any) -> Any:
-    """F(x_next)."""
-    return q.value(q.x_next)
-
-
-@_quantity(ROUND)
-def gap_next(q: Any) -> Any:
-    """F(x_next) - F*."""
-    return q.F_next - q.F_star
-
-
-@_quantity(ROUND)
-def gradient_next(q: Any) -> Any:
-    """grad F(x_next)."""
-    return (q.world.weights[:, None] * q.world.gradients(q.x_next)).sum(axis=-2)
-
-
-@_quantity(ROUND)
-def gradient_next_sq(q: Any) -> Any:
-    """||grad F(x_next)||^2."""
-    return sq(q.gradient_next)
-
-
-@_quantity(ROUND)
-def distance_sq_next(q: Any) -> Any:
-    """||x_next - x*||^2."""
-    return q._distance_sq(q.x_next)
-
-
-@_quantity(ROUND)
-def moved_sq(q: Any) -> Any:
-    """||x_next - x||^2."""
-    return sq(q.x_next - q.x)
-
-
-@_quantity(ROUND)
-def client_models(q: Any) -> Any:
-    """What the last local minimisation of the round gave, for every cohort's clients (S, C, P, d)."""
-    if not q._clients.results:
-        raise MissingCapability("client_models: this method asks its clients for no local minimisation")
-    return q._fold(q._clients.results[-1].y)
-
-
-@_quantity(ROUND)
-def drift(q: Any) -> Any:
-    """Mean over the cohort of ||y_k - x||^2, y_k the clients' models (S, C)."""
-    moved = sq(q._clients.results[-1].y - q._before_each.x[:, None, :]) if q._clients.results else None
-    if moved is None:
-        raise MissingCapability("drift: this method asks its clients for no local minimisation")
-    return q._fold(q._clients.mean(moved[..., None])[..., 0])
-
-
-@_quantity(ROUND)
-def state(q: Any) -> Any:
-    """The method's whole state before the round: a NamedTuple of arrays (S, 1, ...)."""
-    return type(q._before)(*(None if v is None else v[:, None] for v in q._before))
-
-
-@_quantity(ROUND)
-def state_next(q: Any) -> Any:
-    """The method's whole state after it: a NamedTuple of arrays (S, C, ...)."""
-    return type(q._after)(*(None if v is None else q._fold(v) for v in q._after))
-
-
 class RoundQuantities(Quantities):
-    """The quantities of one round: before it (S, 1), after it (S, C) for all C cohorts, vectors with d behind."""
+    """The quantities of one round: before it (S, 1), after it (S, C) for all C cohorts, vectors
+    with d behind."""
 
-    table = ROUND
+    table, axis = ROUND, "start"
 
     @property
     def _cohorts(self) -> int:
@@ -401,7 +278,8 @@ class RoundQuantities(Quantities):
         scenarios = len(self.path.states[-1].x) // self._cohorts
         if len(shape) < 2 or (shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)):
             return None
-        return f"a side has shape {shape}: of a round its axes are starts (1 or {scenarios}), cohorts (1 or {self._cohorts}), then others"
+        axes = f"starts (1 or {scenarios}), cohorts (1 or {self._cohorts}), then others"
+        return f"a side has shape {shape}: of a round its axes are {axes}"
 
     def mean(self, v: Any) -> Any:
         """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""
@@ -416,67 +294,11 @@ class RoundQuantities(Quantities):
         return v.reshape(()) if v.ndim == 0 else v if v.ndim == 1 else self.mean(v)[:, 0]
 
 
-# --- of a run: (T + 1, S) ---------------------------------------------------------------------------------------------------
-@_quantity(RUN)
-def x_(q: Any) -> Any:
-    """The server's models x_0..x_T (T + 1, S, d)."""
-    return np.stack([s.x for s in q.path.states])
-
-
-RUN["x"] = RUN.pop("x_")
-
-
-@_quantity(RUN)
-def t(q: Any) -> Any:
-    """The number of rounds made, 0..T (T + 1, 1)."""
-    count = np.arange(len(q.path.states))
-    return np.array([Fraction(int(v)) for v in count], dtype=object)[:, None] if q.rational else count[:, None].astype(float)
-
-
-@_quantity(RUN)
-def average_x(q: Any) -> Any:
-    """The mean of x_1..x_t (T + 1, S, d); x_0 for t = 0."""
-    total = np.cumsum(q.x[1:], axis=0) / q.t[1:, :, None]
-    return np.concatenate([q.x[:1], total])
-
-
-@_quantity(RUN)
-def average_gap(q: Any) -> Any:
-    """F(average_x) - F*."""
-    return q.gap_at(q.average_x)
-
-
-@_quantity(RUN)
-def best_gap(q: Any) -> Any:
-    """The least of gap[0..t]."""
-    return np.minimum.accumulate(q.gap, axis=0)
-
-
-@_quantity(RUN)
-def moved_sq_(q: Any) -> Any:
-    """||x_t - x_(t-1)||^2 for t = 1..T (T, S)."""
-    return sq(q.x[1:] - q.x[:-1])
-
-
-RUN["moved_sq"] = RUN.pop("moved_sq_")
-
-
-@_quantity(RUN)
-def drift_(q: Any) -> Any:
-    """Of rounds 1..T the mean over the cohort of ||y_k - x_(t-1)||^2 (T, S)."""
-    if not all(c.results for c in q.path.clients):
-        raise MissingCapability("drift: this method asks its clients for no local minimisation")
-    pairs = zip(q.path.clients, q.path.states, strict=False)
-    return np.stack([c.mean(sq(c.results[-1].y - s.x[:, None, :])[..., None])[..., 0] for c, s in pairs])
-
-
-RUN["drift"] = RUN.pop("drift_")
-
-
 class RunQuantities(Quantities):
-    """The quantities of a run: (T + 1, S) for rounds 0..T and S scenarios, vectors with d behind."""
+    """The quantities of a run: (T + 1, S) for rounds 0..T and S scenarios, vectors with d
+    behind."""
 
-    table = RUN
+    table, axis = RUN, "round"
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""

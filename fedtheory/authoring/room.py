@@ -1,4 +1,5 @@
-"""A file's paper among the papers that the core knows: its setting, with a kind of instances for each statement."""
+"""A file's paper among the papers that the core knows: its setting, with a kind of instances for
+each statement."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ from typing import Any
 
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.setting import MethodSetting, check
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check, outside
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.request import Prepared, Request
 from fedtheory.verification.setting import Case, Plan, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
@@ -24,6 +28,9 @@ __all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
 
 INSTANCES = 40  # a statement, in a full campaign
 PROBLEMS = 8
+_NOT_OURS = (
+    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,9 @@ class _Searched:
 class AuthoredSetting(Setting):
     """How the statements of a file are judged."""
 
+    own_method = True
+    scenarios = 400
+
     def __init__(self, paper: Any) -> None:
         self.authored = paper
         self.kinds = tuple(paper.statements)
@@ -95,7 +105,8 @@ class AuthoredSetting(Setting):
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        """Random instances of every statement, a third of them in fractions, and problems of the package."""
+        """Random instances of every statement, a third of them in fractions, and problems of the
+        package."""
         out: list[Any] = []
         for kind in self.kinds:
             setting = self._of(kind)
@@ -137,15 +148,48 @@ class AuthoredSetting(Setting):
         return self._of(statement.id.partition("/")[2]).refusal()
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """One check a form on a user's problem, with the statement's own method and local work."""
+        """One check a form on a user's problem, with the statement's own method and local
+        work."""
         setting = self._of(statement.id.partition("/")[2])
         return setting.verify(
-            case.problem, case.sampling, [f.name for f in forms], case.seed, case.scenarios, case.x0, case.rounds, case.confidence
+            case.problem,
+            case.sampling,
+            [f.name for f in forms],
+            case.seed,
+            case.scenarios,
+            case.x0,
+            case.rounds,
+            case.confidence,
         )
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The statement's own method, local work and cohorts on the user's problem; their size may be
+        chosen where the statement leaves it free."""
+        reason = self.refusal(statement)
+        if reason is not None:
+            raise InvalidInput(f"{statement.id}: {reason}")
+        own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
+        request.refuse(_NOT_OURS, own), request.refuse_hyperparameters(own)
+        setting, problem = self._of(statement.id.partition("/")[2]), request.problem("quadratic")
+        if request.participants is not None and setting.sampling is not Uniform:
+            raise InvalidInput(
+                f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
+            )
+        sampling = None if request.participants is None else request.sampling(problem)
+        algorithm, numbers = setting.on_problem(problem, sampling)
+        chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
+        name = getattr(algorithm, "name", type(algorithm).__name__)
+        head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
+
+    def example(self, statement: Statement) -> str | None:
+        """A problem of the package, where one will do."""
+        return None if self.refusal(statement) else "--problem quadratic"
 
     def scope_in_words(self, statement: Statement) -> str:
         """One round, a run, a fixed point."""
-        return {"round": "one round", "run": "a run"}.get(statement.scope, "a fixed point")
+        words = {"round": "about one round from a state that can be reached", "run": "about a run of T rounds"}
+        return words.get(statement.scope, "about a fixed point of the method")
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:

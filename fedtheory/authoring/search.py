@@ -1,8 +1,10 @@
-"""The search for a counterexample, and for the instances on which a bound is tightest: random instances first, then changes of the best.
+"""The search for a counterexample, and for the instances on which a bound is tightest: random
+instances first, then changes of the best.
 
-Instances have short fractions from the start and are looked at in floats, all forms of a statement together. Each form has two kinds
-of score: how far it is from being violated, and, of every constant its bound declares, by which share that constant could be
-tightened before it is. The second does not take an instance on which nothing moves for a tight one.
+Instances have short fractions from the start and are looked at in floats, all forms of a
+statement together. Each form has two kinds of score: how far it is from being violated, and, of
+every constant its bound declares, by which share that constant could be tightened before it is.
+The second does not take an instance on which nothing moves for a tight one.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ import numpy as np
 
 from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
-from fedtheory.authoring.setting import MethodSetting, at_minimiser, judged
+from fedtheory.authoring.setting import MethodSetting, at_minimiser
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
@@ -46,7 +49,8 @@ class Scores:
     excess : dict form -> float
         Largest (lhs - rhs)/(|lhs| + |rhs|).
     leeway : dict (form, constant) -> (float, direction)
-        By which share the constant could be moved in the direction (+1, -1) that tightens the bound before it is violated.
+        By which share the constant could be moved in the direction (+1, -1) that tightens the
+        bound before it is violated.
     ratio : dict form -> float
         Largest lhs/rhs where rhs > 0 and something moves.
     """
@@ -67,9 +71,11 @@ def scores(statement: Any, view: Any) -> Scores:
         moved = view.other({**view.overrides, constant: stated + STEP * (abs(stated) or 1)})
         for name, claimed in statement.on(moved).items():
             change = _change_of_slack(sides[name], reduced(moved, claimed))
-            sizes[name] = sizes[name] + np.abs(change) / float(STEP)  # the size of a term, which may cancel inside a side
+            sizes[name] = sizes[name] + np.abs(change) / float(
+                STEP
+            )  # the size of a term, which may cancel inside a side
             found = _leeway(sides[name], change, sizes[name])
-            if found is not None:
+            if found is not None and moves:
                 out.leeway[name, constant] = found
     for name, s in sides.items():
         lhs, rhs = (np.asarray(v, dtype=float).ravel() for v in (s.lhs, s.rhs))
@@ -90,7 +96,8 @@ def _change_of_slack(before: Any, after: Any) -> np.ndarray:
 
 
 def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, int] | None:
-    """The share by which a constant could be moved, and where to, from the change of the slack when it grew by `STEP`."""
+    """The share by which a constant could be moved, and where to, from the change of the slack
+    when it grew by `STEP`."""
     slack = np.asarray(before.rhs - before.lhs, dtype=float).ravel()
     seen = (np.abs(change) > 1e-5 * np.maximum(size, 1e-300)) & np.isfinite(change)
     if before.relation == "==" or not seen.any():
@@ -101,7 +108,8 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
 
 
 def _moves(view: Any) -> bool:
-    """Whether the model moves at all: on a fixed point everything is attained, and it says nothing."""
+    """Whether the model moves at all: on a fixed point everything is attained, and it says
+    nothing."""
     if view.fixed:  # nothing moves there, and that is what the statement is about
         return True
     x, y = view.path.states[0].x, view.path.states[-1].x
@@ -120,9 +128,11 @@ class Search:
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
-    directions : dict constant -> +1 where a larger one is a stronger claim, -1 where a smaller one is
+    directions : dict constant -> +1 where a larger one is a stronger claim, -1 where a smaller
+    one is
     tried, skipped : int
-        Instances; skipped ones are those on which the statement says nothing (no minimiser, a division by 0).
+        Instances; skipped ones are those on which the statement says nothing (no minimiser, a
+        division by 0).
     """
 
     setting: MethodSetting
@@ -139,10 +149,12 @@ class Search:
         self.rng = Stream(self.seed).generator(f"authoring search {self.setting.of_statement.id}")
 
     def run(
-        self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Instance] = (), enough: Callable[[Search], bool] | None = None,
+        self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Instance] = (),
+        enough: Callable[[Search], bool] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Search:  # fmt: skip
-        """Look at `budget` instances: those given, then random ones, then more and more changes of the best.
+        """Look at `budget` instances: those given, then random ones, then more and more changes
+        of the best.
 
         aims : which elites are worked on (default: all). enough : stops early.
         """
@@ -203,7 +215,13 @@ class Search:
 
     def violating(self, form: str) -> list[Instance]:
         """Instances on which a form is violated in floats, the clearest first."""
-        own = [e for aim, elites in self.best.items() if aim[0] == form for e in elites if e.score > (VISIBLE if aim[1] is None else 1e-6)]
+        own = [
+            e
+            for aim, elites in self.best.items()
+            if aim[0] == form
+            for e in elites
+            if e.score > (VISIBLE if aim[1] is None else 1e-6)
+        ]
         return [e.instance for e in sorted(own, key=lambda e: -e.score)]
 
 
@@ -242,7 +260,8 @@ def _change(instance: Instance, rng: np.random.Generator, setting: MethodSetting
         i = int(rng.integers(d))
         start[i] = _moved(start[i], rng, POSITIONS)
         return instance.changed(start=start)
-    names = [f for f in ARRAYS if f in ("h", "c") or (f == "delta" and (instance.delta != None).any()) or (f in "ma" and (getattr(instance, f) != 0).any())]  # noqa: E711, E501
+    there = {f: any(v is not None and v != 0 for v in getattr(instance, f).ravel()) for f in ARRAYS}
+    names = [f for f in ARRAYS if f in ("h", "c") or there[f]]
     name = names[int(rng.integers(len(names)))]
     values = getattr(instance, name).copy()
     k, i = int(rng.integers(n)), int(rng.integers(d))
@@ -292,7 +311,9 @@ def without_client(instance: Instance, k: int) -> Instance:
     before = tuple(tuple(j - (j > k) for j in cohort if j != k) for cohort in instance.before)
     if any(len(c) != size for c in before):
         before = tuple(tuple(range(size or 0)) for _ in before)
-    return instance.changed(**fields, weights=_vector(list(instance.weights[keep] / total)), cohort_size=size, before=before)
+    return instance.changed(
+        **fields, weights=_vector(list(instance.weights[keep] / total)), cohort_size=size, before=before
+    )
 
 
 def without_coordinate(instance: Instance, i: int) -> Instance:

@@ -1,6 +1,8 @@
-"""What an authored statement is judged on, and the judging: instances, views in fractions and in floats, Monte Carlo, and variants.
+"""What an authored statement is judged on, and the judging: instances, views in fractions and in
+floats, Monte Carlo, and variants.
 
-`MethodSetting` is a statement with its method, local work, sampling and class of problems; a variant of it has one assumption dropped.
+`MethodSetting` is a statement with its method, local work, sampling and class of problems; a
+variant of it has one assumption dropped.
 """
 
 from __future__ import annotations
@@ -12,26 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.claims import Claimed, Undefined, reduced
+from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
 from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities, RoundQuantities, RunQuantities
-from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.quantities import ROUNDING, Quantities, RoundQuantities, RunQuantities
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
-from fedtheory.verification.statement import Sides
+from fedtheory.verification.check import CONFIDENCE, Check
 
-__all__ = ["MAX_PATHS", "MethodSetting", "check", "judged"]
+__all__ = ["MAX_PATHS", "MethodSetting", "at_minimiser"]
 
 MAX_PATHS = 4096
+DRAWS = 200
 EXACT_PATHS = 81  # of a run in fractions
-MAX_ROUNDS = 5_000  # towards a fixed point
-CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +67,36 @@ class MethodSetting:
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
 
     def random_instance(self, rng: np.random.Generator) -> Instance:
-        """One instance of the class, with everything drawn that varies."""
-        while True:
-            base = self.problems.draw(rng)
-            if self.problems.why_not(base) is None:
-                break
+        """One instance of the class, with everything drawn that varies, and few enough sequences
+        of cohorts to enumerate.
+
+        Raises
+        ------
+        InvalidInput
+            None was found: the class is empty, or its runs have too many sequences of cohorts.
+        """
+        for _ in range(DRAWS):
+            made = self._drawn(rng)
+            if made is None or self.why_not(made) is not None:
+                continue
+            if self.scope != "run" or self.law(made).count(made.num_clients) ** made.rounds <= MAX_PATHS:
+                return made
+        raise InvalidInput(
+            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of a run with at most {MAX_PATHS} "
+            "sequences of cohorts: declare smaller numbers of clients, or fewer rounds"
+        )
+
+    def _drawn(self, rng: np.random.Generator) -> Instance | None:
+        base = self.problems.draw(rng)
         if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
             base = at_minimiser(base)
-        n = base.num_clients
-        size = None
+        n, size = base.num_clients, None
         if self.sampling is Uniform:
             size = int(rng.integers(1, n + 1))
         elif isinstance(self.sampling, Uniform):
-            if self.sampling.size > n:
-                return self.random_instance(rng)
             size = self.sampling.size
+            if size > n:
+                return None
         least, most = self.of_statement.rounds
         rounds = int(rng.integers(least, most + 1))
         before: tuple[tuple[int, ...], ...] = ()
@@ -131,7 +146,9 @@ class MethodSetting:
                 return self.view(self.random_instance(rng), exact=False)
             except (Unbounded, Undefined):
                 continue
-        raise InvalidInput(f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?")
+        raise InvalidInput(
+            f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
+        )
 
     def view(self, instance: Instance, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
@@ -147,11 +164,19 @@ class MethodSetting:
         if self.scope == "run":
             most = EXACT_PATHS if exact else MAX_PATHS
             cohorts, chance = leaves(sampling, instance.num_clients, instance.rounds, exact, most)
-            return self._made(world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn)
+            return self._made(
+                world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
+            )
         return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
 
     def _round(
-        self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction]
+        self,
+        world: Any,
+        starts: Any,
+        sampling: Sampling,
+        rounds: int,
+        before: Sequence[Sequence[int]],
+        drawn: dict[str, Fraction],
     ) -> Quantities:
         """One round after some others: starts (S, d), all cohorts of the law each."""
         fixed = self.scope == "fixed-point"
@@ -180,39 +205,47 @@ class MethodSetting:
             _, work, algorithm = self._resolved(world, sampling, drawn, 1)
             made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
             if len(made) > 1:
-                raise InvalidInput(f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone")
+                raise InvalidInput(
+                    f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone"
+                )
             return made.x
 
         x = starts[:1]
-        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._iterated(x, after)
+        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._newton_in_floats(x, after)
 
     def _newton(self, world: Any, x: Any, after: Callable[[Any], Any]) -> Any:
-        """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is piecewise affine."""
+        """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is
+        piecewise affine."""
         step = Fraction(1, 4096) if world.exact else 1 / 4096
         for _ in range(40):
             low = after(x)
             slope = (after(x + step) - low) / step
             if (abs(slope - 1) < 1e-9).any():
-                raise Undefined(f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point")
+                raise Undefined(
+                    f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point"
+                )
             move = (low - x) / (1 - slope)
             if (abs(move) <= (0 if world.exact else ROUNDING * (1 + abs(x)))).all():
                 return x
             x = x + move
         raise Undefined(f"{self.of_statement.place}: no fixed point was found")
 
-    def _iterated(self, x: Any, after: Callable[[Any], Any]) -> Any:
-        """Rounds until nothing moves."""
-        moved = np.inf
-        for _ in range(MAX_ROUNDS):
-            new = after(x)
-            last, moved = moved, float(np.abs(new - x).max())
-            size = float(np.abs(new).max()) + np.finfo(float).tiny
-            shrinks = moved / last if 0 < last < np.inf else 1.0
-            left = moved * shrinks / (1 - shrinks) if shrinks < 1 else np.inf  # of a geometric series
-            if moved == 0 or left <= ROUNDING * size:
-                return new
-            x = new
-        raise Undefined(f"{self.of_statement.place}: no fixed point was reached in {MAX_ROUNDS} rounds")
+    def _newton_in_floats(self, x: Any, after: Callable[[Any], Any]) -> Any:
+        """Newton's method on after(x) = x, with differences of rounds from d + 1 points side by
+        side."""
+        dim = x.shape[1]
+        for again in range(40):
+            step = 1.0 + float(np.abs(x).max()) if again == 0 else 1e-4 * (1.0 + float(np.abs(x).max()))
+            ends = after(x + step * np.concatenate([np.zeros((1, dim)), np.eye(dim)]))
+            slope = (ends[1:] - ends[0]).T / step
+            try:
+                move = np.linalg.solve(np.eye(dim) - slope, (ends[0] - x[0]))
+            except np.linalg.LinAlgError as error:
+                raise Undefined(f"{self.of_statement.place}: the fixed point is not unique") from error
+            if np.abs(move).max() <= ROUNDING * (1 + np.abs(x).max()):
+                return x
+            x = x + move
+        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
@@ -224,7 +257,9 @@ class MethodSetting:
         kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
-    def _resolved(self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int) -> tuple[Facts, dict[str, Any], Any]:
+    def _resolved(
+        self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
+    ) -> tuple[Facts, dict[str, Any], Any]:
         """The constants, the local work's numbers, and the algorithm."""
         n, exact = world.num_clients, world.exact
         size = sampling.size if isinstance(sampling, Uniform) else n
@@ -246,8 +281,10 @@ class MethodSetting:
     def problem_views(
         self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
         rounds: int | None = None, seed: int = 0,
+        drawn: dict[str, Fraction] | None = None,
     ) -> Quantities:  # fmt: skip
-        """A view in floats on a problem: all cohorts where they are few, else draws of them (of runs only).
+        """A view in floats on a problem: all cohorts where they are few, else draws of them (of
+        runs only).
 
         Raises
         ------
@@ -258,14 +295,16 @@ class MethodSetting:
         if sampling is None:
             sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
         sampling.check(n)
-        drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
+        drawn = {k: v.draw(rng) for k, v in self._parameters().items()} if drawn is None else drawn
         least, most = self.of_statement.rounds
         count = sampling.count(n)
         if self.scope != "run":
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = world.start = _starts(world, rng, 8, x0)
-            return self._round(world, starts, sampling, int(rng.integers(least, most + 1)) if rounds is None else rounds, (), drawn)
+            return self._round(
+                world, starts, sampling, int(rng.integers(least, most + 1)) if rounds is None else rounds, (), drawn
+            )
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)
         if count**rounds <= 512:
@@ -273,7 +312,23 @@ class MethodSetting:
             return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
         cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
         chance = np.full(scenarios, 1 / scenarios)
-        return self._made(world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed)
+        return self._made(
+            world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed
+        )
+
+    @property
+    def first_choice(self) -> dict[str, Fraction]:
+        """Of what varies the limit, or the first choice."""
+        varies = self._parameters().items()
+        return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
+
+    def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
+        """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
+        first = {
+            k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in self._parameters().items()
+        }
+        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), first, 1)
+        return algorithm, work
 
     def refusal(self) -> str | None:
         """Why the statement cannot be checked on a problem of a user's, or None."""
@@ -285,7 +340,8 @@ class MethodSetting:
         self, problem: Any, sampling: Sampling | None = None, forms: Iterable[str] | None = None, seed: int = 0, scenarios: int = 400,
         x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE,
     ) -> list[Check]:  # fmt: skip
-        """One check a form on a problem of the package. A problem outside the class is 'not applicable', with the property's name."""
+        """One check a form on a problem of the package, at the limits of what may vary. A problem outside the class is 'not
+        applicable', with the property's name."""
         statement = self.of_statement
         chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
         reason = self.refusal() or self.problems.why_not_problem(problem)
@@ -293,7 +349,7 @@ class MethodSetting:
             return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
         rng = Stream(seed).generator(f"authoring problem {statement.id}")
         try:
-            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed)
+            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, self.first_choice)
             return check(statement, view, chosen, problem.name, confidence)
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
@@ -309,7 +365,10 @@ class MethodSetting:
         if isinstance(self.local, GradientSteps):
             lr, steps = self.local.lr, self.local.steps
             if isinstance(lr, Upto):
-                yield "the limit of the step size", replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3))))
+                yield (
+                    "the limit of the step size",
+                    replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3)))),
+                )
             if steps == 1:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
 
@@ -327,74 +386,3 @@ def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.nda
         return np.atleast_2d(np.asarray(x0, dtype=float))
     size = 10.0 ** rng.uniform(-1, 1, (count, 1))
     return world.best.x + size * rng.standard_normal((count, world.dim))
-
-
-# --- judging ------------------------------------------------------------------------------------------------------------------
-def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
-    """A form's sides in floats, with what rounding may do and what is not known of the optimum as their noise."""
-
-    def sides_on(v: Quantities) -> Sides:
-        claimed: Claimed = statement.on(v)[name]
-        return reduced(v, claimed, None if pick is None else pick(claimed))
-
-    sides = sides_on(view)
-    if view.rational:
-        return sides
-    slack = sides.rhs - sides.lhs
-    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
-    kept = view.__dict__.setdefault("companions", {})
-    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
-        if what not in kept:
-            kept[what] = view.nudged(what)
-        moved = sides_on(kept[what])
-        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
-    for corner in CORNERS if view.uses_optimum else ():
-        if corner not in kept:
-            kept[corner] = view.other(view.overrides, corner)
-        moved = sides_on(kept[corner])
-        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
-    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
-    doubtful = slack + 1e-9 * scale + rounding < 0
-    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
-        raise NotCertified("what is not known of the optimum is as large as the slack")
-    return replace(sides, scale=scale, noise=rounding + optimum)
-
-
-def judged(statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None) -> Check:
-    """One form, or with ``pick`` a mutant of it, on a view."""
-    fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
-    try:
-        sides = with_noise(statement, view, name, pick)
-    except Undefined as error:
-        return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
-    except NotCertified as error:
-        return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
-    if view.rational:
-        return judge(sides, mode="rational", **fields)
-    claimed = statement.on(view)[name]
-    if view.sampled and not claimed.pathwise and sides.relation == "<=":
-        lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
-        count = view.path.states[-1].x.shape[0]
-        if lhs.ndim and lhs.shape[-1] == count:
-            flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
-            sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
-            return judge_statistical(sides, confidence, mode="statistical", **fields)
-    return judge(sides, mode="exact", **fields)
-
-
-def check(
-    statement: Any, view: Quantities, names: Iterable[str] | None = None, instance: str = "", confidence: float = CONFIDENCE
-) -> list[Check]:
-    """One check a form."""
-    return [judged(statement, view, name, instance, confidence) for name in (statement.forms if names is None else names)]
-
-
-def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:
-    """(lhs, rhs) in fractions where rhs - lhs is least. Raises `NotInFractions` where the sides are none."""
-    if not view.rational:
-        raise NotInFractions(f"{statement.id} [{name}] was run in floats")
-    claimed = statement.on(view)[name]
-    sides = reduced(view, claimed, None if pick is None else pick(claimed))
-    pairs = zip(np.asarray(sides.lhs, dtype=object).ravel(), np.asarray(sides.rhs, dtype=object).ravel(), strict=True)
-    lhs, rhs = min(pairs, key=lambda p: p[1] - p[0])
-    return Fraction(lhs), Fraction(rhs)

@@ -1,7 +1,9 @@
-"""A round of a federated method on separable losses, in fractions or floats: what a method sees, and the local work.
+"""A round of a federated method on separable losses, in fractions or floats: what a method sees,
+and the local work.
 
-`SlotClients` looks to an algorithm as `fedtheory.clients.clients.Clients` does. Everything happens in slots (S, P, d), with the data
-of the slots' clients gathered next to them, so that fractions (object arrays) and floats take the same way.
+`SlotClients` looks to an algorithm as `fedtheory.clients.clients.Clients` does. Everything
+happens in slots (S, P, d), with the data of the slots' clients gathered next to them, so that
+fractions (object arrays) and floats take the same way.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class SlotClients(Clients):
         Its dtype is that of the run: object for fractions.
     """
 
-    def __init__(self, losses: SeparableLosses, cohort: Cohort, work: SlotWork, like: Any, round_index: int = 1) -> None:
+    def __init__(
+        self, losses: SeparableLosses, cohort: Cohort, work: SlotWork, like: Any, round_index: int = 1
+    ) -> None:
         self.losses, self.cohort, self.work, self._like = losses, cohort, work, like
         self.round_index, self.scenarios = round_index, range(cohort.scenarios)
         self.xp = namespace(like)
@@ -80,7 +84,8 @@ class SlotClients(Clients):
 
     @property
     def problem(self) -> Any:
-        """What a method should not look at: the slots have no `fedtheory.problems.Problem` behind them."""
+        """What a method should not look at: the slots have no `fedtheory.problems.Problem`
+        behind them."""
         raise NotInFractions("the method reads clients.problem, which has no counterpart in fractions")
 
     @property
@@ -99,21 +104,28 @@ class SlotClients(Clients):
     def size(self) -> Any:  # type: ignore[override]
         return self._count(self.cohort.size())[:, None]
 
-    @property
-    def _mask(self) -> Any:  # type: ignore[override]
-        return self.cohort.mask[:, :, None]
+    def take(self, memory: Any) -> Any:
+        members = self.cohort.members
+        return memory if members is None else memory[np.arange(len(members))[:, None], members]
 
-    @property
-    def _members(self) -> Any:  # type: ignore[override]
-        return self.cohort.members
+    def put(self, memory: Any, values: Any) -> Any:
+        members = self.cohort.members
+        if members is None:
+            return np.where(self.cohort.mask[:, :, None], values, memory)
+        out = memory.copy()
+        out[np.arange(len(members))[:, None], members] = values
+        return out
 
     def weights(self) -> Any:
         w = self.losses.weights
-        slots = w[self.cohort.members] if self.cohort.members is not None else w * self._count(self.cohort.mask.astype(int))
+        slots = (
+            w[self.cohort.members] if self.cohort.members is not None else w * self._count(self.cohort.mask.astype(int))
+        )
         return slots[:, :, None]
 
     def sample_shares(self) -> Any:
-        """The objective's weights: what a client's share of the samples stands for where there are no samples."""
+        """The objective's weights: what a client's share of the samples stands for where there
+        are no samples."""
         return self.weights()
 
     def mean(self, values: Any) -> Any:
@@ -121,7 +133,7 @@ class SlotClients(Clients):
 
     def sum(self, values: Any) -> Any:
         if self.cohort.members is None:
-            values = np.where(self._mask, values, values * 0)
+            values = np.where(self.cohort.mask[:, :, None], values, values * 0)
         return values.sum(axis=1)
 
     def minimise(self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None) -> LocalResult:
@@ -151,7 +163,8 @@ class SlotClients(Clients):
 
 
 def check_fractions(state: Any, what: str) -> None:
-    """Raise `NotInFractions` unless every array of the state holds whole numbers and fractions only."""
+    """Raise `NotInFractions` unless every array of the state holds whole numbers and fractions
+    only."""
     for name in state._fields if hasattr(state, "_fields") else ("x",):
         values = getattr(state, name)
         if values is None:

@@ -1,4 +1,5 @@
-"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness, necessity, rows, and a figure."""
+"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness,
+necessity, rows, and a figure."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import numpy as np
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
 from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import check, exact_sides
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import (
     AssumptionNeed,
@@ -25,12 +27,14 @@ from fedtheory.authoring.necessity import (
     mutant_fates,
 )
 from fedtheory.authoring.search import Search
-from fedtheory.authoring.setting import MethodSetting, check, exact_sides
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.words import renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
+from fedtheory.verification.witness import Witness
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
 
@@ -55,6 +59,7 @@ FUNCTIONS = {
     "sq(v)": "||v||^2 along the last axis",
     "dot(v, w)": "<v, w> along the last axis",
     "sqrt(v)": "the square root (in fractions only where it is one)",
+    "power(base, t)": "base ** t for whole t, entry by entry",
     "value(x)": "F at any points",
     "gap_at(x)": "F - F* at any points",
     "method": "the method with its hyperparameters, q.method.alpha",
@@ -173,6 +178,12 @@ class Study:
         return [c for s in self.studies for c in s.counterexamples.values()]
 
     @property
+    def witnesses(self) -> list[Witness]:
+        """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
+        found = {"search": "study"}
+        return [Witness(c.statement, c.form, c.rule, c.kind, c.data, c.lhs, c.rhs, found_by=found) for c in self.counterexamples]
+
+    @property
     def tightness(self) -> list[Tightness]:
         """Where each form is tightest."""
         return [t for s in self.studies for t in s.tightness]
@@ -197,10 +208,13 @@ class Study:
         for row in self.rows:
             if form == row.form and (row.statement == statement or row.statement.split("/", 1)[1] == statement):
                 return row
-        raise InvalidInput(f"no row of {statement} [{form}]: there are {', '.join(f'{r.statement} [{r.form}]' for r in self.rows)}")
+        raise InvalidInput(
+            f"no row of {statement} [{form}]: there are {', '.join(f'{r.statement} [{r.form}]' for r in self.rows)}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain data."""
+
         def plain(value: Any) -> Any:
             if isinstance(value, Fraction):
                 return str(value)
@@ -221,12 +235,15 @@ class Study:
         }  # fmt: skip
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
-        """The bound against what was measured, as PNG and PDF, with the data of it as JSON: `fedtheory.authoring.figure.draw`."""
+        """The bound against what was measured, as PNG and PDF, with the data of it as JSON:
+        `fedtheory.authoring.figure.draw`."""
         from fedtheory.authoring.figure import draw
 
         chosen = [s for s in self.studies if statement is None or s.statement.id.endswith(statement)]
         if not chosen:
-            raise InvalidInput(f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}")
+            raise InvalidInput(
+                f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
+            )
         return draw(chosen[0], Path(path), self.seed)
 
     def save(self, path: str | Path) -> Path:
@@ -235,9 +252,10 @@ class Study:
         path.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
         return path
 
-    def __str__(self) -> str:
-        from fedtheory.authoring.words import table
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield from renderables(self)
 
+    def __str__(self) -> str:
         return table(self)
 
 
@@ -245,13 +263,15 @@ def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Study:  # fmt: skip
-    """Check statements, search for counterexamples, and find out what is tight and what is needed.
+    """Check statements, search for counterexamples, and find out what is tight and what is
+    needed.
 
     Parameters
     ----------
     target : a `Paper`, a statement, or several
     budget : int
-        Instances that the search looks at for each statement; every dropped assumption and every constant gets a third of it.
+        Instances that the search looks at for each statement; every dropped assumption and every
+        constant gets a third of it.
     seed : int
         Decides everything that is drawn.
     necessity : bool
@@ -270,23 +290,30 @@ def study(
         statements = list(target) if isinstance(target, list | tuple) else [target]
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
-    return Study([_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements], seed, budget)
+    return Study(
+        [_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements],
+        seed,
+        budget,
+    )
 
 
 def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
-    """One check a form on a problem of `fedtheory.problems`; ``how`` is what `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
+    """One check a form on a problem of `fedtheory.problems`; ``how`` is what
+    `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
 
-    A problem outside the declared class is 'not applicable', with the name of the property that is missing.
+    A problem outside the declared class is 'not applicable', with the name of the property that
+    is missing.
     """
     return MethodSetting.of(statement).verify(problem, **how)
 
 
 def quantities(over: str = "round") -> dict[str, str]:
-    """The named quantities of a statement about a round (or a fixed point), or about a run, and what they are."""
-    from fedtheory.authoring.quantities import ROUND, RUN
+    """The named quantities of a statement about a round (or a fixed point), or about a run, and
+    what they are."""
+    from fedtheory.authoring.named import ROUND, RUN
 
     table = RUN if over == "run" else ROUND
-    first = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in table.items()}
+    first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
     return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
 
 
@@ -299,7 +326,9 @@ def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: O
     out.searched = search.tried
     if search.tried == search.skipped:
         raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
-    out.in_floats_only = next(filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), "")
+    out.in_floats_only = next(
+        filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), ""
+    )
     _checks(out, setting, search, rng, seed)
     for form in forms:
         try:
@@ -313,7 +342,7 @@ def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: O
             out.checks.append(replay({statement.id: statement}, found, setting))
     _tightness(out, setting, search)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
-    third = max(budget // 3, 60)
+    third = max(budget // 3, 20)
     for form in standing if necessity else ():
         for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
             on_progress(0, third, f"{statement.id}: constant {constant}")
@@ -327,7 +356,8 @@ def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: O
 
 
 def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:
-    """Random instances in floats and in fractions, the search's best in fractions, and problems of the package."""
+    """Random instances in floats and in fractions, the search's best in fractions, and problems
+    of the package."""
     statement = out.statement
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
     drawn = [setting.random_instance(rng) for _ in range(FLOATS)]
@@ -343,14 +373,19 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
                 exact = []
             decided = {c.form: c.verdict for c in exact}
-            found = [c for c in found if decided.get(c.form, c.verdict) == c.verdict] + exact  # fractions have the last word
+            found = [
+                c for c in found if decided.get(c.form, c.verdict) == c.verdict
+            ] + exact  # fractions have the last word
         out.checks += found
     for name, problem in setting.problems.problems(rng, PROBLEMS):
         try:
             view = setting.problem_views(problem, rng, seed=seed)
             out.checks += check(statement, view, None, name)
         except NotCertified as error:
-            out.checks += [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error), instance=name) for f in statement.forms]
+            out.checks += [
+                Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error), instance=name)
+                for f in statement.forms
+            ]
         except (InvalidInput, MissingCapability):
             continue
 

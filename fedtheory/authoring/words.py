@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-__all__ = ["table"]
+__all__ = ["renderables", "table"]
 
 
 def table(study: Any) -> str:
     """The study as text, 120 columns wide."""
     from rich.console import Console
+
+    buffer = io.StringIO()
+    Console(file=buffer, width=120, color_system=None).print(study)
+    return buffer.getvalue().rstrip()
+
+
+def renderables(study: Any) -> Iterator[Any]:
+    """The table of the rows, then what was found of each statement."""
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("statement", "form", "verdict", "on record", "instances", "violations", "lhs/rhs up to", "how"):
@@ -21,19 +32,16 @@ def table(study: Any) -> str:
     for row in study.rows:
         tight = f"{row.tightness_worst:.4g}" if np.isfinite(row.tightness_worst) else ""
         verdict = row.verdict if row.ok else f"{row.verdict} (!)"
-        grid.add_row(
-            row.statement, row.form, verdict, row.established, str(row.instances), str(row.violations), tight, ", ".join(row.modes)
-        )
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=120, color_system=None)
-    console.print(grid)
+        words = (row.statement, row.form, verdict, row.established, str(row.instances), str(row.violations), tight)
+        grid.add_row(*words, ", ".join(row.modes))
+    yield grid
     for one in study.studies:
-        _below(console, one)
-    return buffer.getvalue().rstrip()
+        for indent, line in _below(one):
+            yield Padding(Text(line), (0, 0, 0, indent))
 
 
-def _below(console: Any, one: Any) -> None:
-    """What was found of one statement."""
+def _below(one: Any) -> Iterator[tuple[int, str]]:
+    """(indentation, line) of what was found of one statement."""
     sections = (
         ("counterexamples, proved in fractions", list(one.counterexamples.values())),
         ("tightness", [t for t in one.tightness if t.form not in one.counterexamples]),
@@ -41,13 +49,13 @@ def _below(console: Any, one: Any) -> None:
         ("assumptions", one.assumptions),
         ("deliberately wrong variants", one.mutants),
     )
-    console.print(f"\n{one.statement.id}: {one.statement.title}", markup=False, highlight=False)
-    console.print(f"  {one.searched} instances searched: {one.statement.problems}", markup=False, highlight=False)
+    yield 0, ""
+    yield 0, f"{one.statement.id}: {one.statement.title}"
+    yield 2, f"{one.searched} instances searched: {one.statement.problems}"
     if one.in_floats_only:
-        console.print(f"  in floats only: {one.in_floats_only}", markup=False, highlight=False)
+        yield 2, f"in floats only: {one.in_floats_only}"
     for title, items in sections:
-        if not items:
-            continue
-        console.print(f"  {title}", markup=False, highlight=False)
+        if items:
+            yield 2, title
         for item in items:
-            console.print(f"    {item}", markup=False, highlight=False)
+            yield 4, str(item)

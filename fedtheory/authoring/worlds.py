@@ -1,6 +1,8 @@
-"""Where a method runs: separable losses (in fractions or floats), or any problem of the package; and what is known of the optimum.
+"""Where a method runs: separable losses (in fractions or floats), or any problem of the package;
+and what is known of the optimum.
 
-An optimum carries its uncertainty: F* lies in [F_low, F_high], and x_star is within `radius` of a minimiser. In fractions both are 0.
+An optimum carries its uncertainty: F* lies in [F_low, F_high], and x_star is within `radius` of
+a minimiser. In fractions both are 0.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class Best:
-    """A minimiser of F: x (d,), F_low <= F* <= F_high, and how far x may be from a minimiser (radius)."""
+    """A minimiser of F: x (d,), F_low <= F* <= F_high, and how far x may be from a minimiser
+    (radius)."""
 
     x: Any
     F_low: Any
@@ -72,13 +75,18 @@ class SeparableWorld:
 
 
 class ProblemWorld:
-    """A problem of the package, with its certified optimum, the real clients and local solvers."""
+    """A problem of the package, with its certified optimum, the real clients and local
+    solvers."""
 
     exact = False
 
     def __init__(self, problem: Any) -> None:
         self.problem, self.start = problem, np.zeros(problem.dim)
-        self.num_clients, self.dim, self.weights = problem.num_clients, problem.dim, np.asarray(problem.weights, dtype=float)
+        self.num_clients, self.dim, self.weights = (
+            problem.num_clients,
+            problem.dim,
+            np.asarray(problem.weights, dtype=float),
+        )
 
     @cached_property
     def constants(self) -> dict[str, Any]:
@@ -91,9 +99,12 @@ class ProblemWorld:
 
     @cached_property
     def best(self) -> Best:
-        """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is strongly convex."""
+        """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is
+        strongly convex."""
         try:
-            o = self.problem.optimum(max_conic_entries=0)  # Newton's method alone is enough where it gives a certificate
+            o = self.problem.optimum(
+                max_conic_entries=0
+            )  # Newton's method alone is enough where it gives a certificate
         except NotCertified:
             o = self.problem.optimum()
         mu = self.constants["mu_F"]
@@ -122,7 +133,8 @@ class ProblemWorld:
 
 
 class Path(NamedTuple):
-    """A run in S scenarios: the states before every round and after the last, and each round's clients."""
+    """A run in S scenarios: the states before every round and after the last, and each round's
+    clients."""
 
     states: list[Any]
     clients: list[Clients]
@@ -156,8 +168,11 @@ def run(world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Seque
     return Path(states, kept)
 
 
-def leaves(sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = 4096) -> tuple[list[Cohort], Any]:
-    """Every sequence of cohorts as scenarios: one cohort of all S = C^rounds scenarios a round, and the probabilities (S,).
+def leaves(
+    sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = 4096
+) -> tuple[list[Cohort], Any]:
+    """Every sequence of cohorts as scenarios: one cohort of all S = C^rounds scenarios a round,
+    and the probabilities (S,).
 
     Raises
     ------

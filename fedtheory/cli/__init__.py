@@ -358,9 +358,9 @@ def rates_command(
     rates.png and rates.pdf.
 
     Interrupted, it writes what is finished and exits with 130."""
-    from fedtheory.cli import rates as rating
+    from fedtheory.cli.rates import rates as measure
 
-    raise typer.Exit(rating.rates(epsilons, quick, figures, seed, json, out or Path("results")))
+    raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results")))
 
 
 @app.command(

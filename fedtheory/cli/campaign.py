@@ -6,7 +6,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
+    from fedtheory.verification.witness import Witness
 
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
 
@@ -126,7 +127,7 @@ class _Run:
         self.checks: list[Any] = []
         self.checked = False  # all instances; only search and studies are left
         self.replayed: list[tuple[str, Any]] = []
-        self.refuted: list[tuple[str, Any]] = []  # (file, replayed check) of what the search found, of papers of one's own
+        self.refuted: dict[str, Any] = {}  # file -> replayed check of what search and studies found, of papers of one's own
         self.studies: dict[str, Any] = {}
 
     def go(self) -> None:
@@ -160,6 +161,7 @@ class _Run:
                 found = setting_of(statement).study(statement, self.o.budget, self.o.seed)
                 if found is not None:
                     self.studies[statement.id] = found
+                    self.refuted |= _written(self.o, getattr(found, "witnesses", ()))
                 advance()
         return True
 
@@ -170,7 +172,7 @@ class _Run:
 
         o, result = self.o, self.result
         broken = {name: text for name, text in self.replayed if isinstance(text, str)}
-        fine = [(name, check) for name, check in self.replayed if name not in broken] + self.refuted
+        fine = [(name, check) for name, check in self.replayed if name not in broken] + list(self.refuted.items())
         result.rows = campaign.summarise(self.checks, fine, o.statements)
         rows = len(result.rows)
         if not result.complete or o.size[0] < 1:  # a form that met no instance that it is about has no verdict to compare
@@ -208,7 +210,7 @@ def campaign_command(o: CampaignOptions) -> int:
         final = run.record()
         write_json(path, final)
         found = [s for s in result.searches if s["found"] and s.get("on_record", "holds") == "holds"]
-        witnesses = [Path(file) for file, _ in run.refuted]
+        witnesses = [Path(file) for file in run.refuted]
         files = [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)]
     except OSError as error:
         raise not_writable(o.out, error) from error
@@ -249,22 +251,24 @@ def _search_one(task: Any) -> list[dict[str, Any]]:
     return [{**asdict(f), "found": not f.empty} for f in task()]
 
 
-def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """The counterexamples to a paper of one's own, as files that `fedtheory replay` takes, and replayed."""
+def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The counterexamples that searches found to a paper of one's own, written and replayed."""
     from fedtheory.verification.registry import get
-    from fedtheory.verification.replay import replay
-    from fedtheory.verification.replay import save as save_witness
     from fedtheory.verification.witness import Witness
 
     if o.papers is None:
-        return []
-    out = []
+        return {}
     for found in searches:
         found["on_record"] = get(found["statement"]).form(found["form"]).established.get(found["rule"], "open")
-        if found["witness"]:
-            witness = Witness(**found["witness"])
-            out.append((str(save_witness(witness, o.out / "witnesses" / f"{witness.name}.json")), replay(witness)))
-    return out
+    return _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
+
+
+def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]:
+    """Witnesses as files that `fedtheory replay` takes: name -> replayed check."""
+    from fedtheory.verification.replay import replay
+    from fedtheory.verification.replay import save as save_witness
+
+    return {str(save_witness(w, o.out / "witnesses" / f"{w.name}.json")): replay(w) for w in witnesses}
 
 
 def _figures(o: CampaignOptions, campaign_json: Path) -> tuple[list[Path], bool]:
@@ -303,12 +307,12 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
     _show_end(run, record)
 
 
-def _show_refuted(refuted: Sequence[tuple[str, Any]]) -> None:
+def _show_refuted(refuted: dict[str, Any]) -> None:
     """The counterexamples to a paper of one's own, in fractions."""
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.replay import load
 
-    for file, check in refuted:
+    for file, check in refuted.items():
         setting, witness = setting_of(check.statement), load(file)
         lhs, rhs = witness.lhs, witness.rhs
         sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -202,6 +203,8 @@ _RANGES = {
     "sigma": "a number > 0, as in --sigma 1",
 }
 
+_OWN_RANGES = {"apfl": {"alpha": "a number from 0 to 1, as in --alpha 0.5"}}
+
 
 def _value(kind: Any, text: str, whole: str) -> Any:
     """The text as a number, a truth value or a word, whatever the parameter takes."""
@@ -245,6 +248,16 @@ def hyperparameters() -> dict[str, Hyperparameter]:
     return found
 
 
+def _described(h: Hyperparameter) -> str:
+    """What the docstring of the first method that has it says of a hyperparameter: its type, then what it is."""
+    from fedtheory import algorithms
+
+    own = {new: old for old, new in RENAMED.items()}.get(h.name, h.name)
+    entry = rf"^    (?:\w+, )*{own}(?:, \w+)* : (.*(?:\n {{8}}.*)*)"
+    found = re.search(entry, algorithms.get(h.methods[0]).__doc__ or "", re.MULTILINE)
+    return " ".join(found[1].split()).rstrip(".") + ". " if found else ""
+
+
 def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect.Parameter]:
     """Options for the hyperparameters of some methods (default all)."""
     wanted = None if methods is None else set(methods)
@@ -255,7 +268,7 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         if h.name == "radius":
             out += RADIUS
             continue
-        words = _WORDS.get(h.name, "")
+        words = _WORDS.get(h.name) or _described(h)
         mine = {m: d for m, d in zip(h.methods, h.defaults, strict=True) if wanted is None or m in wanted}
         alike = len(set(mine.values())) == 1
         of = ", ".join(m if alike or not d else f"{m} (default {d})" for m, d in mine.items()) if wanted is None else ""
@@ -298,7 +311,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:
         hint = f" or --l2-over-beta (beta = {float(problem.beta_k.max()):.4g} here)" if "l2" in missing else ""
-        ranges = {**_RANGES, "alpha": "a number from 0 to 1, as in --alpha 0.5"} if method == "apfl" else _RANGES
+        ranges = {**_RANGES, **_OWN_RANGES.get(method, {})}
         give = "; ".join(ranges[n] if len(missing) == 1 else f"{flag(n)} is {ranges[n]}" for n in missing if n in ranges)
         raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {give or 'it'}")
     fields_of = {new: old for old, new in RENAMED.items()}

@@ -27,7 +27,7 @@ from fedtheory.cli.common import (
     shipped_witnesses,
     slug,
 )
-from fedtheory.cli.options import flag, make_algorithm
+from fedtheory.cli.options import flag, hyperparameters, make_algorithm
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -132,6 +132,10 @@ class CommandRequest:
                 shown = f"{value:g}" if isinstance(value, float) else value
                 joined = " " if why.startswith(("does not apply", "is for ")) else ": "
                 raise InvalidInput(f"{flag(name)} {shown}{joined}{why}")
+
+    def refuse_hyperparameters(self, why: str) -> None:
+        """`refuse` every hyperparameter of every method."""
+        self.refuse([*(n for n in hyperparameters() if n not in ("rounds", "allow_long")), "l2_over_beta"], why)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from fedtheory._moved import names_before
 from fedtheory.verification.check import in_words
 from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
 
@@ -38,6 +39,8 @@ __all__ = [
     "tried",
 ]
 
+__getattr__ = names_before(__name__)
+
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}
 NO_FORM = "–"
@@ -46,7 +49,7 @@ WORDED_NOTE = f"{WORDED}: the paper says it in words, or prints only the algorit
 
 
 def short(statement: str) -> str:
-    """'fedelasticnet/eq-28' -> 'eq-28'."""
+    """'my-paper/eq-28' -> 'eq-28'."""
     return statement.split("/", 1)[-1]
 
 

@@ -1,5 +1,6 @@
 """The core: statements, what judges them, the papers that bring them, and the witnesses that are left. It names none of them."""
 
+from fedtheory._moved import names_before
 from fedtheory.verification.check import CONFIDENCE, Check, Checks, judge, judge_statistical, judge_view
 from fedtheory.verification.registry import Paper, all_statements, get, papers, register
 from fedtheory.verification.setting import Case, ClosedView, DataInstance, Plan, Setting
@@ -11,3 +12,5 @@ __all__ = [
     "Sides", "Statement", "all_statements", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "le",
     "papers", "register", "verify",
 ]  # fmt: skip
+
+__getattr__ = names_before(__name__)

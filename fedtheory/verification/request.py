@@ -52,6 +52,9 @@ class Request(Protocol):
     def refuse(self, names: Any, why: str) -> None:
         """Raise `InvalidInput` that names the first of these options that was given, and its value."""
 
+    def refuse_hyperparameters(self, why: str) -> None:
+        """The same for every hyperparameter of every method."""
+
 
 @dataclass(frozen=True)
 class Prepared:

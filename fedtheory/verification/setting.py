@@ -9,162 +9,25 @@ problem follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
+from fedtheory.verification.case import Case, Plan
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
 from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.view import ClosedView, DataInstance, Instance, View
 from fedtheory.verification.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
 __all__ = ["Case", "ClosedView", "DataInstance", "Instance", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How large a campaign is.
-
-    Attributes
-    ----------
-    seed : of everything random
-    scale : 1 is the full battery
-    real : whether real data are among the instances
-    long : whether there are long Monte Carlo runs, and of how many rounds and scenarios
-    """
-
-    seed: int = 0
-    scale: float = 1.0
-    real: bool = True
-    long: bool = True
-    rounds: int = 1000
-    scenarios: int = 1000
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem and a method of a user's, and how they are to be judged; see `fedtheory.verification.verify.verify`.
-
-    Attributes
-    ----------
-    given : dict name -> value
-        What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
-    """
-
-    problem: Any
-    algorithm: Any
-    sampling: Any = None
-    local_solver: Any = None
-    x0: Any = None
-    rounds: int | None = None
-    mode: str = "auto"
-    scenarios: int = 1000
-    states: int = 32
-    seed: int = 0
-    confidence: float = 0.999
-    max_leaves: int = 50_000
-    on_progress: Callable[[int, int, int], None] | None = None
-    on_stage: Callable[[list[Check]], None] | None = None
-    given: Mapping[str, Any] = field(default_factory=dict)
-
-
-class View(Protocol):
-    """What one instance makes measurable.
-
-    Attributes
-    ----------
-    exact : whether nothing in it is estimated; else scenarios lie along the last axis of every side
-    rule : the key of `Form.established` it belongs to
-
-    A view may also have ``printed_constants()``, constants that are shown with the verdict, and ``locate(where)``, which
-    adds to `Check.where` what the entries compared are.
-    """
-
-    exact: bool
-    rule: str
-
-    def applies(self, form: Form) -> str | None:
-        """Why the form is not claimed for this view, or None."""
-
-
-class Instance(Protocol):
-    """One instance of a campaign."""
-
-    name: str
-    family: str
-    kind: str
-
-    def view(self) -> View:
-        """Run it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-
-
-class ClosedView:
-    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in closed form.
-
-    Attributes
-    ----------
-    facts : frozenset of str
-        What holds of this instance; a form names what it needs in `Form.needs`.
-    """
-
-    exact = True
-    rule = "any"
-    facts: frozenset[str] = frozenset()
-
-    def applies(self, form: Form) -> str | None:
-        """The first thing the form needs that this instance has not, or None."""
-        for need in form.needs:
-            if need not in self.facts:
-                return f"not an instance with {need}"
-        return None
-
-    def printed_constants(self) -> dict[str, Any]:
-        """Constants that are shown with the verdict."""
-        return {}
-
-
-@dataclass(frozen=True)
-class DataInstance:
-    """An instance given by the data of its kind's builder, so that it is a witness as it stands.
-
-    Attributes
-    ----------
-    builders : of the paper's setting
-    kind, data : the kind, and what its builder takes: whole numbers, and fractions as strings
-    label : what tells it from others of its kind
-    """
-
-    builders: Builders = field(repr=False, hash=False, compare=False)
-    kind: str
-    label: str
-    data: dict[str, Any] = field(hash=False)
-    seed: int = 0
-
-    @property
-    def family(self) -> str:
-        return self.kind
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}: {self.label} seed={self.seed}"
-
-    def view(self) -> Any:
-        """The exact view."""
-        return self.builders[self.kind](self.data)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data}
 
 
 class Setting:
@@ -178,6 +41,7 @@ class Setting:
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    own_method : whether statements say themselves which method they are about, so that a user gives none
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
@@ -187,6 +51,7 @@ class Setting:
     share: Mapping[str, float] = {}
     accepts: Mapping[str, str] = {}
     scenarios: int = 1000
+    own_method: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------

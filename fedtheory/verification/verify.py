@@ -50,6 +50,7 @@ def verify(
     Parameters
     ----------
     statement : Statement, from `theorems.get`, or its id
+    algorithm : the method; None where the statement itself says which (`Setting.own_method`)
     sampling : default full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
     x0 : (d,), default 0
@@ -125,7 +126,10 @@ def _case(
         if name not in _MORE:
             raise suggest(name, list(_MORE), "argument of verify")
     more = {**_MORE, **more}
-    check_problem(problem), check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    setting = setting_of(statement)
+    if not (algorithm is None and setting.own_method):
+        check_algorithm(algorithm)
+    check_problem(problem), check_sampling(sampling), check_local_solver(local_solver)
     if rounds is not None:
         whole_number("rounds", rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
@@ -134,7 +138,6 @@ def _case(
     more["confidence"] = check_unit("confidence", more["confidence"])
     if sampling is not None:
         sampling.check(problem.num_clients)
-    setting = setting_of(statement)
     given = dict(more.pop("given") or {})
     for name in given:
         if name not in setting.accepts:

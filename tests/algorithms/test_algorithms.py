@@ -258,24 +258,10 @@ def test_option_two_needs_a_step_size(play, algorithm):
 
 
 def test_registry():
-    assert algorithms.names() == [
-        "fedavg",
-        "fedprox",
-        "scaffold",
-        "feddyn",
-        "fedelasticnet-prox",
-        "fedelasticnet-scaffold",
-        "fedelasticnet-dyn",
-        "fedmls",
-        "subgradient",
-        "efl",
-        "mime",
-        "vrl-sgd",
-        "fedgate",
-        "apfl",
-        "fedamp",
-        "elastic-aggregation",
-    ]
+    public = (getattr(algorithms, name) for name in algorithms.__all__)
+    methods = [c for c in public if isinstance(c, type) and issubclass(c, algorithms.Algorithm) and c is not algorithms.Algorithm]
+    assert len(methods) >= 16 and sorted(algorithms.names()) == sorted(m.name for m in methods), "exported and registered are the same"
+    assert {algorithms.get(name) for name in algorithms.names()} == set(methods)
     for name in algorithms.names():
         assert algorithms.get(name).name == name
         assert algorithms.get(name).source and algorithms.get(name).__doc__

@@ -279,7 +279,10 @@ def test_the_options_that_a_method_takes_are_told_in_the_command_lines_words():
 
 
 def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
-    assert [n for n in options.hyperparameters() if n not in options._WORDS and n not in ("rounds", "radius")] == []
+    known = {n: h for n, h in options.hyperparameters().items() if n not in ("rounds", "radius")}
+    assert [n for n, h in known.items() if not (options._WORDS.get(n) or options._described(h))] == []
+    mu = options._described(known["mu"])  # what one gets whose words are not written out above: its docstring's
+    assert mu == "float >= 0. " and "cohort" in options._described(known["aggregation"])
     shown = {p.name: p.default.help for p in options.hyperparameter_options()}
     assert "fedprox (default cohort)" in shown["aggregation"] and "fedelasticnet-prox (default printed)" in shown["aggregation"]
     assert "scaffold (default update)" in shown["send"] and shown["server_lr"].endswith("elastic-aggregation (default 1.0)")
@@ -320,7 +323,7 @@ def test_the_examples_in_the_help_are_valid():
 
     seen = 0
     for name, command in get_command(app).commands.items():
-        for line in re.findall(r"`fedtheory (.*?)`", command.epilog):
+        for line in re.findall(r"`fedtheory (.*?)`", command.epilog or ""):
             found, *args = shlex.split(line)
             if found == name:
                 assert command.make_context(name, args).params is not None

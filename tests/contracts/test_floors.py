@@ -24,16 +24,15 @@ def contracts() -> dict[str, dict[str, str]]:
 
 
 def floors(contract: str) -> list[set[str]]:
-    """The parts of each floor, the highest first; an optional one without its brackets."""
+    """The parts of each floor, the highest first."""
     return [set(re.findall(r"\w+", line)) for line in contracts()[contract]["layers"].split("\n") if line]
 
 
 def test_every_part_of_the_package_is_on_a_floor():
     named = [part for contract in ("upper-floors", "lower-floors") for floor in floors(contract) for part in floor]
     twice = {part for part in named if named.count(part) > 1}
-    assert rooms() <= set(named)
+    assert rooms() == set(named)
     assert twice == {"testing", "simulation"}, "the two contracts meet there, and nowhere else"
-    assert set(named) - rooms() <= {"authoring"}
 
 
 def test_every_part_is_searched_for_circles():
@@ -51,7 +50,7 @@ def test_the_floors_that_contributors_read_about_are_these():
     table = (ROOT / "CONTRIBUTING.md").read_text().split("## The floors")[1].split("\n\n`")[0]
     rows = [re.findall(r"`(\w+)`", line) for line in table.split("\n") if re.match(r"\| \d+ \|", line)]
     height = {part: n for n, row in enumerate(reversed(rows)) for part in row}
-    assert set(height) == rooms() - {"__main__", "_moved", "authoring"}
+    assert set(height) == rooms() - {"__main__", "_moved"}
     for contract in ("upper-floors", "lower-floors"):
         order = [height[part] for floor in reversed(floors(contract)) for part in sorted(floor) if part in height]
         assert order == sorted(order), contract

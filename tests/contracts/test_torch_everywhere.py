@@ -13,12 +13,13 @@ import inspect
 
 import numpy as np
 import pytest
+from registered import example, methods_beyond
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, local, messages, problems, simulate
 from fedtheory.arrays import to_numpy
 from fedtheory.clients.fisher import FISHERS, client_fisher
 from fedtheory.clients.sensitivity import client_sensitivity
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import FedTheoryError, MissingCapability
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSliding, SubgradientSteps
 from fedtheory.participation import irregular as participation
 from fedtheory.problems import hold_out
@@ -160,15 +161,32 @@ for _name in (n for n in PROBLEMS if n not in SMOOTH and "," not in n):
 for _name in messages.names():
     _c = {"st": messages.ST(0.4), "top-k": messages.TopK(k=2), "random-k": messages.RandomK(k=2), "threshold": messages.Threshold(0.05)}
     _c |= {"qsgd": messages.QSGD(3), "stochastic": messages.StochasticRounding(2.0**-8)}
-    _made = _c[_name] if _name in _c else messages.get(_name)()
+    _made = _c[_name] if _name in _c else example(messages.get(_name))
     RUNS[f"compressor {_name}"] = (A.EFL(0.0, "C", _made, None, client_feedback=False), LEAST, LocalSGD(STEPS, 0.2), Uniform(2))
+
+
+def suited(method: A.Algorithm):
+    """The first problem, local solver and law of participation with which the method makes a round."""
+    slide = SubgradientSteps(STEPS, Schedule("inverse-sqrt", 0.1), 2.0)
+    for on, solver in ((LEAST, BATCHES), (LEAST, WALK), (LEAST, Exact()), ("LAD", slide), ("LAD", SubgradientSliding())):
+        for sampling in (Uniform(2), Full()):
+            try:
+                simulate(PROBLEMS[on], method, 1, sampling=sampling, local_solver=solver)
+            except FedTheoryError:
+                continue
+            return on, solver, sampling
+    raise LookupError(f"{method.name} makes a round on none of these problems: add a run of it to RUNS")
+
+
+for _name, _method in methods_beyond(run[0] for run in RUNS.values()).items():
+    RUNS[_name] = (_method, *suited(_method))
 METRICS = (
     "objective", "gradient_norm", "nonzeros", "entropy", "update_entropy", "drift", "participants", "bits_up", "bits_down", "bits",
 )  # fmt: skip
 
 
 def test_no_method_solver_or_compressor_is_left_out():
-    """A method, solver or compressor that is registered later has to be added above."""
+    """A local solver that comes later has to be added above; methods and compressors come from their registries."""
     assert {run[0].name for run in RUNS.values()} == set(algorithms.names())
     solvers = {n for n in local.__all__ if inspect.isclass(c := getattr(local, n)) and issubclass(c, local.LocalSolver)}
     assert {type(run[2]).__name__ for run in RUNS.values()} == solvers - {"LocalSolver"}

@@ -1,5 +1,6 @@
 """EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
+from fedtheory._moved import names_before
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
     compression,
@@ -35,3 +36,5 @@ PAPER = Paper(
 )  # fmt: skip
 
 __all__ = ["PAPER"]
+
+__getattr__ = names_before(__name__)

@@ -10,17 +10,35 @@ nobody moves is not assumed: intervals that hold every reachable state prove it,
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.quantities import RunView
+from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
 
-if TYPE_CHECKING:
-    from fedtheory.theorems.fedelasticnet.exact import Instance
+__all__ = ["MergedClients", "still_run_view"]
 
-__all__ = ["still_run_view"]
+
+class MergedClients(Protocol):
+    """What is used of an `fedtheory.theorems.fedelasticnet.exact.Instance`, which hands itself over."""
+
+    losses: DiagonalLosses
+    P: int
+    rule: str
+    x0: Any
+    starts: int
+    m: int
+    rows: int
+    d: int
+    is_exact: bool
+
+    def plain_constants(self) -> ElasticConstants:
+        """Constants that broadcast against (horizons, instances)."""
+
+    def start_constants(self) -> dict[str, Any]:
+        """What a `RunView` holds of the start."""
 
 
 class _Reach:
@@ -87,7 +105,7 @@ class _Moments:
         self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
 
 
-def still_run_view(instance: Instance, rounds: int) -> RunView:
+def still_run_view(instance: MergedClients, rounds: int) -> RunView:
     """All horizons 1..rounds of m identical clients, P a round, while nobody moves (true-gradient rule).
 
     In float64, horizons at which a client may have moved have excess NaN. What is anchored at

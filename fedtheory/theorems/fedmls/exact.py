@@ -291,7 +291,7 @@ def numbers_of(witness: Witness) -> tuple[Any, ...]:
     if abs(x0) > radius:
         raise InvalidInput(f"x_0 = {x0} is outside the ball of radius {radius}: the theorem asks for a start inside")
     variant, copies = data["variant"], data.get("copies", [])
-    if variant not in VARIANTS:
+    if not isinstance(variant, str) or variant not in VARIANTS:
         raise InvalidInput(f"variant = {variant!r}: use one of {', '.join(VARIANTS)}")
     if variant.startswith("Theorem 2") != (witness.statement == "fedmls/theorem-2"):
         raise InvalidInput(f"variant = {variant!r} is not about {witness.statement}")
@@ -322,6 +322,10 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness:
     missing, unknown = [k for k in needed if k not in fields], sorted(set(fields) - {*needed, *optional})
     if missing or unknown:
         raise DataFileError(f"{label}: wrong fields (missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'})")
+    kinds = dict.fromkeys(("variant", "lhs", "rhs", "statement", "rule"), str) | dict.fromkeys(("slopes", "offsets", "copies"), list)
+    for name, kind in kinds.items():
+        if name in fields and not isinstance(fields[name], kind):
+            raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a {'string' if kind is str else 'list'}")
     given = dict(fields)
     numbers = {name: given.pop(name) for name in _NUMBERS}
     return make_witness(**given, numbers=numbers)

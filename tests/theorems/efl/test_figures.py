@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetProx
+from fedtheory.errors import UnknownName
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.style import house_style, save
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
-from fedtheory.report.figures import Effort, draw_all
+from fedtheory.report.figures import Effort, draw_all, figures_of
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.figures import runs as figures_efl_runs
 from fedtheory.theorems.efl.figures import statements as figures_efl
 from fedtheory.theorems.efl.figures.runs import COMPRESSORS, L1_VALUES, Restarted, SparseWire, _verdict
-from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
-from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
-from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
-from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
-from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
+from fedtheory.verification.registry import papers
 
 
 @pytest.fixture(scope="module")
@@ -228,20 +226,19 @@ NAMES = [f"efl_{n}" for n in ("bound_vs_empirical", "bias", "plateaus", "bits", 
 
 def test_all_of_a_verification_and_one_paper_s(tmp_path, monkeypatch):
     """Which figures there are; what is drawn in them is not at stake here."""
-    for module, kinds in KINDS.items():
-        for kind in kinds:
-            monkeypatch.setattr(module, f"compute_{kind}", lambda **_: {"points": np.zeros(1)})
-            monkeypatch.setattr(module, f"draw_{kind}", lambda _: Figure())
-    for module in (figures_bounds, figures_tightness, figures_rules, figures_traffic, figures_elastic):
-        monkeypatch.setattr(module, "compute", lambda **_: {})
-        monkeypatch.setattr(module, "draw", lambda _: Figure())
+    known = {p.id: figures_of(p) for p in papers()}
+    empty = {id: tuple(replace(f, compute=lambda **_: {}, draw=lambda _: Figure()) for f in found) for id, found in known.items()}
+    monkeypatch.setattr("fedtheory.report.figures.figures_of", lambda p: empty[p.id])
     one: list[str] = []
-    files = draw_all(tmp_path / "one", seed=2, progress=one.append, effort=Effort(dpi=20), family="efl")
+    files = draw_all(tmp_path / "one", seed=2, progress=one.append, effort=Effort(dpi=20), papers=["efl"])
     assert one == NAMES
     assert sorted(p.name for p in files) == sorted(f"{n}.{e}" for n in one for e in ("png", "pdf", "json"))
     every: list[str] = []
     draw_all(tmp_path / "all", progress=every.append, effort=Effort(dpi=20))
-    assert every[-len(NAMES) :] == NAMES and len(every) == len(NAMES) + 5
+    assert every == [f.name for found in known.values() for f in found] and set(every) > set(NAMES)
+    assert {"bound_vs_empirical", "elastic_aggregation"} <= set(every) and len(set(every)) == len(every)
+    with pytest.raises(UnknownName, match="elastic-aggregation"):
+        draw_all(tmp_path, papers=["elastic-agregation"])
 
 
 def test_figures_are_laid_out_and_their_data_written(tmp_path, bounds, bias):

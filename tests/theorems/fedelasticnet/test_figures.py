@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -14,6 +15,7 @@ from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
+from fedtheory.theorems.fedelasticnet import figures
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
@@ -25,10 +27,12 @@ from fedtheory.verification.campaign import Campaign, summarise
 from fedtheory.verification.registry import paper
 
 TINY = Effort(
-    bounds={"rounds": 20, "scenarios": 8, "ratios": (100.0,)},
-    tightness={"instances": 1, "ratios": 2},
-    rules={"grid": 3, "rounds": 12, "l1_values": 2, "ratios": 1},
-    traffic={"rounds": 3, "scenarios": 1},
+    given={
+        "bound_vs_empirical": {"rounds": 20, "scenarios": 8, "ratios": (100.0,)},
+        "tightness": {"instances": 1, "ratios": 2},
+        "sign_vs_true_gradient": {"grid": 3, "rounds": 12, "l1_values": 2, "ratios": 1},
+        "nonzeros_and_entropy": {"rounds": 3, "scenarios": 1},
+    },
     dpi=50,
 )
 
@@ -54,7 +58,7 @@ def test_every_file_is_written(tmp_path, campaign):
     before, seen = dict(mpl.rcParams), []
     (tmp_path / "campaign.json").write_text(json.dumps(campaign, default=str))
     where = tmp_path / "new" / "figures"
-    files = draw_all(where, tmp_path / "campaign.json", 3, seen.append, TINY, family="fedelasticnet")
+    files = draw_all(where, tmp_path / "campaign.json", 3, seen.append, TINY, papers=["fedelasticnet"])
     assert dict(mpl.rcParams) == before
     names = ["bound_vs_empirical", "tightness", "sign_vs_true_gradient", "nonzeros_and_entropy", "verdicts"]
     assert seen == names
@@ -70,10 +74,9 @@ def test_every_file_is_written(tmp_path, campaign):
 
 
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
-    for module in (figures_bounds, figures_tightness, figures_rules, figures_traffic):
-        monkeypatch.setattr(module, "compute", lambda **_: {})
-        monkeypatch.setattr(module, "draw", lambda data: Figure())
-    assert len(draw_all(tmp_path, effort=TINY, family="fedelasticnet")) == 12
+    empty = tuple(replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES)
+    monkeypatch.setattr(figures, "FIGURES", empty)
+    assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 12
 
 
 def test_repaired_bounds_hold_at_every_plotted_horizon(bounds):

@@ -3,6 +3,7 @@ plain implementation."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
@@ -207,6 +208,29 @@ def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
     with pytest.raises(DataFileError, match="radios"):
         load(path)
     assert set(VARIANTS) >= {w.data["variant"] for w in SHIPPED}
+
+
+@pytest.mark.parametrize("change", [{"copies": 3}, {"variant": ["joint G"]}, {"rhs": 0.5}, {"slopes": "1"}], ids=str)
+def test_fields_of_another_kind_are_refused(change, tmp_path):
+    before = json.loads((resources.files("fedtheory.theorems.fedmls") / "witnesses" / f"{SHIPPED[1].name}.json").read_text())
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps({**before, **change}))
+    with pytest.raises(DataFileError, match=f"{next(iter(change))} is .*; write it as a"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rounds": 0}, {"rounds": "4"}, {"slopes": [["1"], "2"]}, {"offsets": [["0"]]}, {"lam": 0.5}, {"x0": "101"},
+        {"variant": ["joint G"]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_data_of_no_run_are_refused(change):
+    witness = SHIPPED[1]  # the consensus G: two clients on a ball of radius 100
+    with pytest.raises(InvalidInput):
+        replay(replace(witness, data={**witness.data, **change}))
 
 
 def test_the_ten_of_theorem_1_cannot_be_lowered_much():

@@ -17,11 +17,11 @@ from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl.instances.runs import reached
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
 from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
+from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.verification.setting import Case
 
 __all__ = ["ROUNDS", "STEPS", "anchors_of", "assumption_failure", "constants_on", "law_of", "local_sgd_of", "view_of"]

@@ -15,9 +15,9 @@ from fedtheory.problems.partitions import dirichlet, federate
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.measured_run import measured_run
-from fedtheory.theorems.efl.quantities.run import IrregularRunView, gamma_of
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of
-from fedtheory.theorems.efl.quantities.step import StepsView, state_of
+from fedtheory.theorems.efl.quantities.run import IrregularRunView
+from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, oracles_of
+from fedtheory.theorems.efl.quantities.step import StepsView, reached
 from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
 
 __all__ = [
@@ -287,21 +287,6 @@ REAL: tuple[dict[str, Any], ...] = (
     {"clients": 100, "E": 5, "rounds": 12, "scheme": "C-corrected", "participation": "inactive"},
     {"clients": 10, "E": 10, "rounds": 20, "scheme": "B", "participation": "full", "batch_size": 4},
 )
-
-
-def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng: np.random.Generator) -> StepsView:
-    """States of one sampled run: its start, and where it got in each of its rounds."""
-    rounds = [law.moments for law in laws]
-    theta = max(m.theta for m in rounds)
-    gamma = gamma_of(laws[0].E, theta, oracles.L, oracles.mu, [m.sum_ps for m in rounds])
-    states = []
-    for tau, law in enumerate(laws):
-        state = state_of(oracles, law, w0, tau, gamma, theta)
-        states.append(state)
-        case = rng.choice(len(state.mass), p=state.mass / state.mass.sum())
-        path = rng.choice(len(state.batch_mass), p=state.batch_mass / state.batch_mass.sum())
-        w0 = state.wbar[case, path, -1]
-    return StepsView(states, list(range(len(laws))), laws[0].scheme)
 
 
 def _shape(kind: str, rng: np.random.Generator, seed: int, **given: Any) -> QuadraticInstance:

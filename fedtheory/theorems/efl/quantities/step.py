@@ -22,7 +22,7 @@ from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, R
 from fedtheory.verification.rational import integer, vector
 from fedtheory.verification.statement import Form, Sides
 
-__all__ = ["StepState", "StepsView", "state_of"]
+__all__ = ["StepState", "StepsView", "reached", "state_of"]
 
 MAX_ENTRIES = 2_000_000
 
@@ -268,3 +268,18 @@ def steps_of(data: dict[str, Any]) -> StepsView:
     theta = law.moments.theta
     gamma = gamma_of(law.E, theta, oracles.L, oracles.mu, [law.moments.sum_ps])
     return StepsView([state_of(oracles, law, vector(data["w0"], "w0"), tau, gamma, theta)], [tau], law.scheme)
+
+
+def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng: np.random.Generator) -> StepsView:
+    """States of one sampled run: its start, and where it got in each of its rounds."""
+    rounds = [law.moments for law in laws]
+    theta = max(m.theta for m in rounds)
+    gamma = gamma_of(laws[0].E, theta, oracles.L, oracles.mu, [m.sum_ps for m in rounds])
+    states = []
+    for tau, law in enumerate(laws):
+        state = state_of(oracles, law, w0, tau, gamma, theta)
+        states.append(state)
+        case = rng.choice(len(state.mass), p=state.mass / state.mass.sum())
+        path = rng.choice(len(state.batch_mass), p=state.batch_mass / state.batch_mass.sum())
+        w0 = state.wbar[case, path, -1]
+    return StepsView(states, list(range(len(laws))), laws[0].scheme)

@@ -64,13 +64,7 @@ def _printed(r: RunView, c0: Any, inner: Any) -> Sides:
 
 def _repaired(r: RunView, **change: Any) -> Sides:
     """The repaired Theorem 3.1, with one thing changed."""
-    options: dict[str, Any] = {
-        "family": r.constants.printed,
-        "c0": r.C0,
-        "floor": _floor(r),
-        "inner": r.inner_exact,
-        "last_over_kappa_0": True,
-    }
+    options = {"family": r.constants.printed, "c0": r.C0, "floor": _floor(r), "inner": r.inner_exact}
     return bound(r, **{**options, **change})
 
 

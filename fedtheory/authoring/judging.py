@@ -1,0 +1,111 @@
+"""Judging a form on a view: in fractions as it stands, in floats with what rounding and an
+inexact optimum may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.authoring.claims import Claimed, Undefined, reduced
+from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.errors import NotCertified
+from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
+from fedtheory.verification.statement import Sides
+
+__all__ = ["check", "exact_sides", "judged", "with_noise"]
+
+CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # F* and ||x - x*|| at the ends of what is known of them
+
+
+def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
+    """A form's sides in floats, with what rounding may do and what is not known of the optimum
+    as their noise."""
+
+    def sides_on(v: Quantities) -> Sides:
+        claimed: Claimed = statement.on(v)[name]
+        return reduced(v, claimed, None if pick is None else pick(claimed))
+
+    sides = sides_on(view)
+    if view.rational:
+        return sides
+    slack = sides.rhs - sides.lhs
+    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
+    kept = view.__dict__.setdefault("companions", {})
+    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
+        if what not in kept:
+            kept[what] = view.nudged(what)
+        moved = sides_on(kept[what])
+        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
+    for corner in CORNERS if view.uses_optimum else ():
+        if corner not in kept:
+            kept[corner] = view.other(view.overrides, corner)
+        moved = sides_on(kept[corner])
+        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+    doubtful = slack + 1e-9 * scale + rounding < 0
+    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
+        raise NotCertified("what is not known of the optimum is as large as the slack")
+    return replace(sides, scale=scale, noise=rounding + optimum)
+
+
+def judged(
+    statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None
+) -> Check:
+    """One form, or with ``pick`` a mutant of it, on a view."""
+    fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
+    try:
+        with np.errstate(all="ignore"):
+            sides = with_noise(statement, view, name, pick)
+            _check_defined(statement, view, name, sides)
+    except Undefined as error:
+        return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
+    except NotCertified as error:
+        return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
+    if view.rational:
+        return judge(sides, mode="rational", **fields)
+    claimed = statement.on(view)[name]
+    if view.sampled and not claimed.pathwise and sides.relation == "<=":
+        lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
+        count = view.path.states[-1].x.shape[0]
+        if lhs.ndim and lhs.shape[-1] == count:
+            flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
+            sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
+            return judge_statistical(sides, confidence, mode="statistical", **fields)
+    return judge(sides, mode="exact", **fields)
+
+
+def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:
+    """Raise `Undefined` where a side is not finite although the run is: it divides by 0."""
+    finite = view.rational or (np.isfinite(sides.lhs).all() and np.isfinite(sides.rhs).all())
+    if not finite and all(np.isfinite(s.x).all() for s in view.path.states):
+        raise Undefined(f"{statement.id} [{name}]: a side is not finite here, as where it divides by 0")
+
+
+def check(
+    statement: Any,
+    view: Quantities,
+    names: Iterable[str] | None = None,
+    instance: str = "",
+    confidence: float = CONFIDENCE,
+) -> list[Check]:
+    """One check a form."""
+    return [
+        judged(statement, view, name, instance, confidence) for name in (statement.forms if names is None else names)
+    ]
+
+
+def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:
+    """(lhs, rhs) in fractions where rhs - lhs is least. Raises `NotInFractions` where the sides
+    are none."""
+    if not view.rational:
+        raise NotInFractions(f"{statement.id} [{name}] was run in floats")
+    claimed = statement.on(view)[name]
+    sides = reduced(view, claimed, None if pick is None else pick(claimed))
+    pairs = zip(np.asarray(sides.lhs, dtype=object).ravel(), np.asarray(sides.rhs, dtype=object).ravel(), strict=True)
+    lhs, rhs = min(pairs, key=lambda p: p[1] - p[0])
+    return Fraction(lhs), Fraction(rhs)

@@ -1,0 +1,58 @@
+"""What is to be judged: how large a campaign is, and a problem and a method of a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedtheory.verification.check import Check
+
+__all__ = ["Case", "Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a campaign is.
+
+    Attributes
+    ----------
+    seed : of everything random
+    scale : 1 is the full battery
+    real : whether real data are among the instances
+    long : whether there are long Monte Carlo runs, and of how many rounds and scenarios
+    """
+
+    seed: int = 0
+    scale: float = 1.0
+    real: bool = True
+    long: bool = True
+    rounds: int = 1000
+    scenarios: int = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and a method of a user's, and how they are to be judged; see `fedtheory.verification.verify.verify`.
+
+    Attributes
+    ----------
+    given : dict name -> value
+        What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+    """
+
+    problem: Any
+    algorithm: Any
+    sampling: Any = None
+    local_solver: Any = None
+    x0: Any = None
+    rounds: int | None = None
+    mode: str = "auto"
+    scenarios: int = 1000
+    states: int = 32
+    seed: int = 0
+    confidence: float = 0.999
+    max_leaves: int = 50_000
+    on_progress: Callable[[int, int, int], None] | None = None
+    on_stage: Callable[[list[Check]], None] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,158 @@
+"""What goes wrong in a file says where, and what to do."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from statements_at_hand import instance, sentence
+
+from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.authoring import (
+    GradientSteps,
+    Minimise,
+    Paper,
+    Quadratics,
+    eq,
+    form,
+    le,
+    load_file,
+    method,
+    printed,
+    study,
+    upto,
+)
+from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.errors import DataFileError, InvalidInput, MissingCapability, UnknownName
+
+HERE = r"test_errors\.py, line \d+, test-sentence/it: "
+
+
+@pytest.mark.parametrize(
+    "body, kind, says",
+    [
+        (
+            lambda q: [printed(le(q.gradient_square, q.F))],
+            UnknownName,
+            "unknown quantity 'gradient_square': did you mean 'gradient_sq'",
+        ),
+        (lambda q: [printed(le(q.F * np.ones((1, 3)), q.F * np.ones((1, 4))))], InvalidInput, "unequal shapes"),
+        (lambda q: [], InvalidInput, "a statement without a form: yield printed"),
+        (lambda q: None, InvalidInput, "yield its forms"),
+        (lambda q: [le(q.F, q.F)], InvalidInput, "is no form: yield what printed"),
+        (lambda q: [printed(q.F)], InvalidInput, r"must be what le\(lhs, rhs\)"),
+        (lambda q: [printed(le(q.F, q.F)), printed(le(q.F_next, q.F))], InvalidInput, "two forms are called 'printed'"),
+        (lambda q: [printed(le(q.F, q.F), fails=True, holds=True)], InvalidInput, "cannot both hold and fail"),
+        (lambda q: [printed(le(q.constant("c", 1) * q.F, q.constant("c", 2) * q.F))], InvalidInput, "declared twice"),
+        (lambda q: [printed(le(q.G_sq, q.F))], MissingCapability, "G_sq does not exist here"),
+        (lambda q: [printed(le(q.x + missing, q.x))], InvalidInput, "NameError"),  # noqa: F821
+        (
+            lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))],
+            InvalidInput,
+            "its axes are starts",
+        ),
+    ],
+)
+def test_the_place_is_named(body, kind, says):
+    with pytest.raises(kind, match=HERE + ".*" + says):
+        sentence(body).forms  # noqa: B018
+
+
+def test_a_run_says_which_axis_is_which():
+    with pytest.raises(InvalidInput, match=HERE + ".*last axis is the scenarios"):
+        sentence(lambda q: [printed(le(q.gap * np.ones((1, 7)), q.gap[0]))], over="run").forms  # noqa: B018
+
+
+def test_floats_in_a_claim_are_refused_in_fractions_only():
+    half = sentence(lambda q: [printed(le(0.5 * q.F_next, q.F))])
+    setting = MethodSetting.of(half)
+    with pytest.raises(NotInFractions, match=HERE + r".*write Fraction\(1, 2\) for 0\.5"):
+        half.on(setting.view(instance([[1]], [[0]], [1])))
+    found = study(half, budget=30, necessity=False)
+    assert found.row("it", "printed").modes == ["exact"] and "write Fraction" in found.studies[0].in_floats_only
+
+
+def test_square_roots_stay_fractions_where_they_are():
+    root = sentence(lambda q: [printed(le(q.sqrt(q.distance_sq), 10))])
+    setting = MethodSetting.of(root)
+    assert root.on(setting.view(instance([[1]], [[0]], ["3/2"])))["printed"].sides.lhs[0, 0] == Fraction(3, 2)
+    with pytest.raises(NotInFractions, match=HERE + "the square root of 2 is no fraction"):
+        root.on(setting.view(instance([[1, 1]], [[0, 0]], [1, 1])))
+
+
+@pytest.mark.parametrize(
+    "how, says",
+    [
+        ({"about": FedAvg}, r"give an instance, FedAvg\(\)"),
+        ({"about": 3}, "give a method"),
+        ({"local": 1}, "GradientSteps"),
+        ({"sampling": 0.5}, "Uniform"),
+        ({"problems": "quadratic"}, "class of problems"),
+        ({"over": "epoch"}, "'epoch': use one of round, run, fixed-point"),
+        ({"over": "run", "rounds": 0}, "least >= 1"),
+        ({"rounds": (3, 1)}, "least, most"),
+        ({"local": GradientSteps(upto(3), lr=1)}, "a number of steps is whole"),
+    ],
+)
+def test_wrong_declarations_name_the_place(how, says):
+    given = {"about": FedAvg(), "problems": Quadratics(), **how}
+    with pytest.raises(InvalidInput, match=r"test_errors\.py, line \d+, p/it: .*" + says):
+        Paper("p").statement("it", **given)(lambda q: [])
+
+
+@pytest.mark.parametrize(
+    "steps, lr, says",
+    [(0, 1, "whole number >= 1"), (1, lambda c: -1, "> 0"), (1, lambda c: 1 / c.betta, "did you mean 'beta")],
+)
+def test_wrong_hyperparameters_name_the_place(steps, lr, says):
+    wrong = sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(steps, lr))
+    with pytest.raises((InvalidInput, UnknownName), match=HERE + ".*" + says):
+        wrong.forms  # noqa: B018
+
+
+def test_names_are_checked():
+    with pytest.raises(InvalidInput, match="small letters"):
+        Paper("My Paper")
+    paper = Paper("p")
+    paper.statement("it", about=FedAvg(), problems=Quadratics())(lambda q: [])
+    with pytest.raises(InvalidInput, match="two statements are called 'it'"):
+        paper.statement("it", about=FedAvg(), problems=Quadratics())(lambda q: [])
+    with pytest.raises(UnknownName, match="did you mean 'it'"):
+        paper["itt"]
+    with pytest.raises(InvalidInput, match="give the class"):
+        method(FedProx(1.0))
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("x = (", "line 1: "),
+        ("import fedtheory\nimport no_such_module", "line 2: cannot be imported: ModuleNotFoundError"),
+        ("x = 1", "it defines no paper: write paper = Paper"),
+        ("from fedtheory.authoring import Paper\na, b = Paper('a'), Paper('b')", "2 papers: keep one"),
+        ("from fedtheory.authoring import Paper\na = Paper('a')", "has no statement: decorate"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, text, says):
+    file = tmp_path / "paper.py"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=r"paper\.py.*" + says):
+        load_file(file)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(DataFileError, match="no such file"):
+        load_file(tmp_path / "none.py")
+
+
+def test_a_bound_that_divides_by_0_is_not_judged_there():
+    over_mu = sentence(
+        lambda q: [printed(le(q.distance_sq, q.heterogeneity / q.mu**2 + q.distance_sq))], local=Minimise()
+    )
+    found = study(over_mu, budget=60, necessity=False)
+    assert found.row("it", "printed").violations == 0
+
+
+def test_eq_compares_vectors():
+    same = sentence(lambda q: [printed(eq(q.x_next, q.x - q.eta * q.gradient, vector=True))])
+    assert study(same, budget=40, necessity=False).row("it", "printed").verdict == "holds"

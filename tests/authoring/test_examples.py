@@ -1,0 +1,64 @@
+"""The files in examples/: short, and each says what it claims to say."""
+
+import json
+from fractions import Fraction as Q
+from pathlib import Path
+
+import pytest
+
+from fedtheory.authoring import load_file, replay, study
+from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.judging import exact_sides
+from fedtheory.authoring.setting import MethodSetting
+
+FOLDER = Path(__file__).parents[2] / "examples"
+FILES = sorted(FOLDER.glob("*.py"))
+
+
+def test_there_are_examples():
+    assert len(FILES) >= 4
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_an_example_says_what_is_on_record(file):
+    assert len(file.read_text().splitlines()) < 100
+    paper = load_file(file)
+    found = study(paper, budget=150, necessity=False)
+    assert found.ok, str(found)
+    failing = {r.form for r in found.rows if r.established == "violated"}
+    assert failing and {c.form for c in found.counterexamples} == failing
+    assert all(replay(paper, c).verdict == "violated" for c in found.counterexamples)
+    assert all("rational" in row.modes for row in found.rows)
+
+
+def test_the_textbook_constant_is_the_best_one():
+    """4 T + 2 is attained by a Huber function: with any more it is violated."""
+    paper = load_file(FOLDER / "wrong_constant.py")
+    found = study(paper, budget=300, seed=2)
+    [offset] = found.studies[0].constants
+    assert offset.stated == 2 and offset.tight and Q(2) < offset.violated_at <= Q(41, 20)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_the_worst_function_of_gradient_descent_attains_the_bound(rounds):
+    """f = Huber of width R/(2 T + 1) from R: f(x_T) - f* = R^2/(4 T + 2) exactly."""
+    statement = load_file(FOLDER / "wrong_constant.py")["rate"]
+    data = {
+        "h": [["1"]],
+        "c": [["0"]],
+        "delta": [[f"1/{2 * rounds + 1}"]],
+        "weights": ["1"],
+        "start": ["1"],
+        "rounds": rounds,
+    }
+    view = MethodSetting.of(statement).view(Instance.from_data(data))
+    assert exact_sides(statement, view, "repaired") == (Q(1, 4 * rounds + 2), Q(1, 4 * rounds + 2))
+
+
+def test_a_figure_and_its_data(tmp_path):
+    for name, key in (("descent_lemma", "points"), ("wrong_constant", "rounds")):
+        found = study(load_file(FOLDER / f"{name}.py"), budget=60, necessity=False)
+        paths = found.figure(tmp_path / name)
+        assert [p.suffix for p in paths] == [".png", ".pdf", ".json"] and all(p.stat().st_size > 500 for p in paths)
+        data = json.loads(paths[-1].read_text())
+        assert set(data[key]) == set(found.studies[0].statement.forms)

@@ -1,0 +1,207 @@
+"""A theorem of anyone's in one Python file: list, explain, verify and replay take it; what is wrong with a file is told."""
+
+import json
+
+import pytest
+from command_line import call, refused
+
+from fedtheory.errors import InvalidInput
+from fedtheory.report.figures import Effort, draw_all
+from fedtheory.verification import campaign, registry
+
+MINE = """
+from fractions import Fraction
+
+import numpy as np
+
+from fedtheory.plotting.figure import Figure
+from fedtheory.verification import ClosedView, DataInstance, Paper, Setting, Statement, form, le
+from fedtheory.verification.rational import Builders, fraction
+
+BUILDERS = Builders()
+
+
+class Pair(ClosedView):
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+@BUILDERS.add("pair")
+def pair(data):
+    return Pair(fraction(data["a"], "a"), fraction(data["b"], "b"))
+
+
+class OfThisFile(DataInstance):
+    pass
+
+
+def at(a, b):
+    return OfThisFile(BUILDERS, "pair", f"a={a} b={b}", {"a": str(a), "b": str(b)})
+
+
+class Study:
+    witnesses = ()
+
+    def __str__(self):
+        return "one quarter is too little"
+
+    def to_json(self):
+        return {"enough": "1/2"}
+
+
+class Pairs(Setting):
+    kinds, builders = ("pair",), BUILDERS
+
+    def instances(self, plan):
+        return [at(Fraction(k, 3), Fraction(1, k)) for k in (1, 2, 4)]
+
+    def random_instance(self, kind, rng):
+        return at(Fraction(int(rng.integers(-8, 9)), 4), Fraction(int(rng.integers(-8, 9)), 4))
+
+    def study(self, statement, budget, seed, on_progress=None):
+        return Study()
+
+
+def share(divisor):
+    def sides(v):
+        return le(np.array([v.a * v.b], dtype=object), np.array([(v.a**2 + v.b**2) / divisor], dtype=object))
+
+    return sides
+
+
+YOUNG = Statement("mine/young", "Young's inequality", "folklore", "pair", (
+    form("printed", r"ab\\le\\tfrac14(a^2+b^2)", share(4), "violated", kind="pair"),
+    form("repaired", r"ab\\le\\tfrac12(a^2+b^2)", share(2), "holds", kind="pair"),
+))
+TWICE = Statement("mine/twice", "the same, twice", "folklore", "pair", (
+    form("printed", r"ab\\le a^2+b^2", share(1), "holds", kind="pair"),
+))
+
+
+def draw(data):
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture()
+    picture.subplots().plot(data["x"])
+    return picture
+
+
+FIGURES = (Figure("parabola", lambda seed: {"x": [1, 4, seed]}, draw),)
+PAPER = Paper("mine", "Mine", "two inequalities", (YOUNG, TWICE), Pairs(), figures=__name__)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    yield file
+    for known in [p for p in registry.papers() if p.source.startswith(str(tmp_path))]:
+        registry._forget(known)
+
+
+def test_list_and_explain_take_a_file(mine):
+    found = json.loads(call("list", mine, "--json").stdout)
+    assert [s["id"] for s in found] == ["mine/young", "mine/twice"]
+    assert {(s["paper"], s["runs_on_a_problem"]) for s in found} == {("Mine", False)}
+    assert "instances of its own" in found[0]["why_not"]
+    assert "mine" in [p["name"] for p in json.loads(call("list", "papers", "--json").stdout)]
+    text = call("explain", f"{mine}::young").stdout
+    assert "ab ≤ (1/4)(a² + b²)" in text and "mine.py::young" in "".join(text.split("Try:")[1].split())
+    assert [a["id"] for a in json.loads(call("explain", mine, "--json").stdout)] == ["mine/young", "mine/twice"]
+
+
+def test_a_file_s_campaign_finds_a_counterexample_that_can_be_replayed(mine, tmp_path):
+    out = tmp_path / "out"
+    result = json.loads(call("verify", mine, "--workers", 2, "--budget", 120, "--out", out, "--json").stdout)
+    rows = {(r["statement"], r["form"]): r for r in result["rows"]}
+    assert len(rows) == 3 and result["settings"]["papers"] == ["mine"] and result["exit_code"] == 0
+    assert rows["mine/young", "printed"]["verdict"] == "violated" and rows["mine/young", "repaired"]["verdict"] == "holds"
+    assert result["studies"]["mine/young"] == {"enough": "1/2"}
+    witness = rows["mine/young", "printed"]["witness"]
+    assert witness == str(out / "witnesses" / "mine-young-printed.json")
+    again = json.loads(call("replay", witness, "--paper", mine, "--json").stdout)
+    assert again["verdict"] == "violated" and again["excess"][0] != "-"
+    assert {p.name for p in (out / "figures").iterdir()} >= {"parabola.png", "verdicts.png"}
+    text = call("verify", mine, "--workers", 1, "--budget", 120, "--out", out).stdout
+    assert "refuted mine/young [printed]" in text and "one quarter is too little" in text
+
+
+def test_one_statement_of_a_file(mine, tmp_path):
+    result = json.loads(call("verify", f"{mine}::twice", "--workers", 1, "--budget", 30, "--out", tmp_path / "out", "--json").stdout)
+    assert [r["statement"] for r in result["rows"]] == ["mine/twice"] and {s["statement"] for s in result["searches"]} == {"mine/twice"}
+    assert "did you mean 'twice'" in refused("verify", f"{mine}::twce")
+    assert "mine.py::young or" in refused("verify", mine, "--problem", "quadratic")
+    assert "instances of its own" in refused("verify", f"{mine}::young", "--problem", "quadratic")
+    assert "only with a statement" in refused("verify", mine, "--l1", 3)
+
+
+def test_a_witness_whose_case_holds_replays_as_such(mine, tmp_path):
+    fields = {"format": "fedtheory witness, version 2", "statement": "mine/twice", "form": "printed", "rule": "any", "kind": "pair"}
+    file = tmp_path / "holds.json"
+    file.write_text(json.dumps({**fields, "data": {"a": "1/2", "b": "1"}, "lhs": "1/2", "rhs": "5/4", "verdict": "holds"}))
+    text = call("replay", file, "--paper", mine).stdout
+    assert "-3/4   = -0.75 < 0" in text and "holds, in exact rational arithmetic" in text
+    file.write_text(json.dumps({**fields, "data": {"a": "1/2", "b": "1"}, "lhs": "1/2", "rhs": "5/4"}))
+    assert "holds here" in refused("replay", file, "--paper", mine)
+
+
+def test_a_witness_of_an_unknown_paper_asks_for_its_file(tmp_path):
+    fields = {"format": "fedtheory witness, version 2", "statement": "nobody/young", "form": "printed", "rule": "any", "kind": "pair"}
+    file = tmp_path / "other.json"
+    file.write_text(json.dumps({**fields, "data": {}, "lhs": "1", "rhs": "0"}))
+    assert "--paper FILE.py" in refused("replay", file)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\nimport nothing_of_that_name\n", "broken.py, line 2: it cannot be imported, ModuleNotFoundError"),
+        ("x = 1\n\nPAPER = = 3\n", "broken.py, line 3: it cannot be imported, SyntaxError"),
+        ("x = 1\n", "no paper in it"),
+        ("import sys\n\nsys.exit(3)\n", "broken.py, line 3: it cannot be imported, SystemExit"),
+        (MINE.replace("(YOUNG, TWICE)", "()"), "has no statements"),
+        (MINE.replace("(YOUNG, TWICE)", "(YOUNG, YOUNG)"), "registered twice"),
+        (MINE.replace('"mine/young"', '"other/young"'), "is not of paper 'mine'"),
+        (MINE.replace('Paper("mine"', 'Paper("efl"').replace('"mine/', '"efl/'), "two papers are called 'efl'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line(tmp_path, text, says):
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    for command in ("list", "explain", "verify"):
+        assert says in refused(command, file)
+    assert "mine" not in [p.id for p in registry.papers()]
+
+
+def test_a_file_that_is_not_there():
+    for command in ("list", "explain", "verify"):
+        assert "nowhere.py: no such file" in refused(command, "nowhere.py")
+
+
+def test_a_file_that_is_read_again_replaces_what_it_had(mine):
+    (first,) = registry.load_file(mine)
+    mine.write_text(MINE.replace("Young's inequality", "Young's"))
+    (second,) = registry.load_file(mine)
+    assert registry.get("mine/young").title == "Young's" and registry.paper("mine") is second is not first
+    other = mine.with_name("other.py")
+    other.write_text(MINE)
+    with pytest.raises(InvalidInput, match="two papers are called 'mine'"):
+        registry.load_file(other)
+
+
+def test_tasks_of_a_file_s_paper_are_done_in_other_processes(mine):
+    (paper,) = registry.load_file(mine)
+    here, there = (campaign.run(campaign.plan(only=[paper]), workers)[0] for workers in (1, 2))
+
+    def key(c):
+        return c.statement, c.form, c.instance, c.verdict, c.lhs
+
+    assert sorted(map(key, here)) == sorted(map(key, there)) and len(here) == 9
+
+
+def test_figures_of_a_file_s_paper_are_drawn_in_other_processes(mine, tmp_path):
+    registry.load_file(mine)
+    rows = {"rows": [], "instances": 0}
+    files = draw_all(tmp_path / "figures", rows, effort=Effort(dpi=20), papers=["mine"], workers=2)
+    assert sorted(f.name for f in files if f.suffix == ".png") == ["parabola.png", "verdicts.png"]

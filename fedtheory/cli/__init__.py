@@ -223,7 +223,7 @@ def run_command(
     PARTICIPATION_OPTIONS,
     LOCAL_OPTIONS,
     FEDMLS_OPTIONS,
-    hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl"]),
+    hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
 )
 def verify_command(
     statement: Annotated[

@@ -64,6 +64,7 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
                 "scope_in_words": paper.setting.scope_in_words(s),
                 "runs_on_a_problem": why_not is None,
                 "why_not": why_not,
+                "asks": list(paper.setting.asks(s)),
                 "forms": [{"name": f.name, "wording": f.wording, "established": dict(f.established)} for f in s.forms],
             }
         )

@@ -65,7 +65,9 @@ class EFLSetting(Setting):
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         """Why the statement does not run on a user's problem, or None where it does: only claims do not."""
-        return "it is a claim that cannot be proved or refuted here, so there is nothing to run" if statement.kind == "claim" else None
+        if statement.kind != "claim":
+            return None
+        return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """What its forms ask of a user's problem, of who takes part and of the method."""

@@ -240,15 +240,17 @@ def test_the_map_of_the_smallest_row():
 
 
 def test_claims_that_cannot_be_proved_are_listed_as_such(capsys):
-    from fedtheory.cli import explain as catalogue
+    from fedtheory.cli.explain import explain
+    from fedtheory.cli.list import list_things
 
     assert {s.id for s in CLAIMS} >= {"efl/claim-compression", "efl/claim-non-convex-rows", "efl/claim-accuracy"}
-    catalogue.list_things("statements", True, None)
+    list_things("statements", True, None)
     listed = {s["id"]: s for s in json.loads(capsys.readouterr().out)}
     for claim in CLAIMS:
         assert listed[claim.id]["kind"] == "claim"
         assert [f["established"] for f in listed[claim.id]["forms"]] == [{"any": "open"}]
-        catalogue.explain(claim.id, False, None)
+        assert not listed[claim.id]["runs_on_a_problem"] and "claim" in listed[claim.id]["why_not"]
+        explain(claim.id, False, None)
         assert "open" in capsys.readouterr().out
 
 

@@ -205,7 +205,7 @@ def test_search_refuses_what_cannot_be_searched():
         search("efl/claim-compression", "printed")
     with pytest.raises(InvalidInput, match="not claimed"):
         search("efl/theorem-2-arrival", "printed", "A")
-    with pytest.raises(InvalidInput, match="at least 1"):
+    with pytest.raises(InvalidInput, match="integer >= 1"):
         search("efl/theorem-2-arrival", "printed", budget=0)
     with pytest.raises(InvalidInput, match="use one of"):
         random_instance("shfit", np.random.default_rng(0))

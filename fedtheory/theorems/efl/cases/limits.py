@@ -27,7 +27,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.theorems.efl.statements.elastic_term import ElasticView
-from fedtheory.theorems.efl.statements.limit_points import LEMMA, facts_of
+from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form
@@ -104,8 +104,7 @@ class CertifiedLimitView(ClosedView):
         return self.scheme
 
     def applies(self, form: Form) -> str | None:
-        reason = super().applies(form)
-        return self.why if reason is not None and ("fractions" in reason or "coordinates" in reason) else reason
+        return self.why if {FRACTIONS, COORDINATES, LEMMA} & set(form.needs) else super().applies(form)
 
     def printed_constants(self) -> dict[str, Any]:
         return {"omega*": [float(x) for x in self.star], "limit": [float(x) for x in self.limit]}
@@ -197,14 +196,32 @@ class ElasticMixingView(ElasticView):
         super().__post_init__()
         self.facts = self.facts - {"a long decaying run"}  # its bound is for coordinates that do not mix
 
+    @property
+    def noise(self) -> np.ndarray:  # type: ignore[override]
+        """Sums of gradients that cancel are known up to rounding of what they are made of, whatever the condition of the systems."""
+        points = (self.fixed(self.eta), self.star)
+        return 1e-12 * sum(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) for w in points)
+
+    @property
+    def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
+        """V at the fixed point divides such a sum by lambda."""
+        return np.stack([self.noise, self.noise / self.lam])
+
+    @property
+    def contracts(self) -> bool:
+        start = abs(self.c[0] - self.fixed(self.eta)) + abs(self.c - self.c[0]).max(axis=0)
+        whole = np.append(start, self.U * start + abs(self.anchors_at(self.fixed(self.eta), self.eta)))
+        left = np.linalg.matrix_power(self.recursion, self.rounds)
+        return bool(np.linalg.norm(left, 2) * np.linalg.norm(whole) <= 1e-7 * start.min())
+
     def gradients(self, w: np.ndarray) -> np.ndarray:
         return np.einsum("nij,nj->ni", self.H, w - self.c)
 
     def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
         return (weights * (self.H @ x)).sum(axis=0)
 
-    def size(self, w: np.ndarray) -> np.ndarray:
-        return np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
+    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
+        return factor * np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
 
     def _centre(self, weights: np.ndarray) -> np.ndarray:
         W = weights[:, :, None] * self.H
@@ -214,14 +231,19 @@ class ElasticMixingView(ElasticView):
             raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
 
     @property
-    def stable(self) -> bool:
+    def recursion(self) -> np.ndarray:
+        """Of (w, V) around its fixed point, (2d, 2d)."""
         d, mean = len(self.U), np.einsum("n,nij->ij", self.weights, self.H)
         unit, U, e = np.eye(d), np.diag(self.U), self.eta
         rows = [
             [unit - e * (mean + self.lam * U), e * self.lam * unit],
             [U - e * np.einsum("ni,nij->ij", self.u, self.H) - e * self.lam * U @ U, e * self.lam * U],
         ]
-        return bool(abs(np.linalg.eigvals(np.block(rows))).max() < 1)
+        return np.block(rows)
+
+    @property
+    def stable(self) -> bool:
+        return bool(abs(np.linalg.eigvals(self.recursion)).max() < 1)
 
     def stale_limit(self, removed: bool) -> np.ndarray:
         if removed:
@@ -273,6 +295,11 @@ def elastic(form: Form, case: Case) -> Any:
         found = float(lam * eta * U.max())
         raise InvalidInput(f"lambda eta max U = {found:.6g}, the limit is < 1: the fixed point need not be the only one")
     long = any("run" in need for need in form.needs)
+    if "a long decaying run" in form.needs and not (3 <= 8 * eta * h.min() and 4 * eta * h.max() <= 3 and 2 * lam * eta * U.max() <= 1):
+        raise InvalidInput(
+            f"eta h lies in [{float(eta * h.min()):.3g}, {float(eta * h.max()):.3g}] and lambda eta U goes up to "
+            f"{float(lam * eta * U.max()):.3g}: the form's constant is for eta h from 3/8 to 3/4 and lambda eta U up to 1/2"
+        )
     data = {"weights": weights, "h": h, "c": c, "u": u, "lam": lam, "eta": eta, "rounds": max(case.rounds or LONG, 1000) if long else 0}
     if leaving:
         star = (weights[:, None] * h * c).sum(axis=0) / (weights[:, None] * h).sum(axis=0)

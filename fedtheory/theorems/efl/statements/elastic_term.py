@@ -45,6 +45,8 @@ class ElasticView(ClosedView):
     leaver: int | None
     anchor: np.ndarray | None
     rounds: int
+    noise = 0  # of gradients that cancel
+    noise_of_round = 0  # of w and V at the fixed point
 
     def __post_init__(self) -> None:
         ratio = self.u / self.weights[:, None]
@@ -56,7 +58,8 @@ class ElasticView(ClosedView):
         if self.stable:
             facts.add("a stable step")
         if isinstance(self.eta, float) and self.rounds >= 1000:
-            facts.add("a long run")
+            if self.contracts:
+                facts.add("a long run")
             if self.eta * (self.weights[:, None] * self.h).sum(axis=0).min() >= 0.25:  # else the decay outruns the contraction
                 facts.add("a long decaying run")
         self.facts = frozenset(facts)
@@ -73,6 +76,13 @@ class ElasticView(ClosedView):
         return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
 
     @property
+    def contracts(self) -> bool:
+        """Whether so many rounds make the recursion of (w, V) a billion times smaller, in floats."""
+        a, b, c_, d_ = np.broadcast_arrays(*self.linear)
+        steps = np.stack([np.stack([a, b], axis=-1), np.stack([c_, d_], axis=-1)], axis=-2)
+        return bool(abs(np.linalg.matrix_power(steps, self.rounds)).max() <= 1e-9)
+
+    @property
     def linear(self) -> tuple[np.ndarray, ...]:
         """The recursion of (w, V) around its fixed point: [[a, b], [c, d]]."""
         p, e = self.weights[:, None], self.eta
@@ -87,9 +97,9 @@ class ElasticView(ClosedView):
         """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
         return (weights * self.h).sum(axis=0) * x
 
-    def size(self, w: np.ndarray) -> np.ndarray:
-        """(d,), how large the gradients at w are made of: rounding errors are proportional to it."""
-        return abs(self.h).sum(axis=0) * abs(w - self.c).max(axis=0)
+    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
+        """(d,), what the gradients at w, times a factor, are made of: rounding errors are proportional to it."""
+        return factor * abs(self.h).sum(axis=0) * abs(w - self.c).max(axis=0)
 
     def round(self, w: np.ndarray, V: np.ndarray, eta: Any) -> tuple[np.ndarray, np.ndarray]:
         """One round: the server's model and V = sum_k u_k y_k."""
@@ -172,7 +182,7 @@ def _stays(v: ElasticView, eta: Any, at: np.ndarray) -> Sides:
     """One round from w, its V the one that goes with it, changes neither."""
     V = v.anchors_at(at, eta)
     w, V_next = v.round(at, V, eta)
-    return eq(np.stack([w, V_next]), np.stack([at, V]), np.stack([v.size(at)] * 2))
+    return eq(np.stack([w, V_next]), np.stack([at, V]), np.stack([v.size(at)] * 2), noise=v.noise_of_round)
 
 
 def _distance(v: ElasticView, factor: Any = 1) -> Sides:
@@ -180,7 +190,7 @@ def _distance(v: ElasticView, factor: Any = 1) -> Sides:
     w = v.fixed(v.eta)
     p = v.weights[:, None]
     rest = ((v.u - p * v.U) * v.gradients(w)).sum(axis=0)
-    return le(abs(v.times(p, w - v.star)), factor * v.lam * v.eta * abs(rest))
+    return le(abs(v.times(p, w - v.star)), factor * v.lam * v.eta * abs(rest), noise=v.noise)
 
 
 def _when_unbiased(v: ElasticView, factor: Any = 1) -> Sides:
@@ -188,7 +198,7 @@ def _when_unbiased(v: ElasticView, factor: Any = 1) -> Sides:
     weights = v.weights[:, None] * (1 - v.lam * v.eta * v.U) + v.lam * v.eta * v.u
     pull = v.u * v.gradients(v.star)
     moved = v.times(weights, v.fixed(v.eta) - v.star)
-    return eq(moved, -factor * v.lam * v.eta * pull.sum(axis=0), v.lam * v.eta * abs(pull).sum(axis=0))
+    return eq(moved, -factor * v.lam * v.eta * pull.sum(axis=0), v.lam * v.eta * abs(pull).sum(axis=0), noise=v.noise)
 
 
 def _run(v: ElasticView, eta: Any) -> Sides:
@@ -214,7 +224,7 @@ def _decayed(v: ElasticView, target: str = "star") -> Sides:
 def _stale(v: ElasticView, removed: bool, share: Any = 0) -> Sides:
     """At the limit a round changes nothing, whatever eta (with all anchors of those that stay at w)."""
     w = v.stale_limit(removed)
-    return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.eta * v.size(w))
+    return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.size(w, v.eta))
 
 
 def _unmoved(v: ElasticView, removed: bool) -> Sides:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_array
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Full
@@ -104,9 +105,20 @@ def _check_present(sampling: Participation, rounds: int) -> None:
 
 
 def law_of(case: Case) -> Participation:
-    """The law of s_k, over as many local steps as the sampling, the solver or neither says."""
+    """The law of s_k, over as many local steps as the sampling, the solver or neither says.
+
+    Raises
+    ------
+    InvalidInput
+        A sampling and a solver with different numbers of local steps.
+    """
     solver, clients = case.local_solver, case.problem.num_clients
     given = case.sampling.max_steps if isinstance(case.sampling, Participation) else None
+    if given is not None and isinstance(solver, LocalSGD) and solver.steps != given:
+        raise InvalidInput(
+            f"the participation law has E = {given} local steps, but the local solver makes steps = {solver.steps}: give both the same "
+            "number"
+        )
     E = given or (solver.steps if isinstance(solver, LocalSGD) else STEPS)
     full = case.sampling is None or isinstance(case.sampling, Full)
     return complete(clients, E) if full else as_irregular(case.sampling, E, clients)
@@ -125,7 +137,7 @@ def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
         return None
     if len(names) == 1:
         raise InvalidInput(f"{names[0]} is given without {'v_0' if names == ['u_0'] else 'u_0'}: frozen anchors need both")
-    u, v = (np.asarray(case.given[n], dtype=float) for n in ("u_0", "v_0"))
+    u, v = (real_array(n, case.given[n]) for n in ("u_0", "v_0"))
     shape = (case.problem.num_clients, case.problem.dim)
     if u.shape != shape or v.shape != shape:
         raise InvalidInput(f"u_0 {u.shape} and v_0 {v.shape}: give a row of d numbers for every client, {shape}")

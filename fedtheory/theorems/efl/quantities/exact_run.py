@@ -17,6 +17,7 @@ from fedtheory.theorems.efl.quantities.run import (
     EFLConstants,
     IrregularRunView,
     gamma_of,
+    given_bounds,
     given_curvatures,
     step_sizes,
 )
@@ -79,7 +80,7 @@ def quadratic_run(
     horizons : the taus looked at; default all of 0..T
     anchors : (lambda, u, anchors) of an elastic term whose anchors never move
     given : dict
-        'L', 'mu' and 'G' in place of the exact ones, which they must bound.
+        'L', 'mu', 'G' and 'sigma_sq' in place of the exact ones, which they must bound.
 
     Raises
     ------
@@ -95,20 +96,30 @@ def quadratic_run(
     E, S, theta = laws[0].E, [m.sum_ps for m in rounds], max(m.theta for m in rounds)
     gamma = gamma_of(E, theta, L, mu, S)
     path = second_moments(oracles, laws, step_sizes(E, mu, gamma, S), w0)
-    G_sq, how = path.G_sq, dict(HOW)
-    if "G" in given:
-        if not given["G"] ** 2 >= G_sq:
+    G_sq, sigma_sq, how = path.G_sq, path.sigma_sq, dict(HOW)
+    G, own_sigma_sq = given_bounds(given, len(oracles.weights))
+    if G is not None:
+        if not G**2 >= G_sq:
             raise InvalidInput(
-                f"G = {text(given['G'])} is no bound (Assumption 4): the largest E||g||^2 is {text(G_sq)}, the limit is G^2 = "
-                f"{text(given['G'] ** 2)}: give a larger G"
+                f"G = {text(G)} is no bound (Assumption 4): the largest E||g||^2 is {text(G_sq)}, the limit is G^2 = {text(G**2)}: give "
+                "a larger G"
             )
-        G_sq, how["G_sq"] = given["G"] ** 2, "given, and a bound"
+        G_sq, how["G_sq"] = G**2, "given, and a bound"
+    if own_sigma_sq is not None:
+        short = np.flatnonzero(own_sigma_sq < sigma_sq * (1 - 1e-12))
+        if len(short):
+            k = int(short[0])
+            raise InvalidInput(
+                f"sigma_sq = {text(own_sigma_sq[k])} of client {k} is no bound (Assumption 3): the largest E||g - grad F_k||^2 is "
+                f"{text(sigma_sq[k])}: give at least that"
+            )
+        sigma_sq, how["sigma_sq"] = own_sigma_sq, "given, and a bound"
     if {"L", "mu"} & set(given):
         how["L, mu"] = "given, and bounds"
     if FROZEN in facts:
         how["L, mu"] = "L + lambda max U, mu + lambda min U"
     constants = EFLConstants(
-        E, L, mu, theta, G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds, path.distance_sq[0],
+        E, L, mu, theta, G_sq, sigma_sq, oracles.D, oracles.weights, rounds, path.distance_sq[0],
         how,
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons

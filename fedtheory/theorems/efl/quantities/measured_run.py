@@ -24,7 +24,14 @@ from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, gamma_of, given_curvatures, step_sizes
+from fedtheory.theorems.efl.quantities.run import (
+    EFLConstants,
+    IrregularRunView,
+    gamma_of,
+    given_bounds,
+    given_curvatures,
+    step_sizes,
+)
 
 __all__ = ["GradientBounds", "client_minima", "constants_of", "gradient_bounds", "measured_run", "moments_of_rounds"]
 
@@ -175,12 +182,11 @@ def constants_of(
     L, mu = given_curvatures(given, float(problem.beta_k.max()), float(problem.mu_k.min()))
     theta, S = float(max(m.theta for m in moments)), [float(m.sum_ps) for m in moments]
     gamma = gamma_of(E, theta, L, mu, S)
-    if "G" in given:
-        G_sq, sigma_sq = float(given["G"]) ** 2, np.zeros(problem.num_clients)
-        if batch_size is not None:
-            if "sigma_sq" not in given:
-                raise InvalidInput(f"G = {given['G']} is given, but mini-batches of {batch_size} have noise: give sigma_sq too")
-            sigma_sq = sigma_sq + np.asarray(given["sigma_sq"], dtype=float)
+    G, own_sigma_sq = given_bounds(given, problem.num_clients)
+    if G is not None:
+        if batch_size is not None and own_sigma_sq is None:
+            raise InvalidInput(f"G = {given['G']} is given, but mini-batches of {batch_size} have noise: give sigma_sq too")
+        G_sq, sigma_sq = float(G) ** 2, np.zeros(problem.num_clients) if own_sigma_sq is None else own_sigma_sq
         how = "given, taken on trust"
     else:
         bounds = gradient_bounds(problem, scheme, E, step_sizes(E, mu, gamma, S), moments, start, batch_size)

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.moments import Moments
 from fedtheory.verification.rational import text
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_curvatures", "step_sizes",
-    "unmet",
+    "COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_bounds", "given_curvatures",
+    "step_sizes", "unmet",
 ]  # fmt: skip
 
 EVERY_D = "every D_k > 0"
@@ -58,12 +59,29 @@ def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, An
     InvalidInput
         A given L below the largest curvature, or a given mu above the least or not > 0.
     """
-    found = given.get("L", L), given.get("mu", mu)
+    found = tuple(real_number(n, given[n]) if n in given else own for n, own in (("L", L), ("mu", mu)))
     if not found[0] >= L * (1 - 1e-12):
         raise InvalidInput(f"L = {text(found[0])} is below a client's smoothness {text(L)} (Assumption 1): give at least that")
     if not 0 < found[1] <= mu * (1 + 1e-12):
         raise InvalidInput(f"mu = {text(found[1])} is not in (0, {text(mu)}], the least strong convexity of a client (Assumption 2)")
     return found
+
+
+def given_bounds(given: Mapping[str, Any], clients: int) -> tuple[Any, Any]:
+    """G and sigma_k^2 (N,) as given, None where they are not.
+
+    Raises
+    ------
+    InvalidInput
+        Not finite numbers >= 0, or not as many sigma_k^2 as clients.
+    """
+    G = real_number("G", given["G"], least=0) if "G" in given else None
+    if "sigma_sq" not in given:
+        return G, None
+    found = real_array("sigma_sq", given["sigma_sq"])
+    if found.shape not in ((), (1,), (clients,)) or not (found >= 0).all():
+        raise InvalidInput(f"sigma_sq = {given['sigma_sq']!r}: give one finite number >= 0, or one for each of the {clients} clients")
+    return G, np.broadcast_to(found, (clients,)).astype(float)
 
 
 @dataclass

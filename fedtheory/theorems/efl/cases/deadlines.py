@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import complete
 from fedtheory.problems.base import Problem
@@ -18,6 +19,7 @@ from fedtheory.theorems.efl.cases.given import (
     Made,
     client_of,
     coordinates_of,
+    distance_off,
     given_number,
     given_whole,
     law_in_fractions,
@@ -26,7 +28,7 @@ from fedtheory.theorems.efl.cases.given import (
     weights_of,
 )
 from fedtheory.theorems.efl.cases.limits import uncompressed
-from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of, local_sgd_of
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, constants_on, law_of, local_sgd_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
@@ -173,8 +175,7 @@ class CertifiedAbandonView(ClosedView):
         self.rest, self.p_a = reweighted(self.problem, self.problem.weights * others), float(self.problem.weights[self.a])
         self.alone = reweighted(self.problem, (~others).astype(float))
         self.optima = {share: self._optimum(share) for share in (0.0, float(self.y), 1.0)}
-        residual = max(float(o.kkt_residual) for o in self.optima.values())
-        away = residual / self.mu
+        away = max(distance_off(self.problem, o) for o in self.optima.values())
         steepest = max(float(np.linalg.norm(self.problem.full_gradient(o.x))) for o in self.optima.values())
         below = max(float(np.linalg.norm(self.rest.full_gradient(o.x))) for o in self.optima.values())
         self.noise = 2 * away * (max(steepest, below) + self.L * away)
@@ -311,9 +312,17 @@ class KeepOrAbandonView(ClosedView):
 
 def keep(form: Form, case: Case) -> Any:
     """Both runs of a quadratic problem; the exact moments of other losses do not follow a recursion."""
-    _scheme_c(case)
+    algorithm, solver = _scheme_c(case), case.local_solver
+    reason = assumption_failure(case.problem, algorithm, solver)
+    if reason is not None:
+        raise InvalidInput(reason)
+    if isinstance(solver, LocalSGD) and callable(solver.lr):
+        raise InvalidInput("with the client and without it the step is Theorem 1's, each run's own: give no schedule")
     a, y = _who(case)
     quadratics_of(case.problem)
+    if isinstance(solver, LocalSGD) and solver.batch_size is not None and not solver.replacement:
+        raise MissingCapability("second moments are exact where mini-batches are drawn with replacement: use replacement=True")
+    local_sgd_of(case, law_of(case)).check(case.problem)
     return Made(KeepOrAbandonView(case, a, y))
 
 
@@ -340,6 +349,8 @@ def rates(form: Form, case: Case) -> Any:
 
     epsilon = given_number(case, "epsilon", Fraction(1, 100), above=0)
     root = Fraction(*(simplest(float(v) ** 0.5) for v in (epsilon.numerator, epsilon.denominator)))
+    if "G" in case.given:
+        constant(lambda c: c.G_sq)  # refused where it is seen to be no bound
     law = law_of(case) if not isinstance(case.sampling, Uniform) else None
     active = case.sampling.size if law is None else float((1 - law.law(1)[:, 0]).sum())
     if not case.problem.mu_k.min() > 0:

@@ -15,7 +15,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
-from fedtheory.participation.irregular import joint_law
+from fedtheory.participation.cohorts import Full
+from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
@@ -24,8 +25,8 @@ from fedtheory.verification.rational import simplest_each
 from fedtheory.verification.setting import Case
 
 __all__ = [
-    "ACCEPTS", "Made", "client_of", "coordinates_of", "given_number", "given_whole", "law_in_fractions", "quadratics_of",
-    "reweighted", "weights_of",
+    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off", "given_number", "given_whole",
+    "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
 ]  # fmt: skip
 
 ACCEPTS = {
@@ -112,6 +113,48 @@ def client_of(case: Case) -> int:
         return leave[0]
     idle = law_of(case).law(1)[:, 0]
     return int(np.argmax(idle)) if idle.max() > 0 else clients - 1
+
+
+def check_all_active(case: Case, mover: int | None = None, arrives: bool = False) -> None:
+    """Nothing where all clients make one local step in every round, but for one that leaves for good, or joins for good.
+
+    Raises
+    ------
+    InvalidInput
+        E > 1, or a client that may do nothing, or is not there, in some round; all named.
+    """
+    if case.sampling is None or isinstance(case.sampling, Full):
+        return
+    law, clients, about = law_of(case), case.problem.num_clients, "the statement is about all clients active in every round"
+    if law.max_steps != 1 and (isinstance(case.sampling, Participation) or case.local_solver is not None):
+        raise InvalidInput(f"E = {law.max_steps}: the statement is about one local step a round, the limit is 1")
+    law.check_run(clients, case.rounds or ROUNDS)
+    moved = False
+    for t in range(1, (case.rounds or ROUNDS) + 1):
+        present, rows = law.present_in(t), law.law(t)
+        for k in range(clients):
+            there = present is None or bool(present[k])
+            if k == mover:
+                moved |= there == arrives
+                if there != arrives and moved:
+                    raise InvalidInput(f"client {k} {'leaves' if arrives else 'comes back'} in round {t}: {about}, but for one move")
+            elif not there:
+                raise InvalidInput(f"client {k} is not there in round {t}: {about}")
+            if there and rows[k, -1] < 1:
+                raise InvalidInput(
+                    f"client {k} is inactive with probability {float(rows[k, 0]):.6g} in round {t}, the limit is 0: {about}; leave the "
+                    "participation out"
+                )
+
+
+def distance_off(problem: Problem, found: Any) -> float:
+    """How far a certified point may be from the minimiser: a point with gradient g is within ||g||/mu of it.
+
+    The gradient itself is known up to the rounding of what it is made of, the clients' gradients and L ||x||.
+    """
+    at = np.stack([found.x, 0 * found.x])
+    made_of = float(np.linalg.norm(problem.gradient(at), axis=-1).max()) + float(problem.beta_k.max()) * float(np.linalg.norm(found.x))
+    return (float(found.kkt_residual) + 1e-14 * made_of) / float(problem.mu_k.min())
 
 
 def weights_of(problem: Problem) -> np.ndarray:

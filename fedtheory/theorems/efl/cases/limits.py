@@ -12,12 +12,13 @@ from fedtheory.algorithms.efl import EFL
 from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
-from fedtheory.participation.cohorts import Full
 from fedtheory.participation.moments import round_moments
 from fedtheory.theorems.efl.cases.given import (
     Made,
+    check_all_active,
     client_of,
     coordinates_of,
+    distance_off,
     law_in_fractions,
     quadratics_of,
     reweighted,
@@ -26,7 +27,7 @@ from fedtheory.theorems.efl.cases.given import (
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import LEAVER, ElasticView
 from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
@@ -120,7 +121,7 @@ def _certified(case: Case, scheme: str, law: np.ndarray, why: str) -> Made:
     if not drift.sum() > 0:
         raise InvalidInput("nobody ever takes part: the limit is not defined")
     at, star = reweighted(problem, drift).optimum(), problem.optimum()
-    noise = float(at.kkt_residual + star.kkt_residual) / float(problem.mu_k.min())
+    noise = distance_off(problem, at) + distance_off(problem, star)
     facts = frozenset(facts_of(law))
     return Made(CertifiedLimitView(scheme, problem.weights, at.x, star.x, noise, why, facts))
 
@@ -168,6 +169,8 @@ def _diagonals(case: Case, algorithm: EFL) -> np.ndarray:
         u = simplest_each(case.given["u_0"])
         if u.shape != shape:
             raise InvalidInput(f"u_0 {u.shape}: give a row of d numbers for every client, {shape}")
+        if u.min() < 0:
+            raise InvalidInput(f"u_0 goes down to {float(u.min()):.6g}: Fisher diagonals are >= 0")
         return u
     kind = algorithm.fisher_kind(problem)
     at = np.zeros((problem.num_clients, 1, problem.dim))
@@ -206,6 +209,10 @@ class ElasticMixingView(ElasticView):
     def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
         """V at the fixed point divides such a sum by lambda."""
         return np.stack([self.noise, self.noise / self.lam])
+
+    def noise_of_stale(self, w: np.ndarray) -> np.ndarray:
+        pull = 0 if self.leaver is None else self.lam * self.u[self.leaver] * (abs(w) + abs(np.asarray(self.anchor)))
+        return 1e-12 * self.eta * (self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) + pull)
 
     @property
     def contracts(self) -> bool:
@@ -265,7 +272,9 @@ def _mixing(form: Form, case: Case, algorithm: EFL, leaver: int | None) -> Made:
         raise InvalidInput(f"lambda eta max U = {lam * eta * largest:.6g}, the limit is < 1: the fixed point need not be the only one")
     c = np.linalg.solve(H, b[..., None])[..., 0]
     star = np.linalg.solve(np.einsum("n,nij->ij", problem.weights, H), problem.weights @ b)
-    anchor = None if leaver is None else np.asarray(case.given.get("anchor", star), dtype=float)
+    anchor = None if leaver is None else simplest_each(case.given.get("anchor", star)).astype(float)
+    if anchor is not None and anchor.shape != star.shape:
+        raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
     h = np.diagonal(H, axis1=1, axis2=2)
     rounds = max(case.rounds or LONG, 1000) if any("run" in need for need in form.needs) else 0
     return Made(ElasticMixingView(np.asarray(problem.weights), h, c, u, lam, eta, leaver, anchor, rounds, H=H))
@@ -280,9 +289,9 @@ def elastic(form: Form, case: Case) -> Any:
     algorithm = uncompressed(case.algorithm, elastic=True)
     if isinstance(case.local_solver, LocalSGD) and case.local_solver.steps != 1:
         raise InvalidInput(f"E = {case.local_solver.steps}: the statement is about one local step a round, the limit is 1")
-    leaving = getattr(case.sampling, "present", None) is not None or "client" in case.given
-    if not leaving and not isinstance(case.sampling, Full | None) and (law_of(case).law(1)[:, -1] < 1).any():
-        raise InvalidInput("the statement is about all clients active in every round; leave the participation out")
+    leaves = [window[1] for window in getattr(case.sampling, "present", None) or () if window[1] is not None]
+    leaving = bool(leaves) or "client" in case.given
+    check_all_active(case, client_of(case) if leaving and LEAVER in form.needs else None)
     quadratics_of(case.problem)
     try:
         (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), _diagonals(case, algorithm)

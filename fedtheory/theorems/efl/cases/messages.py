@@ -182,6 +182,19 @@ class ResidualsView(ClosedView):
     facts: frozenset[str]
 
     @cached_property
+    def noise(self) -> float:  # what rounding leaves of sums over all rounds
+        path, R_G, R, moved = self.run
+        size = abs(path).max() + abs(R_G).max() + (self.weights[:, None] * abs(R)).sum(axis=0).max() + abs(moved).max()
+        return 1e-15 * (self.rounds + 10) * float(size)
+
+    @property
+    def noise_of_slope(self) -> float:
+        """The rounding of the gradients that are summed, of what they are made of, and of the sums over eta T."""
+        at = np.stack([self.run[0].mean(axis=0), self.run[0][0], 0 * self.x0])
+        made_of = float(abs(self.problem.gradient(at)).max()) + float(self.problem.beta_k.max()) * float(abs(self.run[0]).max())
+        return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
+
+    @cached_property
     def star(self) -> np.ndarray:
         """The certified optimum."""
         return self.problem.optimum().x

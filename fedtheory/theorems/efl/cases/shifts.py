@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
-from fedtheory.theorems.efl.cases.given import client_of, given_number, given_whole, quadratics_of, weights_of
+from fedtheory.theorems.efl.cases.given import check_all_active, client_of, given_number, given_whole, quadratics_of, weights_of
 from fedtheory.theorems.efl.cases.limits import uncompressed
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.notation import instance_of
@@ -62,6 +62,8 @@ def after_shift(form: Form, case: Case) -> Any:
     """
     uncompressed(case.algorithm)
     problem, solver = case.problem, case.local_solver
+    if solver is not None and not isinstance(solver, LocalSGD):
+        raise InvalidInput(f"local work by {type(solver).__name__}: the statement is about one local step; use LocalSGD(1, 1.0)")
     if isinstance(solver, LocalSGD) and (solver.steps != 1 or callable(solver.lr)):
         raise InvalidInput(f"E = {solver.steps}: the statement is about one local step with Theorem 1's size; use LocalSGD(1, 1.0)")
     if isinstance(solver, LocalSGD) and solver.batch_size is not None and "sigma_sq" not in case.given:
@@ -70,6 +72,7 @@ def after_shift(form: Form, case: Case) -> Any:
     a = arrive[0] if arrive else client_of(case)
     if problem.num_clients < 2:
         raise InvalidInput("N = 1 client: with nobody left there is no new objective, use at least two clients")
+    check_all_active(case, a, arrives=bool(arrive))
     (H, b), others = quadratics_of(problem), np.delete(np.arange(problem.num_clients), a)
     everybody, rest = problem.weights, np.where(np.arange(problem.num_clients) == a, 0.0, problem.weights)
     old, new = (rest / rest.sum(), everybody) if arrive else (everybody, rest / rest.sum())

@@ -9,6 +9,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
+from fedtheory.theorems.efl.cases.given import distance_off
 from fedtheory.theorems.efl.statements.theorem_2 import ARRIVAL, ShiftView
 from fedtheory.verification.statement import Form
 
@@ -63,7 +64,7 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
     sizes = counts if np.allclose(weights * counts.sum(), counts, rtol=1e-12) else weights
     n_a, n_others = sizes[client].item(), sizes[others].sum().item()
     mu = float(problem.mu_k.min())
-    away = sum(float(o.kkt_residual) for o in (joint, without)) / mu  # a point with gradient g is within ||g||/mu of its minimiser
+    away = distance_off(problem, joint) + distance_off(problem, without)
     distance = float(np.linalg.norm(old.x - new.x))
     return ShiftView(
         event, n_others + (n_a if event == "departure" else 0), n_a, float(problem.beta_k.max()), mu, distance**2, *gaps,

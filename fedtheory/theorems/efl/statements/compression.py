@@ -142,6 +142,8 @@ class FeedbackView(ClosedView):
     E: int
     schedule: np.ndarray
     rounds: int
+    noise = 0  # of the models and residuals
+    noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
 
     def __post_init__(self) -> None:
         facts = {self.variant, SHORT}  # the builder sees to the step
@@ -209,7 +211,7 @@ def feedback_view(data: dict[str, Any]) -> FeedbackView:
 
 def _invariant(v: FeedbackView, share: Any = 0) -> Sides:
     path, R_G, R, moved = v.run
-    return eq(path[-1] + R_G + (v.weights[:, None] * R).sum(axis=0) + share * (v.x0 - v.star), moved)
+    return eq(path[-1] + R_G + (v.weights[:, None] * R).sum(axis=0) + share * (v.x0 - v.star), moved, noise=v.noise)
 
 
 def _mean_bias(v: FeedbackView, residuals: Any = 1) -> Sides:
@@ -217,7 +219,7 @@ def _mean_bias(v: FeedbackView, residuals: Any = 1) -> Sides:
     path, R_G, R, _ = v.run
     mean = path[:-1].sum(axis=0) / v.rounds
     left = abs(R_G) + (v.weights[:, None] * abs(R)).sum(axis=0)
-    return le(abs(v.slope(mean)), (abs(path[-1] - path[0]) + residuals * left) / (v.eta * v.rounds))
+    return le(abs(v.slope(mean)), (abs(path[-1] - path[0]) + residuals * left) / (v.eta * v.rounds), noise=v.noise_of_slope)
 
 
 def _mean_within(v: FeedbackView) -> Sides:

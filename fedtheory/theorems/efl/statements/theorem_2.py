@@ -22,6 +22,7 @@ from fedtheory.verification.statement import Sides, form, le
 __all__ = ["STATEMENTS", "AfterShiftView", "DepartedView", "ShiftView", "rounds_that_halve"]
 
 DEPARTURE, ARRIVAL, FEW = "a departure", "an arrival", "n_a <= n"
+APART = "optima that can be told apart, or are known exactly"
 
 
 @dataclass
@@ -53,6 +54,8 @@ class ShiftView(ClosedView):
         facts = {DEPARTURE if self.event == "departure" else ARRIVAL}
         if self.n_a <= self.n:
             facts.add(FEW)
+        if self.noise == 0 or self.distance_sq > self.noise:
+            facts.add(APART)
         self.facts = frozenset(facts)
 
     def printed_constants(self) -> dict[str, Any]:
@@ -322,7 +325,7 @@ STATEMENTS = (
         form(
             "printed", r"H_T\ge T-\tau_0\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
-            "violated", kind="shift", needs=(DEPARTURE,),
+            "violated", kind="shift", needs=(DEPARTURE, APART),
             note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
         ),
         form(

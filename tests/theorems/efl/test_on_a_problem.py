@@ -456,8 +456,9 @@ def test_a_client_that_leaves_or_joins_for_good_may_do_so():
 @pytest.mark.parametrize(
     ("statement", "law"),
     [
-        ("theorem-1", LAW), ("scheme-limit", LAW), ("inactive-rate", inactive(3, 2, [0, 0, 0.5])), ("corollary-1-epochs", complete(3, 2)),
-        ("corollary-1-own-optimum", inactive(3, 2, [0, 0, 0.5])), ("incomplete-rate", Irregular(2, [[0, 0.5, 0.5]] * 3)),
+        ("theorem-1", LAW), ("scheme-limit", LAW), ("inactive-rate", inactive(3, 2, [0, 0, 0.5])),
+        ("corollary-1-epochs", complete(3, 2)), ("corollary-1-own-optimum", inactive(3, 2, [0, 0, 0.5])),
+        ("incomplete-rate", Irregular(2, [[0, 0.5, 0.5]] * 3)),
     ],
 )  # fmt: skip
 def test_a_law_and_a_solver_with_other_numbers_of_steps_are_refused(statement, law):
@@ -497,6 +498,10 @@ def test_where_all_is_rounding_nothing_is_called_a_violation():
         law = Irregular(2, [[0, 0.1, 0.9], [0, 0.3, 0.7], [0, 0.5, 0.5]])
         limit = checks_of("scheme-limit", problems.Quadratic(mixed, c, weights), sampling=law)
         assert limit["C without idle clients"].verdict == "holds"
+    rng = np.random.default_rng(4)
+    one_alike = problems.Quadratic([np.diag(h) for h in rng.uniform(0.5, 1, (3, 4))], np.tile(rng.normal(size=4), (3, 1)), [0.2, 0.3, 0.5])
+    u = {"u_0": rng.uniform(0, 1, (3, 4))}
+    assert checks_of("elastic-limit", one_alike, EFL(lam=0.1), given=u)["repaired"].verdict == "holds"
     for statement, more in (("elastic-fixed-point", {}), ("stale-anchor", {"client": 1})):
         for check in checks_of(statement, SAME, EFL(lam=0.1), given={**ONES, **more}).values():
             assert check.verdict in ("holds", "not applicable"), check

@@ -9,7 +9,14 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
-from fedtheory.theorems.efl.cases.given import check_all_active, client_of, given_number, given_whole, quadratics_of, weights_of
+from fedtheory.theorems.efl.cases.given import (
+    check_all_active,
+    client_of,
+    given_number,
+    given_whole,
+    quadratics_of,
+    weights_of,
+)
 from fedtheory.theorems.efl.cases.limits import uncompressed
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.notation import instance_of

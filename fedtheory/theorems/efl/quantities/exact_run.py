@@ -101,8 +101,8 @@ def quadratic_run(
     if G is not None:
         if not G**2 >= G_sq:
             raise InvalidInput(
-                f"G = {text(G)} is no bound (Assumption 4): the largest E||g||^2 is {text(G_sq)}, the limit is G^2 = {text(G**2)}: give "
-                "a larger G"
+                f"G = {text(G)} is no bound (Assumption 4): the largest E||g||^2 is {text(G_sq)}, the limit is G^2 = "
+                f"{text(G**2)}: give a larger G"
             )
         G_sq, how["G_sq"] = G**2, "given, and a bound"
     if own_sigma_sq is not None:

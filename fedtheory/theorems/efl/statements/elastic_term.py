@@ -205,6 +205,11 @@ def _when_unbiased(v: ElasticView, factor: Any = 1) -> Sides:
     return eq(moved, -factor * v.lam * v.eta * pull.sum(axis=0), v.lam * v.eta * abs(pull).sum(axis=0), noise=v.noise)
 
 
+def _rounding(v: ElasticView) -> Any:
+    """What rounding leaves of a long run in floats, whose rounds contract."""
+    return 1e-15 * v.rounds * abs(v.c).max()
+
+
 def _run(v: ElasticView, eta: Any) -> Sides:
     """The run with the constant step ends at the fixed point: the remaining distance is below 1e-6 of the first."""
     w = v.c[0]
@@ -212,7 +217,7 @@ def _run(v: ElasticView, eta: Any) -> Sides:
     first = abs(w - v.fixed(v.eta)) + abs(v.c - v.c[0]).max(axis=0)
     for _ in range(v.rounds):
         w, V = v.round(w, V, v.eta)
-    return le(abs(w - v.fixed(eta)), 1e-6 * first, noise=1e-15 * v.rounds * abs(v.c).max())
+    return le(abs(w - v.fixed(eta)), 1e-6 * first, noise=_rounding(v))
 
 
 def _decayed(v: ElasticView, target: str = "star") -> Sides:
@@ -222,7 +227,8 @@ def _decayed(v: ElasticView, target: str = "star") -> Sides:
     goal = v.star if target == "star" else v.fixed(v.eta)
     for t in range(v.rounds):
         w, V = v.round(w, V, v.eta / (1 + t / 10))
-    return le(abs(w - goal), 5 * (abs(v.c[0] - v.star) + abs(v.fixed(v.eta) - v.star)) / (1 + v.rounds / 10))
+    first = abs(v.c[0] - v.star) + abs(v.fixed(v.eta) - v.star)
+    return le(abs(w - goal), 5 * first / (1 + v.rounds / 10), noise=_rounding(v))
 
 
 def _stale(v: ElasticView, removed: bool, share: Any = 0) -> Sides:

@@ -11,7 +11,7 @@ import typer
 
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import App, Group, Json, Out, Seed, in_file, statements_in
-from fedtheory.cli.options import NOISE_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
+from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 
 __all__ = ["app", "main"]
@@ -137,7 +137,7 @@ def solve_command(
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
     )
 )
-@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, NOISE_OPTIONS, hyperparameter_options())
+@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
@@ -222,7 +222,7 @@ def run_command(
     PROBLEM_OPTIONS,
     PARTICIPATION_OPTIONS,
     LOCAL_OPTIONS,
-    NOISE_OPTIONS,
+    FEDMLS_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
 )
 def verify_command(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedtheory.messages import Compressor
 
 __all__ = [
-    "NOISE_OPTIONS",
+    "FEDMLS_OPTIONS",
     "PROBLEM_OPTIONS",
     "RADIUS",
     "RENAMED",
@@ -88,7 +88,7 @@ PROBLEM_OPTIONS = (
 _R = "R of the ball ||x|| <= R on which a nonsmooth problem is solved (default: the least power of 2 whose ball holds a minimiser)."
 _NOISE = "Of fedmls: standard deviation of the noise added to every subgradient, in units of G. Of local-sgd: its norm (rms)."
 RADIUS = (option("radius", float | None, None, _R, _BALL),)
-NOISE_OPTIONS = (
+FEDMLS_OPTIONS = (
     option("noise", float | None, None, _NOISE, _BALL),
     option("start", str | None, None, "x_0, as in --start=1,0,-2, or one number for all coordinates (default 0).", "Start"),
 )

@@ -53,7 +53,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.sensitivity": ("fedtheory.clients.sensitivity",),
     "fedtheory.stages": ("fedtheory.theorems.fedelasticnet.stages",),
     "fedtheory.states": ("fedtheory.simulation.states",),
-    "fedtheory.step_laws": ("fedtheory.participation.step_laws",),
+    "fedtheory.step_laws": ("fedtheory.participation.laws",),
     "fedtheory.structures": ("fedtheory.optimum.loss_enclosures", "fedtheory.optimum.interface"),
     "fedtheory.witness": ("fedtheory.verification.witness", "fedtheory.verification.replay"),
     "fedtheory.witness_search": ("fedtheory.theorems.fedelasticnet.search",),
@@ -172,6 +172,9 @@ def _names(old: str, new: str, names: str) -> dict[str, str]:
 # single names, where they are not in a place of their module's, or are called otherwise there; also names that a module
 # or a package of the same name has no longer -> the name in full
 NAMES: dict[str, str] = {
+    "fedtheory.ball_form.BallForm": "fedtheory.optimum.duality.NonsmoothStructure",
+    "fedtheory.battery.Instance": "fedtheory.theorems.fedelasticnet.instances.ProblemInstance",
+    "fedtheory.theorems.rational.Instance": "fedtheory.theorems.fedelasticnet.exact.DiagonalInstance",
     "fedtheory.efl_battery.EFLInstance": "fedtheory.verification.setting.Instance",
     "fedtheory.efl_battery.EFLView": "fedtheory.verification.setting.View",
     "fedtheory.efl_other_battery.OtherInstance": "fedtheory.theorems.efl.instances.in_fractions.FractionsInstance",

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.optimum.duality import BallForm, Multipliers
+from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
 
 __all__ = ["candidates"]
 
 Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, origin, what the solver said
 
 
-def candidates(form: BallForm, radius: float) -> Iterator[Candidate]:
+def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
     """Points and multipliers, the solver's first, then polished ones for several guesses of the active set."""
     x, m, said = _conic(form, radius)
     if float(form.top_weight.mag) > 0:
@@ -36,12 +36,12 @@ def candidates(form: BallForm, radius: float) -> Iterator[Candidate]:
             yield *found, f"active set at {tolerance:g}", said
 
 
-def _empty(form: BallForm) -> Multipliers:
+def _empty(form: NonsmoothStructure) -> Multipliers:
     groups, pieces = form.intercepts.shape
     return Multipliers(np.zeros(len(form.rows)), np.zeros((groups, pieces)), np.zeros(form.centers.shape), np.zeros(form.dim))
 
 
-def _symmetric(form: BallForm, radius: float) -> tuple[np.ndarray, Multipliers]:
+def _symmetric(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray, Multipliers]:
     """W max_i x_i + ridge/2 ||x||^2: all coordinates equal by symmetry, equal multipliers."""
     n, weight, ridge = form.dim, float(form.top_weight.hi), float(form.ridge.hi)
     size = min(radius, weight / (ridge * np.sqrt(n))) if ridge > 0 else radius
@@ -49,7 +49,7 @@ def _symmetric(form: BallForm, radius: float) -> tuple[np.ndarray, Multipliers]:
     return np.full(n, -size / np.sqrt(n)), m
 
 
-def _conic(form: BallForm, radius: float) -> tuple[np.ndarray | None, Multipliers | None, str]:
+def _conic(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray | None, Multipliers | None, str]:
     import cvxpy as cp
 
     x = cp.Variable(form.dim)
@@ -92,7 +92,7 @@ def _conic(form: BallForm, radius: float) -> tuple[np.ndarray | None, Multiplier
 
 
 def _active_set(
-    form: BallForm, radius: float, x: np.ndarray, m: Multipliers, tolerance: float
+    form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, tolerance: float
 ) -> tuple[np.ndarray, Multipliers] | None:
     """Solve the optimality conditions with the kinks and ties that the multipliers show to be met.
 
@@ -163,7 +163,7 @@ def _solution(rows: np.ndarray, side: np.ndarray, dim: int) -> tuple[np.ndarray,
     return x, right[rank:].T
 
 
-def _pulls(form: BallForm, x: np.ndarray) -> np.ndarray:
+def _pulls(form: NonsmoothStructure, x: np.ndarray) -> np.ndarray:
     """Multipliers q_c = w_c (x - c)/||x - c||; a centre at x takes what balances the others, if it can."""
     r = x - form.centers
     size = np.linalg.norm(r, axis=1)
@@ -175,7 +175,7 @@ def _pulls(form: BallForm, x: np.ndarray) -> np.ndarray:
     return q
 
 
-def _newton(form: BallForm, radius: float, x: np.ndarray) -> Iterator[tuple[np.ndarray, Multipliers]]:
+def _newton(form: NonsmoothStructure, radius: float, x: np.ndarray) -> Iterator[tuple[np.ndarray, Multipliers]]:
     """Sum of distances on the ball: the nearest centre itself, and Newton on the optimality conditions without and with the sphere."""
     empty = _empty(form)
 

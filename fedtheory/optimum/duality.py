@@ -21,7 +21,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, dot, norm_up
 
-__all__ = ["BallForm", "Multipliers", "check_gap", "check_radius", "into_ball"]
+__all__ = ["Multipliers", "NonsmoothStructure", "check_gap", "check_radius", "into_ball"]
 
 SHRINK = 1 - 2.0**-49
 
@@ -60,7 +60,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class BallForm:
+class NonsmoothStructure:
     """F(x) = sum_j max(low_j z_j, high_j z_j) + sum_g W_g max_j (slopes_gj'x + intercepts_gj) + sum_c w_c ||x - centers_c||
     + top_weight max_i x_i + linear'x + ridge/2 ||x||^2,  z = rows x - offsets.
 

@@ -1,6 +1,6 @@
 """What the certificates ask of a problem: nothing here knows a problem by its class.
 
-A problem hands over the form that its certificate needs, `structure()` on R^d and `ball_form()` on a ball. So a loss of
+A problem hands over the form that its certificate needs, `structure()` on R^d and `nonsmooth_structure()` on a ball. So a loss of
 anybody's own is certified as the built-in ones are, and this package imports no problem.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedtheory.optimum.duality import BallForm
+from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.lower_bounds import Structure
 
 __all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples", "structure_of"]
@@ -42,7 +42,7 @@ class CertifiableOnBall(Protocol):
 
     dim: int
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         """F as a sum of kinks, maxima and distances."""
 
 

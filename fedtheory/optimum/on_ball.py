@@ -18,7 +18,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.certify import Optimum
-from fedtheory.optimum.duality import BallForm, Multipliers, check_gap, check_radius, into_ball
+from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_gap, check_radius, into_ball
 from fedtheory.optimum.interface import CertifiableOnBall
 from fedtheory.optimum.intervals import Enclosure, norm_up
 
@@ -97,7 +97,7 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
         The proven relative gap exceeds the limit.
     """
     radius, gap = check_radius(radius), check_gap(gap)
-    form = problem.ball_form()
+    form = problem.nonsmooth_structure()
     best_x, best_m, status, conic_value = _solve(form, radius, gap)
     x, value, how_x = best_x
     m, lower, slope, how_m = best_m
@@ -126,7 +126,7 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     )
 
 
-def _solve(form: BallForm, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
+def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
     """The best point (x, value, origin) and the best multipliers (m, bound, slope, origin) among the candidates."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
@@ -155,7 +155,7 @@ def _solve(form: BallForm, radius: float, gap: float) -> tuple[tuple, tuple, str
     return best_x, best_m, status, conic_value
 
 
-def _multiplier(form: BallForm, x: np.ndarray, slope: Enclosure) -> float:
+def _multiplier(form: NonsmoothStructure, x: np.ndarray, slope: Enclosure) -> float:
     size = float(x @ x)
     if size == 0:
         return 0.0
@@ -163,7 +163,7 @@ def _multiplier(form: BallForm, x: np.ndarray, slope: Enclosure) -> float:
 
 
 def _constraint(
-    form: BallForm, radius: float, m: Multipliers, value: float, lower: float, scale: float, gap: float
+    form: NonsmoothStructure, radius: float, m: Multipliers, value: float, lower: float, scale: float, gap: float
 ) -> str:
     if value - form.bound(m, 2 * radius)[0] <= gap * scale:
         return "inactive"

@@ -3,7 +3,7 @@
 The modules from the ground up; each imports from those before it only:
 
     cohorts         who takes part, for many scenarios at once, and the laws of cohorts (Full, Uniform, Bernoulli)
-    step_laws       the law of the local steps that each client completes in one round
+    laws            the law of the local steps that each client completes in one round
     cohort_laws     a law of cohorts as a law of local steps: all of them or none
     irregular       laws of local steps that change from round to round, clients that arrive and leave
     coefficients    EFL's aggregation coefficients: schemes A, B, C and the corrected C
@@ -14,7 +14,7 @@ The modules from the ground up; each imports from those before it only:
 from fedtheory.participation.cohort_laws import AsIrregular, as_irregular
 from fedtheory.participation.cohorts import Bernoulli, Cohort, FedDynBernoulli, Full, Sampling, Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, incomplete, joint_law, windows
-from fedtheory.participation.step_laws import JointLaw, Participation
+from fedtheory.participation.laws import JointLaw, Participation
 
 __all__ = [
     "AsIrregular", "Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Irregular", "JointLaw", "Participation", "Sampling", "Uniform",

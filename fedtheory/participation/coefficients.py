@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
-from fedtheory.participation.step_laws import check_max_steps, fractions, numbers
+from fedtheory.participation.laws import check_max_steps, fractions, numbers
 
 __all__ = ["SCHEMES", "Scheme", "check_coefficients", "check_scheme", "check_weights", "coefficients", "theta"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Bernoulli, Cohort, Full, Sampling, Uniform
-from fedtheory.participation.step_laws import Participation, check_clients, check_max_steps, floats, fractions
+from fedtheory.participation.laws import Participation, check_clients, check_max_steps, floats, fractions
 from fedtheory.randomness import Stream
 
 __all__ = ["AsIrregular", "as_irregular"]

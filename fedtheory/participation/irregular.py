@@ -24,7 +24,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import shown
 from fedtheory.participation.cohort_laws import AsIrregular, as_irregular
 from fedtheory.participation.cohorts import Cohort
-from fedtheory.participation.step_laws import (
+from fedtheory.participation.laws import (
     JointLaw,
     Law,
     Participation,

@@ -25,8 +25,8 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.coefficients import TOLERANCE, Scheme, check_scheme, check_weights, coefficients, theta
 from fedtheory.participation.cohorts import Bernoulli, Cohort, Uniform
 from fedtheory.participation.irregular import MAX_ENUMERATED, AsIrregular
+from fedtheory.participation.laws import JointLaw, Participation, as_law, check_max_steps, fractions
 from fedtheory.participation.positive_part import Overlap, overlap_of_complete, overlap_of_sums
-from fedtheory.participation.step_laws import JointLaw, Participation, as_law, check_max_steps, fractions
 
 __all__ = ["Moments", "moments", "round_moments"]
 

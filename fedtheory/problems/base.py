@@ -18,7 +18,7 @@ from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 from fedtheory.optimum.certify import Optimum, certify
-from fedtheory.optimum.duality import BallForm, check_gap, check_radius
+from fedtheory.optimum.duality import NonsmoothStructure, check_gap, check_radius
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.optimum.on_ball import certify_on_ball
 from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
@@ -259,7 +259,7 @@ class Problem:
         InvalidInput
             radius or gap is not a finite number > 0.
         MissingCapability
-            The problem has no dual form (capability 'ball_form').
+            The problem has no dual form (capability 'nonsmooth_structure').
         NotCertified
             No dual bound of that relative gap could be proven.
         """
@@ -285,11 +285,11 @@ class Problem:
             "problem as one of these, or give it a structure() of its own"
         )
 
-    def ball_form(self) -> BallForm:
-        """F as a `fedtheory.optimum.duality.BallForm`, from which a dual bound over a ball is computed."""
+    def nonsmooth_structure(self) -> NonsmoothStructure:
+        """F as a `fedtheory.optimum.duality.NonsmoothStructure`, from which a dual bound over a ball is computed."""
         raise MissingCapability(
-            f"{type(self).__name__} has no dual form over a ball (capability 'ball_form'): F* on the ball cannot be certified; "
-            "leave out the radius where the problem is smooth"
+            f"{type(self).__name__} has no dual form over a ball (capability 'nonsmooth_structure'): F* on the ball "
+            "cannot be certified; leave out the radius where the problem is smooth"
         )
 
     def constants(self) -> Constants:

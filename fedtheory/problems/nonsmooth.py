@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_number
-from fedtheory.optimum.duality import BallForm, check_radius
+from fedtheory.optimum.duality import NonsmoothStructure, check_radius
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import Problem, check_weights
 from fedtheory.problems.linear import LinearModel
@@ -81,11 +81,11 @@ class _KinkedModel(_Nonsmooth, LinearModel):
         features, share = to_numpy(self.features), to_numpy(self.sample_weights)
         return self._steepest**2 * np.einsum("nj,njd,njd->n", share, features, features) / batch_size
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         keep = self.sample_weights > 0
         rows, offsets, low, high = self._kink(self.features[keep], self.targets[keep])
         weight = (Enclosure.exact(self.weights[:, None]) * self.sample_weights)[keep]
-        return BallForm(
+        return NonsmoothStructure(
             self.dim, rows=rows, offsets=offsets, low=weight * low, high=weight * high,
             ridge=Enclosure.exact(self.weights).sum() * self.ridge,
         )  # fmt: skip
@@ -259,8 +259,8 @@ class MaxAffine(_Nonsmooth):
                 return float(sizes[j]), True
         return float(sizes.max()), False
 
-    def ball_form(self) -> BallForm:
-        return BallForm(self.dim, slopes=self.slopes, intercepts=self.offsets, group_weights=Enclosure.exact(self.weights))
+    def nonsmooth_structure(self) -> NonsmoothStructure:
+        return NonsmoothStructure(self.dim, slopes=self.slopes, intercepts=self.offsets, group_weights=Enclosure.exact(self.weights))
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -306,10 +306,11 @@ class L1Distance(_Distance):
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         return math.sqrt(self.dim), True
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         rows = np.tile(np.eye(self.dim), (self.num_clients, 1))
         weight = np.repeat(self.weights, self.dim)
-        return BallForm(self.dim, rows=rows, offsets=self.centers.ravel(), low=Enclosure.exact(-weight), high=Enclosure.exact(weight))
+        low, high = Enclosure.exact(-weight), Enclosure.exact(weight)
+        return NonsmoothStructure(self.dim, rows=rows, offsets=self.centers.ravel(), low=low, high=high)
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -345,8 +346,8 @@ class EuclideanDistance(_Distance):
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         return 1.0, True
 
-    def ball_form(self) -> BallForm:
-        return BallForm(self.dim, centers=self.centers, center_weights=Enclosure.exact(self.weights))
+    def nonsmooth_structure(self) -> NonsmoothStructure:
+        return NonsmoothStructure(self.dim, centers=self.centers, center_weights=Enclosure.exact(self.weights))
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -10,7 +10,7 @@ import numpy as np
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
-from fedtheory.optimum.duality import BallForm
+from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import check_weights
 from fedtheory.problems.nonsmooth import _Nonsmooth
@@ -94,12 +94,12 @@ class TwoClientPull(_Nonsmooth):
         steepest = abs(float(self.pulls[client]) - float(self.slopes[client]))  # left of c_1, where the ball always is
         return math.hypot(steepest, self.shallow), True
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         w = self.weights
         weights = Enclosure.exact(np.append(w * self.slopes, w * self.shallow))  # halves: exact
         rows = np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2)
         offsets = np.array([self.first] * 2 + [self.second] * 2)
-        return BallForm(2, rows=rows, offsets=offsets, low=-weights, high=weights)  # M x_1/2 - M x_1/2 = 0
+        return NonsmoothStructure(2, rows=rows, offsets=offsets, low=-weights, high=weights)  # M x_1/2 - M x_1/2 = 0
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -175,9 +175,9 @@ class NesterovWorst(_Nonsmooth):
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         return 1.0 + (self.mu * radius if self.mu else 0.0), True
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         total = Enclosure.exact(self.weights).sum()
-        return BallForm(self.dim, top_weight=total, ridge=total * self.mu)
+        return NonsmoothStructure(self.dim, top_weight=total, ridge=total * self.mu)
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
@@ -268,12 +268,12 @@ class ArjevaniShamir(_Nonsmooth):
         links = to_numpy(self.links)[client]
         return math.sqrt(float(self.heads[client]) ** 2 + 2 * float((links**2).sum())), True
 
-    def ball_form(self) -> BallForm:
+    def nonsmooth_structure(self) -> NonsmoothStructure:
         rows = np.vstack([np.eye(self.dim)[:1], np.eye(self.dim)[:-1] - np.eye(self.dim)[1:]])
         offsets = np.append(self.target, np.zeros(self.dim - 1))
         coefficients = Enclosure.exact(np.column_stack([self.heads, self.links]))
         weight = (coefficients * self.weights[:, None]).sum()
-        return BallForm(self.dim, rows=rows, offsets=offsets, low=-weight, high=weight)
+        return NonsmoothStructure(self.dim, rows=rows, offsets=offsets, low=-weight, high=weight)
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -244,7 +244,8 @@ class Setting:
         sides = form.sides(view)  # type: ignore[misc]
         lhs, rhs, scale = worst_sides(sides)
         check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
-        check.where["exact"] = [str(lhs), str(rhs)]
+        place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}
+        check.where.update(exact=[str(lhs), str(rhs)], **place)
         return check, lhs, rhs, scale
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:

@@ -11,13 +11,13 @@ from command_line import call, instead, only_these
 
 from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.instances import Instance
+from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.verification import campaign
 from fedtheory.verification.statement import Statement
 
 TASKS = [
-    campaign.Task("fedelasticnet", Trial("exact", Instance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8))
+    campaign.Task("fedelasticnet", Trial("exact", ProblemInstance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8))
     for seed in (1, 2)
 ]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")

@@ -20,7 +20,7 @@ from fedtheory.inputs import LARGEST, data_array, points, real_array, real_numbe
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions
-from fedtheory.verification import campaign, witness
+from fedtheory.verification import campaign, replay
 
 RNG = np.random.default_rng(0)
 FEATURES, TARGETS = RNG.normal(size=(2, 4, 2)), RNG.normal(size=(2, 4))
@@ -157,7 +157,7 @@ NUMBERS = [
     (lambda: central.Joint(3), "problem is 3"),
     (lambda: central.MOPES(1.0, 1.0, 5, 1.0).run(3, central.Ball(2, 1.0)), "problem = 3"),
     (lambda: algorithms.fedmls_parameters(LAD, 0.1, 2.0, x0=np.array([1j, 0])), "x0 holds complex"),
-    (lambda: witness.load(3), "path = 3"),
+    (lambda: replay.load(3), "path = 3"),
     (lambda: campaign.plan("a"), "seed is 'a'"),
     (lambda: algorithms.get(3), "unknown algorithm '3'"),
     (lambda: theorems.get(3), "unknown statement '3'"),

@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
-from fedtheory.optimum.duality import BallForm, Multipliers, check_radius, into_ball
+from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_radius, into_ball
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.optimum.on_ball import choose_radius, is_smooth
 from fedtheory.problems import (
@@ -82,7 +82,7 @@ def test_no_sampled_point_is_below_the_bound(problem):
 @pytest.mark.parametrize("radius", [0.4, 4.0])
 def test_any_multipliers_give_a_bound(problem, radius):
     """Weak duality: wild, infeasible or non-finite multipliers may give a bad bound, never a wrong one."""
-    form, best = problem.ball_form(), problem.optimum_on_ball(radius)
+    form, best = problem.nonsmooth_structure(), problem.optimum_on_ball(radius)
     g = np.random.default_rng(1)
     groups, pieces = form.intercepts.shape
     for size in (0.0, 0.1, 10.0):
@@ -96,7 +96,7 @@ def test_any_multipliers_give_a_bound(problem, radius):
 
 
 def test_value_encloses_the_objective(problem):
-    form = problem.ball_form()
+    form = problem.nonsmooth_structure()
     for x in np.random.default_rng(2).normal(size=(20, problem.dim)):
         value = form.value(x)
         assert value.upper - value.lower <= 1e-14 * abs(value.upper)
@@ -106,7 +106,7 @@ def test_value_encloses_the_objective(problem):
 def test_enclosures_against_fractions():
     """F and a dual bound of a LAD instance in exact rational arithmetic."""
     problem = random_lad(2, 3, 2, seed=9)
-    form = problem.ball_form()
+    form = problem.nonsmooth_structure()
     x = np.array([0.3, -0.7])
     exact = Fraction(0)
     for k in range(2):
@@ -151,7 +151,7 @@ def test_nesterov_closed_form(n):
 
 def test_nesterov_closed_form_is_what_the_general_route_finds():
     problem = NesterovWorst(6)
-    as_pieces = BallForm(
+    as_pieces = NonsmoothStructure(
         6, slopes=np.eye(6)[None], intercepts=np.zeros((1, 6)),
         group_weights=Enclosure.exact(np.ones(1)), ridge=Enclosure.exact(problem.mu),
     )  # fmt: skip
@@ -253,7 +253,7 @@ def test_a_smaller_gap_is_asked_anew_and_refused_when_impossible():
 def test_a_wrong_dual_form_does_not_pass():
     """Mutants of the form: the bound must then fail against the true values, or the gap stay open."""
     problem = random_lad(3, 7, 3, seed=1)
-    form, best = problem.ball_form(), problem.optimum_on_ball(1.0)
+    form, best = problem.nonsmooth_structure(), problem.optimum_on_ball(1.0)
     found = [m for _, m, *_ in candidates(form, 1.0)]
     wide = replace(form, low=form.low * 1.5, high=form.high * 1.5)  # multipliers beyond the slopes
     true = float(form.value(best.x).upper)
@@ -285,7 +285,7 @@ def test_bad_gap(gap):
 def test_missing_capability_names_it():
     from fedtheory.problems import random_quadratic
 
-    with pytest.raises(MissingCapability, match="ball_form"):
+    with pytest.raises(MissingCapability, match="nonsmooth_structure"):
         random_quadratic(2, 2).optimum_on_ball(1.0)
 
 

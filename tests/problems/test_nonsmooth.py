@@ -56,7 +56,7 @@ def _in_ball(problem, radius, count, seed=0):
 def _kinks(problem):
     """Points on the kinks: 0, centres, and solutions of as many kink equations as there are coordinates."""
     points = [np.zeros(problem.dim)]
-    form = problem.ball_form()
+    form = problem.nonsmooth_structure()
     if len(form.rows):
         g = np.random.default_rng(0)
         for _ in range(10):
@@ -286,7 +286,7 @@ def test_problems_without_a_constant_say_so():
     for ask in (smooth.lipschitz, smooth.lipschitz_rms, smooth.lipschitz_exact):
         with pytest.raises(MissingCapability, match="capability 'lipschitz'"):
             ask(1.0)
-    with pytest.raises(MissingCapability, match="ball_form"):
+    with pytest.raises(MissingCapability, match="nonsmooth_structure"):
         smooth.optimum_on_ball(1.0)
     with pytest.raises(MissingCapability, match="batch_noise_sq"):
         TwoClientPull(0.1).batch_noise_sq(1.0, 1)

@@ -324,8 +324,20 @@ def test_curves_of_a_run_that_reaches_zero(tmp_path):
     assert [f.name for f in files] == ["run.png", "run.pdf"] and all(f.stat().st_size > 1000 for f in files)
 
 
+def test_the_readmes_own_theorem_is_judged_as_it_says():
+    code, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    from fedtheory.authoring import study
+
+    found = study(names["paper"], 120, 0)
+    assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
+    told = str(found)
+    assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in told and "violated at half = 1001/2000" in told
+
+
 def test_the_readmes_python_runs(capsys):
-    code, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    _, code, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in capsys.readouterr().out
@@ -334,7 +346,7 @@ def test_the_readmes_python_runs(capsys):
 def test_the_readmes_own_network_learns(capsys):
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
-    _, code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    *_, code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert len([ln for ln in code.splitlines() if ln.strip()]) <= 17
     exec(compile(code, "README.md", "exec"), {})
     start, end, size = map(float, re.fullmatch(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", capsys.readouterr().out.strip()).groups())

@@ -22,7 +22,7 @@ from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
-__all__ = ["DiagonalLosses", "Instance", "RationalState", "exact_array", "sqrt_upper"]
+__all__ = ["DiagonalInstance", "DiagonalLosses", "RationalState", "exact_array", "sqrt_upper"]
 
 MAX_PATHS = 20_000
 SPLIT = ("split", "split_sign", "split_own_sign")  # of `RunView`: the expectation taken of the sign only
@@ -51,9 +51,9 @@ def _soft(v: Any, t: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Instance:
-    """A problem, the method's numbers and a starting point: Fractions (`Instance.exact`) or float64 for B instances at once
-    (`Instance.batch`), which then are the states of a `RoundView` and the columns of a `RunView`.
+class DiagonalInstance:
+    """A problem, the method's numbers and a starting point: Fractions (`DiagonalInstance.exact`) or float64 for B instances at once
+    (`DiagonalInstance.batch`), which then are the states of a `RoundView` and the columns of a `RunView`.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Instance:
     @classmethod
     def exact(
         cls, h: Any, c: Any, lambda1: Any, lambda2: Any, P: int, rule: str, x0: Any, copies: Sequence[int] | None = None
-    ) -> Instance:
+    ) -> DiagonalInstance:
         """From anything `exact_array` reads; h, c (m, d) and x0 (d,), or (n, d) for n equally likely starts.
 
         With ``copies`` row k stands for so many identical clients, and m is their number.
@@ -113,7 +113,7 @@ class Instance:
         rule: str,
         x0: Any,
         copies: tuple[int, ...] | None = None,
-    ) -> Instance:
+    ) -> DiagonalInstance:
         """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d) or (B, n, d). The caller answers for the values."""
         h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
         x0 = np.asarray(x0, dtype=float)
@@ -153,14 +153,14 @@ class Instance:
             row[list(cohort)] = True
         return out
 
-    def repeat(self, count: int) -> Instance:
+    def repeat(self, count: int) -> DiagonalInstance:
         """Every instance `count` times in a row (an exact one is the same for all states anyway)."""
         if self.is_exact:
             return self
         h, c, l1, l2 = (
             np.repeat(np.asarray(a), count, axis=0) for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2)
         )
-        return Instance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], self.losses.copies)
+        return DiagonalInstance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], self.losses.copies)
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""

@@ -22,7 +22,7 @@ __all__ = ["MergedClients", "still_run_view"]
 
 
 class MergedClients(Protocol):
-    """What is used of an `fedtheory.theorems.fedelasticnet.exact.Instance`, which hands itself over."""
+    """What is used of an `fedtheory.theorems.fedelasticnet.exact.DiagonalInstance`, which hands itself over."""
 
     losses: DiagonalLosses
     P: int

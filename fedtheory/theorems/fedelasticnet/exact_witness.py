@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState, exact_array
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -141,12 +141,12 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
     return DiagonalWitness(**fields).witness()
 
 
-def instance_of(w: DiagonalWitness) -> Instance:
-    """The exact instance. Raises `InvalidInput` as `Instance.exact` does."""
-    return Instance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
+def instance_of(w: DiagonalWitness) -> DiagonalInstance:
+    """The exact instance. Raises `InvalidInput` as `DiagonalInstance.exact` does."""
+    return DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
 
 
-def _state_of(w: DiagonalWitness, instance: Instance) -> RationalState:
+def _state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
     if (w.cohorts is None) == (w.state is None):
         raise InvalidInput("a witness about one round has either cohorts (of the rounds before it) or a state, not both")
     if w.cohorts is not None:
@@ -164,7 +164,7 @@ def _state_of(w: DiagonalWitness, instance: Instance) -> RationalState:
     return RationalState(theta[None], stored.sum(axis=0)[None] / Fraction(m), stored[None], local[None])
 
 
-def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance: Instance) -> None:
+def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance: DiagonalInstance) -> None:
     if form.sides is None:
         raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
     if w.rule not in form.established:

@@ -1,6 +1,6 @@
 """The instances every statement is run on: at least 500 random ones in five families, the bundled real data, and long Monte Carlo runs.
 
-An instance is a small recipe (`Instance`), built where it is needed, so that a campaign can be spread over processes.
+An instance is a small recipe (`ProblemInstance`), built where it is needed, so that a campaign can be spread over processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.softmax import Softmax
 from fedtheory.randomness import Stream
 
-__all__ = ["FAMILIES", "Instance", "long_runs", "random_battery", "real_battery", "stalled_battery"]
+__all__ = ["FAMILIES", "ProblemInstance", "long_runs", "random_battery", "real_battery", "stalled_battery"]
 
 # lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
 RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
@@ -29,7 +29,7 @@ _CONDITION = 1e4
 
 
 @dataclass(frozen=True)
-class Instance:
+class ProblemInstance:
     """One instance: a problem, an algorithm's lambdas and a cohort size.
 
     Attributes
@@ -83,7 +83,7 @@ class Instance:
         return {**asdict(self), "name": self.name}
 
 
-def _build(i: Instance) -> Problem:
+def _build(i: ProblemInstance) -> Problem:
     heterogeneity = float(10.0 ** Stream(i.seed).generator("heterogeneity").uniform(-1, 1))
     options: dict[str, Any] = {"heterogeneity": heterogeneity, "seed": i.seed}
     if i.family in ("quadratic", "long run"):
@@ -103,7 +103,7 @@ def _build(i: Instance) -> Problem:
     return _real(i)
 
 
-def _real(i: Instance) -> Problem:
+def _real(i: ProblemInstance) -> Problem:
     if i.family == "diabetes":
         data = datasets.diabetes()
         return partitions.federate(data, partitions.iid(data.num_samples, i.clients, sigma=0.5, seed=i.seed), ridge=1e-3)
@@ -118,7 +118,7 @@ def _real(i: Instance) -> Problem:
     return partitions.federate(multi, deal, Softmax, ridge=1e-2)
 
 
-def random_battery(seed: int = 0, scale: float = 1.0) -> list[Instance]:
+def random_battery(seed: int = 0, scale: float = 1.0) -> list[ProblemInstance]:
     """The random instances: m from 2 to 6 with every P, d from 1 to 5, all ratios and all lambda_1, in `FAMILIES`.
 
     Parameters
@@ -135,31 +135,31 @@ def random_battery(seed: int = 0, scale: float = 1.0) -> list[Instance]:
             least = 2 if family == "ill-conditioned" else 1
             dim = int(rng.integers(least, 6)) if n % 4 else least
             ratio, l1 = RATIOS[int(rng.integers(len(RATIOS)))], L1[int(rng.integers(len(L1)))]
-            out.append(Instance(family, m, p, dim, ratio, l1, seed * 100_000 + n))
+            out.append(ProblemInstance(family, m, p, dim, ratio, l1, seed * 100_000 + n))
     return out
 
 
-def real_battery(seed: int = 0) -> list[Instance]:
+def real_battery(seed: int = 0) -> list[ProblemInstance]:
     """The bundled data sets, cut into 5 or 6 clients."""
     return [
-        Instance("diabetes", 6, 3, 10, 27.001, 0.3, seed),
-        Instance("diabetes", 5, 1, 10, 100.0, 1.0, seed + 1),
-        Instance("breast cancer", 6, 2, 30, 27.001, 0.3, seed),
-        Instance("breast cancer", 5, 4, 30, 10.69, 0.03, seed + 1),
-        Instance("digits", 5, 2, 64, 27.001, 0.3, seed),
-        Instance("digits, ten classes", 5, 2, 640, 27.001, 0.3, seed),
+        ProblemInstance("diabetes", 6, 3, 10, 27.001, 0.3, seed),
+        ProblemInstance("diabetes", 5, 1, 10, 100.0, 1.0, seed + 1),
+        ProblemInstance("breast cancer", 6, 2, 30, 27.001, 0.3, seed),
+        ProblemInstance("breast cancer", 5, 4, 30, 10.69, 0.03, seed + 1),
+        ProblemInstance("digits", 5, 2, 64, 27.001, 0.3, seed),
+        ProblemInstance("digits, ten classes", 5, 2, 640, 27.001, 0.3, seed),
     ]
 
 
-def stalled_battery(seed: int = 0) -> list[Instance]:
+def stalled_battery(seed: int = 0) -> list[ProblemInstance]:
     """Identical clients, all taking part, lambda_1 just above their gradient: the sign rule never moves. One path, so 200 rounds
     are exact."""
-    return [Instance("stalled", 2, 2, 1, ratio, 1.01, seed) for ratio in (50.0, 60.0, 80.0)]
+    return [ProblemInstance("stalled", 2, 2, 1, ratio, 1.01, seed) for ratio in (50.0, 60.0, 80.0)]
 
 
-def long_runs(seed: int = 0) -> list[Instance]:
+def long_runs(seed: int = 0) -> list[ProblemInstance]:
     """m = 100, P = 10, for T = 1,000 rounds of Monte Carlo."""
     return [
-        Instance("long run", 100, 10, 5, 27.001, 0.3, seed),
-        Instance("long run", 100, 10, 5, 100.0, 1.0, seed + 1),
+        ProblemInstance("long run", 100, 10, 5, 27.001, 0.3, seed),
+        ProblemInstance("long run", 100, 10, 5, 100.0, 1.0, seed + 1),
     ]

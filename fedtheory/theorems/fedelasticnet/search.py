@@ -15,7 +15,7 @@ from scipy.optimize import differential_evolution
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
-from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.shapes import Shape, default_shapes
@@ -106,7 +106,7 @@ class _Target:
     def evaluate(self, u: np.ndarray) -> Sides:
         """Sides with instances on axis 0 (a round) or on the last axis (a run)."""
         n = self.numbers(u)
-        instance = Instance.batch(n["h"], n["c"], n["l1"], n["l2"], self.shape.P, self.rule, n["x0"], self.shape.copies)
+        instance = DiagonalInstance.batch(n["h"], n["c"], n["l1"], n["l2"], self.shape.P, self.rule, n["x0"], self.shape.copies)
         if self.run:
             return self.sides(instance.run_view(self.shape.T))
         if self.shape.cohorts is None:

@@ -26,7 +26,7 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     tree_depth,
 )
 from fedtheory.theorems.fedelasticnet.instances import (
-    Instance,
+    ProblemInstance,
     long_runs,
     random_battery,
     real_battery,
@@ -65,7 +65,7 @@ class Trial:
     """
 
     how: str
-    instance: Instance
+    instance: ProblemInstance
     rule: str = ""
     max_leaves: int = 150
     rounds: int = 1000
@@ -126,7 +126,7 @@ def check_instance(trial: Trial, statements: Sequence[Statement]) -> list[Check]
     return out + check_fixed_point(instance, problem, lambda1, statements) if trial.at_rest else out
 
 
-def check_fixed_point(instance: Instance, problem: Any, lambda1: float, statements: Sequence[Statement]) -> list[Check]:
+def check_fixed_point(instance: ProblemInstance, problem: Any, lambda1: float, statements: Sequence[Statement]) -> list[Check]:
     """Algorithm 1 with lambda_2 of the order of beta, so that its fixed points differ visibly from the optimum."""
     algorithm = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
     forms = _forms(statements, "fixed-point")

@@ -12,7 +12,7 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet import instances as battery
-from fedtheory.theorems.fedelasticnet.exact import Instance
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView, fixed_point
@@ -57,7 +57,7 @@ def test_the_search_and_the_battery_stay_within_algorithm_3():
 def test_eq_12_holds_coordinate_by_coordinate_and_not_as_an_equation_of_vectors(rule):
     # L = ||x||^2/2 from (2, 1/2), lambda_1 = 1, lambda_2 = 30: v = (-2, -1/2), so delta = (-1/31, 0), and
     # grad L + lambda_2 delta = (2 - 1/31 - 30/31, 1/2) = (1, 1/2).
-    view = Instance.exact([[1, 1]], [[0, 0]], 1, 30, 1, rule, [2, "1/2"])
+    view = DiagonalInstance.exact([[1, 1]], [[0, 0]], 1, 30, 1, rule, [2, "1/2"])
     view = view.round_view(view.start())
     assert list(view.delta[0, 0]) == [F(-1, 31), 0]
     assert list((view.grad_tilde - view.stored + view.lambda2 * view.delta)[0, 0]) == [1, F(1, 2)]
@@ -71,13 +71,13 @@ def test_eq_20_as_printed_misses_the_clients_never_sampled():
     # sampled stores y under both rules, the other 0: C_1 = y^2/2, but with gradients (y^2 + 1)/2.
     statement = theorems.get("fedelasticnet/eq-20")
     for rule in RULES:
-        instance = Instance.exact([[1], [1]], [[0], [0]], "1/2", 30, 1, rule, [1])
+        instance = DiagonalInstance.exact([[1], [1]], [[0], [0]], "1/2", 30, 1, rule, [1])
         view = instance.round_view(instance.start())
         assert view.C_next[0] == F(61, 62) ** 2 / 2
         assert statement.form("printed").sides(view).lhs[0] == F(1, 2)
         assert (statement.form("clients that took part").sides(view).lhs == 0).all()
     # Where nothing moves, the sign rule stores 0 for the client that took part, too.
-    still = Instance.exact([[1]], [[0]], 1, 30, 1, "sign", [1])
+    still = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, "sign", [1])
     still = still.round_view(still.start())
     assert statement.form("printed").sides(still).lhs[0] == 1
     assert (statement.form("clients that took part").sides(still).lhs == 1).all()
@@ -90,7 +90,7 @@ def test_the_two_readings_of_the_printed_expectation():
     gamma^1 = theta^1 + h/lambda_2 = y = +-1/62. Round 2, first client sampled: theta = 1/62 + 61/3720 = 121/3720. Its v is
     -61/62 - (121/3720 - 1) = -1/60, so it stays; the other has v = -1 - 121/3720, moves down, and its sign is -1.
     """
-    instance = Instance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0])
+    instance = DiagonalInstance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0])
     run = instance.run_view(2)
     assert run.inner_sign[1, 0] == F(1, 62) * F(1, 2) * F(-1, 2)  # E<gamma, mean sign>: both paths give the same
     assert run.inner_split_sign[1, 0] == 0  # E gamma = 0
@@ -109,7 +109,7 @@ def test_the_readings_agree_with_the_float_code():
 
     problem = problems.Quadratic([[[1.0]], [[1.0]]], [[1.0], [-1.0]])
     rounded = tree(problem, FedElasticNetDyn(0.5, 30.0), Uniform(1), 4, np.zeros(1))
-    exact = Instance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0]).run_view(4)
+    exact = DiagonalInstance.exact([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0]).run_view(4)
     for name in ("inner_split", "inner_split_sign", "inner_split_own_sign", "inner_own_sign"):
         assert np.allclose(getattr(rounded, name), getattr(exact, name).astype(float), rtol=0, atol=1e-15), name
 
@@ -222,7 +222,7 @@ def test_the_missing_factor_d_needs_five_coordinates():
 def test_the_small_floor_is_nearly_needed(scale, verdict):
     """On the drift the floor of one round is 0.2003 kappa' lambda_1^2: 0.22 is enough, a tenth less is not."""
     w = stalled_drift(250, 1)
-    instance = Instance.exact(w.h, w.c, w.lambda1, w.lambda2, 1, "sign", w.x0)
+    instance = DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, 1, "sign", w.x0)
     view = instance.round_view(instance.after(w.cohorts))
     assert view.zeros[0] == 1 and view.stored[0, 0, 0] == F(250, 249)
     assert judge(_b6_small(view, 1, scale), statement="", form="", rule="sign", mode="rational").verdict == verdict
@@ -300,7 +300,7 @@ def test_the_flat_drift_is_what_a_round_does():
     """The first rounds of `flat_drift` on nearly linear losses, run by the exact engine."""
     tiny, m = F(1, 10**12), 4
     slopes = [-F(m - 1)] + [F(1)] * (m - 1)
-    instance = Instance.exact([[tiny]] * m, [[-s / tiny] for s in slopes], 1 + F(1, 10**9), 1, m, "sign", [0])
+    instance = DiagonalInstance.exact([[tiny]] * m, [[-s / tiny] for s in slopes], 1 + F(1, 10**9), 1, m, "sign", [0])
     gammas = [instance.after([tuple(range(m))] * t) for t in range(5)]
     gammas = [(s.theta + s.h)[0, 0] for s in gammas]
     expected = [F(0)] + [F(m - 2, m) + t * F(m - 1, m) for t in range(4)]

@@ -10,7 +10,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, Instance, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, exact_array, sqrt_upper
 from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
 RULES = ("sign", "true-gradient")
@@ -33,7 +33,7 @@ def draw(rng, m, d, rule, P):
         h[-1, 0] = Fraction(0)
     c, x0 = numbers(rng, m, d), numbers(rng, d)
     l1 = Fraction(int(rng.integers(0, 5)), 2)
-    return Instance.exact(h, c, l1, 30 * h.max(), P, rule, x0)
+    return DiagonalInstance.exact(h, c, l1, 30 * h.max(), P, rule, x0)
 
 
 def float_pair(instance):
@@ -78,7 +78,7 @@ def test_a_batch_is_its_instances_one_by_one(rule):
     single = [draw(rng, 3, 2, rule, 2) for _ in range(3)]
     arrays = [np.stack([np.asarray(getattr(i.losses, n), dtype=float) for i in single]) for n in ("h", "c")]
     l1, l2 = (np.array([float(getattr(i, n)) for i in single]) for n in ("lambda1", "lambda2"))
-    batch = Instance.batch(*arrays, l1, l2, 2, rule, np.stack([np.asarray(i.x0[0], dtype=float) for i in single]))
+    batch = DiagonalInstance.batch(*arrays, l1, l2, 2, rule, np.stack([np.asarray(i.x0[0], dtype=float) for i in single]))
     cohorts = [(0, 1), (1, 2)]
     one, run = batch.round_view(batch.after(cohorts)), batch.run_view(3)
     for k, instance in enumerate(single):
@@ -95,7 +95,7 @@ def test_a_batch_is_its_instances_one_by_one(rule):
 def test_one_round_by_hand():
     # L(x) = x^2/2, theta = 1, lambda_1 = 1/4, lambda_2 = 2: v = -1, delta = -(1 - 1/4)/(2 + 1) = -1/4.
     for rule, stored in (("sign", Fraction(3, 4)), ("true-gradient", Fraction(3, 4))):  # delta != 0: the rules agree
-        state = Instance.exact([[1]], [[0]], "1/4", 2, 1, rule, [1]).after([(0,)])
+        state = DiagonalInstance.exact([[1]], [[0]], "1/4", 2, 1, rule, [1]).after([(0,)])
         assert state.local[0, 0, 0] == Fraction(3, 4)
         assert state.stored[0, 0, 0] == state.h[0, 0] == stored
         assert state.theta[0, 0] == Fraction(3, 4) - stored / 2
@@ -132,13 +132,13 @@ def test_square_roots_are_upper_bounds():
 )
 def test_bad_instances_are_refused(change, message):
     good = {"h": [[1]], "c": [[0]], "lambda1": 1, "lambda2": 30, "P": 1, "rule": "sign", "x0": [1]}
-    Instance.exact(**good)
+    DiagonalInstance.exact(**good)
     with pytest.raises(InvalidInput, match=message):
-        Instance.exact(**{**good, **change})
+        DiagonalInstance.exact(**{**good, **change})
 
 
 def test_too_many_paths_and_wrong_cohorts_are_refused():
-    instance = Instance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [1])
+    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [1])
     with pytest.raises(InvalidInput, match="paths"):
         instance.run_view(20)
     with pytest.raises(InvalidInput, match="cohort"):

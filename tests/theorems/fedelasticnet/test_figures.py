@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
 from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
-from fedtheory.theorems.fedelasticnet.instances import Instance
+from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.setting import Trial, check_instance
 from fedtheory.verification.campaign import Campaign, summarise
 from fedtheory.verification.registry import paper
@@ -40,7 +40,7 @@ TINY = Effort(
 @pytest.fixture(scope="module")
 def campaign():
     """One small instance, summarised as a campaign."""
-    trial = Trial("exact", Instance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
+    trial = Trial("exact", ProblemInstance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
     return Campaign(summarise(check_instance(trial, paper("fedelasticnet").statements)), 1.0, 1).to_json()
 
 

@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.quantities import RunView
@@ -32,9 +32,9 @@ SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")
 # --- under the sign rule gamma drifts at a constant speed for ever ---
 
 
-def drifting(m: int, l2: F, z: F) -> Instance:
+def drifting(m: int, l2: F, z: F) -> DiagonalInstance:
     """One client of slope -(m - 1) at the optimum 0 and m - 1 of slope 1, all in every round, from -z."""
-    return Instance.exact([[1], [1]], [[m - 1], [-1]], 1, l2, m, "sign", [-z], copies=[1, m - 1])
+    return DiagonalInstance.exact([[1], [1]], [[m - 1], [-1]], 1, l2, m, "sign", [-z], copies=[1, m - 1])
 
 
 def drift_view(m: int, T: int, l2: F, z: F) -> RunView:
@@ -152,7 +152,7 @@ def test_one_round_decreases_the_potential_up_to_that_floor(rule, ratio):
         h = fraction(rng.integers(0, 5, (m, d)), 4)
         h[0] = F(1)
         P, l1 = int(rng.integers(1, m + 1)), F(1)
-        instance = Instance.exact(h, fraction(rng.integers(-8, 9, (m, d)), 4), l1, ratio, P, rule, [0] * d)
+        instance = DiagonalInstance.exact(h, fraction(rng.integers(-8, 9, (m, d)), 4), l1, ratio, P, rule, [0] * d)
         wrong = fraction(rng.integers(8, 10, (m, d)) if number % 2 else rng.integers(-20, 21, (m, d)), 9)
         stored = instance.losses.grad_star + wrong
         mean = stored.sum(axis=0) / F(m)
@@ -170,7 +170,7 @@ def test_one_round_decreases_the_potential_up_to_that_floor(rule, ratio):
 def test_the_floor_of_028_by_hand():
     """(x -+ 1)^2/2 from x = 1 with lambda_1 = 3 never move: C_0 = z = 1, mean_k lambda_1 s_k = -1."""
     for rule, share in (("sign", F(14, 100)), ("true-gradient", F(0))):
-        view = Instance.exact([[1], [1]], [[1], [-1]], 3, 100, 2, "sign", [1]).run_view(5)
+        view = DiagonalInstance.exact([[1], [1]], [[1], [-1]], 3, 100, 2, "sign", [1]).run_view(5)
         a = F(10 * 101, 100 * (10_000 - 25))
         kappa_0 = F(2, 100) * F(10_000 - 2500 - 50, 10_000 - 25)
         expected = ((1 + F(12, 100) * a) / 5 + share * a * 9 + F(2, 100)) / kappa_0
@@ -187,8 +187,8 @@ def test_the_floor_of_028_by_hand():
 )
 def test_merged_clients_are_the_clients_written_out(m, P, x0):
     h, c = [[1, F(1, 2)]], [[F(1, 3), 0]]
-    merged = Instance.exact(h, c, 5, 30, P, "true-gradient", x0, copies=[m]).run_view(5)
-    whole = Instance.exact(h * m, c * m, 5, 30, P, "true-gradient", x0).run_view(5)
+    merged = DiagonalInstance.exact(h, c, 5, 30, P, "true-gradient", x0, copies=[m]).run_view(5)
+    whole = DiagonalInstance.exact(h * m, c * m, 5, 30, P, "true-gradient", x0).run_view(5)
     for name in (*SIDES, "inner_split", "C0_printed", "C0_true"):
         assert (np.ravel(getattr(merged, name)) == np.ravel(getattr(whole, name))).all(), name
 
@@ -196,14 +196,14 @@ def test_merged_clients_are_the_clients_written_out(m, P, x0):
 @pytest.mark.parametrize("rule", ["sign", "true-gradient"])
 def test_merged_clients_in_every_round_may_be_of_several_kinds(rule):
     h, c = [[1, F(1, 2)], [F(1, 3), 0]], [[3, 0], [-4, 1]]
-    merged = Instance.exact(h, c, F(1, 2), 30, 5, rule, [1, 1], copies=[3, 2]).run_view(6)
-    whole = Instance.exact([h[0]] * 3 + [h[1]] * 2, [c[0]] * 3 + [c[1]] * 2, F(1, 2), 30, 5, rule, [1, 1]).run_view(6)
+    merged = DiagonalInstance.exact(h, c, F(1, 2), 30, 5, rule, [1, 1], copies=[3, 2]).run_view(6)
+    whole = DiagonalInstance.exact([h[0]] * 3 + [h[1]] * 2, [c[0]] * 3 + [c[1]] * 2, F(1, 2), 30, 5, rule, [1, 1]).run_view(6)
     for name in (*SIDES, "inner_split", "inner_own", "inner_own_sign", "C0_printed", "C0_true"):
         assert (np.ravel(getattr(merged, name)) == np.ravel(getattr(whole, name))).all(), name
 
 
 def test_merged_clients_agree_with_the_float_tree():
-    instance = Instance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[6])
+    instance = DiagonalInstance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[6])
     problem = Quadratic(np.ones((6, 1, 1)), np.zeros((6, 1)))
     run = tree(problem, FedElasticNetDyn(1.0, 64.0, "true-gradient"), Uniform(1), 6, [1.0])
     exact = instance.run_view(6)
@@ -228,13 +228,13 @@ def test_merged_clients_agree_with_the_float_tree():
 def test_merged_clients_that_are_not_covered_are_refused(change, message):
     good = {"h": [[1]], "c": [[0]], "lambda1": 1, "lambda2": 30, "P": 1, "x0": [1], "copies": [3]}
     good["rule"] = "true-gradient"
-    Instance.exact(**good).run_view(3)
+    DiagonalInstance.exact(**good).run_view(3)
     with pytest.raises(InvalidInput, match=message):
-        Instance.exact(**{**good, **change}).run_view(8)
+        DiagonalInstance.exact(**{**good, **change}).run_view(8)
 
 
 def test_merged_clients_are_for_runs_and_for_forms_without_their_own_anchor():
-    instance = Instance.exact([[1]], [[0]], 1, 30, 1, "true-gradient", [1], copies=[3])
+    instance = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, "true-gradient", [1], copies=[3])
     for call in (lambda: instance.after([[0]]), lambda: instance.round_view(instance.start())):
         with pytest.raises(InvalidInput, match="write the 3 clients out"):
             call()
@@ -246,7 +246,7 @@ def test_merged_clients_are_for_runs_and_for_forms_without_their_own_anchor():
 
 def test_one_of_a_thousand_identical_clients_leaves_gamma_where_it_was():
     """L_k = x^2/2 from 1: after t rounds at most t of the m have stored anything, and theta is near 1."""
-    view = Instance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[1000]).run_view(140)
+    view = DiagonalInstance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[1000]).run_view(140)
     assert F(1, 2) * (1 - F(140**2, 2 * 1000 * 64)) ** 2 < view.excess[-1, 0] < F(1, 2)
     assert (view.inner_sign == 0).all() and view.C0[0] == 0
     # Nothing is left of the right side but the start and the floor: (1/T + 5 (65)/(64 (64^2 - 25)))/kappa_0.

@@ -12,7 +12,7 @@ import pytest
 
 from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.quantities import RoundView
 
 FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
@@ -24,7 +24,7 @@ def _instances(rule):
     rng = np.random.default_rng(1)
     h, c = rng.uniform(0.2, 1, (8, 3, 2)), rng.standard_normal((8, 3, 2))
     x0 = c.mean(axis=1) + rng.standard_normal((8, 2))
-    return Instance.batch(h, c, rng.uniform(0.2, 0.6, 8), np.full(8, 30.0), 2, rule, x0)
+    return DiagonalInstance.batch(h, c, rng.uniform(0.2, 0.6, 8), np.full(8, 30.0), 2, rule, x0)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact import Instance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import UNDONE
 from fedtheory.verification.replay import builtin_witnesses, exact_check
@@ -145,7 +145,7 @@ def test_20_and_lemma_b2_with_gradients_of_the_losses_in_the_literal_reading():
     forms = [get("fedelasticnet/eq-20").form("printed"), get("fedelasticnet/lemma-b2").form("literal")]
     anchor = get("fedelasticnet/eq-19").form("Theorem 3.1's anchor")
     for rule in RULES:
-        instance = Instance.exact([[1], [2], [1]], [[1], [-2], [3]], "5/2", 60, 1, rule, [0])
+        instance = DiagonalInstance.exact([[1], [2], [1]], [[1], [-2], [3]], "5/2", 60, 1, rule, [0])
         state, worst, own = instance.start()._replace(local=instance.losses.c[None]), [F(0), F(0)], F(0)
         for chosen in (0, 1, 1, 0):
             view = instance.round_view(state)

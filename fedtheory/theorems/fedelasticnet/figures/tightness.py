@@ -11,7 +11,7 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure, thresholds
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree
-from fedtheory.theorems.fedelasticnet.instances import L1, Instance
+from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
 from fedtheory.theorems.fedelasticnet.notation import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
@@ -36,13 +36,13 @@ _THRESHOLDS = {"A": THEOREM_A_THRESHOLD, "B": THEOREM_B_THRESHOLD, "3.1": REPAIR
 _ROUNDS = 30
 
 
-def family(count: int, seed: int = 0) -> list[Instance]:
+def family(count: int, seed: int = 0) -> list[ProblemInstance]:
     """Small instances of three kinds; in every second one everybody takes part, so that a run of 30 rounds is one path."""
     kinds, out = ("quadratic", "logistic", "ill-conditioned"), []
     for n in range(count):
         m, dim = 2 + (n // 2) % 3, 2 + (n // 3) % 2
         cohort = 1 if n % 2 else m
-        out.append(Instance(kinds[n % 3], m, cohort, dim, 1.0, L1[1 + n % (len(L1) - 1)], seed * 1000 + n))
+        out.append(ProblemInstance(kinds[n % 3], m, cohort, dim, 1.0, L1[1 + n % (len(L1) - 1)], seed * 1000 + n))
     return out
 
 

@@ -93,9 +93,10 @@ class Setting:
         NotCertified
             An optimum that cannot be certified.
         """
-        raise InvalidInput(
-            f"{self.refusal(statement)}: `fedtheory verify` judges it on the battery, and where it fails a witness says so"
-        )
+        reason = self.refusal(statement)
+        if reason is None:
+            raise InvalidInput(f"{statement.id} is not judged in fractions on a problem of a user's: there is nothing to keep")
+        raise InvalidInput(f"{reason}: `fedtheory verify` judges it on the battery, and where it fails a witness says so")
 
     def shares_view(self, form: Form) -> Any:
         """Forms of which this is equal are judged on one view of a case."""

@@ -15,7 +15,7 @@ from fedtheory.participation.irregular import Irregular, complete, inactive, win
 from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.compression import FeedbackView
+from fedtheory.theorems.efl.statements.error_feedback import FeedbackView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import load, replay, save

@@ -83,6 +83,10 @@ class Setting:
         """What the statement asks of a user's problem, of who takes part and of the method, in words."""
         return ()
 
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """What a user may set of the statement, and what it is: names of `accepts`."""
+        return dict(self.accepts)
+
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
 

@@ -140,7 +140,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:
         return None
-    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[constant]
+    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[aim]
 
     def at(share: Fraction | float) -> Fraction:
         return stated + direction * Fraction(share) * (abs(stated) or 1)
@@ -244,11 +244,11 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         if name != form or constant is None:
             continue
         stated = statement.constants[constant]
-        moved = {constant: stated + search.directions[constant] * TENTH * (abs(stated) or 1)}
+        moved = {constant: stated + search.directions[name, constant] * TENTH * (abs(stated) or 1)}
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
         fate = _fate(setting, form, words, [e.instance for e in elites] + pool, moved, None)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
-        out.append(replace(fate, room=any(search.directions[constant] * (v - moved[constant]) >= 0 for v in holds)))
+        out.append(replace(fate, room=any(search.directions[name, constant] * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
         others = [e.instance for es in search.best.values() for e in es]
         drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]

@@ -46,6 +46,9 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
             kept[corner] = view.other(view.overrides, corner)
         moved = sides_on(kept[corner])
         optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
+    if undecided.any():  # as the root of a gap that rounding makes negative
+        raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
     scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
     doubtful = slack + 1e-9 * scale + rounding < 0
     if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():

@@ -136,6 +136,19 @@ class MethodSetting:
         good = good and all(size in (None, len(c)) for c in before)
         return None if good else f"before = {before}: not {rounds} cohorts of {law}"
 
+    def as_own(self, instance: Instance) -> Instance | None:
+        """An instance of a variant as one of this setting, or None where it is none."""
+        drawn = {k: v for k, v in instance.drawn.items() if k in self._parameters()}
+        steps = instance.drawn.get("steps")
+        if "steps" not in drawn and steps is not None and steps != getattr(self.local, "steps", None):
+            return None
+        own = instance.changed(drawn=drawn)
+        if isinstance(self.sampling, Full):
+            if any(len(c) < instance.num_clients for c in own.before):
+                return None
+            own = own.changed(before=(), cohort_size=None)
+        return own if self.why_not(own) is None else None
+
     def _not_drawn(self, instance: Instance) -> str | None:
         """Why a drawn number is none of its family's, or None."""
         for name, family in self._parameters().items():

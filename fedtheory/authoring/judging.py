@@ -19,6 +19,7 @@ from fedtheory.verification.statement import Sides
 
 __all__ = ["check", "exact_sides", "judged", "with_noise"]
 
+MET = 5  # runs in which every client must take part before draws decide anything
 CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # F* and ||x - x*|| at the ends of what is known of them
 
 
@@ -78,8 +79,18 @@ def judged(
         if lhs.ndim and lhs.shape[-1] == count:
             flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
-            return judge_statistical(sides, confidence, mode="statistical", **fields)
+            return _met(judge_statistical(sides, confidence, mode="statistical", **fields), view)
     return judge(sides, mode="exact", **fields)
+
+
+def _met(check: Check, view: Quantities) -> Check:
+    """Nothing is decided by draws in which some client hardly took part: all may hang on it."""
+    cohorts = [c.cohort.dense() for c in view.path.clients]
+    seldom = min(int(n) for n in np.any([c.mask for c in cohorts], axis=0).sum(axis=0))
+    if seldom >= MET or check.verdict not in ("holds", "violated"):
+        return check
+    reason = f"some client took part in {seldom} of the {check.scenarios} runs, which say nothing of it: raise scenarios"
+    return replace(check, verdict="inconclusive", reason=reason)
 
 
 def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:

@@ -38,10 +38,13 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
     kept = view.__dict__.setdefault("companions", {})
     for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
-        if what not in kept:
-            kept[what] = view.nudged(what)
-        moved = sides_on(kept[what])
-        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
+        reach = 0 * slack
+        for again in range(3):
+            if (what, again) not in kept:
+                kept[what, again] = view.nudged(what, again)
+            moved = sides_on(kept[what, again])
+            reach = np.maximum(reach, np.abs(moved.rhs - moved.lhs - slack))
+        rounding = rounding + reach * (ROUNDING / NUDGE)
     for corner in CORNERS if view.uses_optimum else ():
         if corner not in kept:
             kept[corner] = view.other(view.overrides, corner)

@@ -109,17 +109,17 @@ class Quantities:
         """What is wrong with the shape of a side, or None."""
         return None
 
-    def nudged(self, what: str) -> Any:
-        """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding
+    def nudged(self, what: str, again: int = 0) -> Any:
+        """The same run with one kind of number moved by a share of up to `NUDGE`, to see how far rounding
         errors reach.
 
-        what : one of `NUDGED`
+        what : one of `NUDGED`; again : another number for other moves, as two may cancel
         """
-        rng = np.random.default_rng(7)
+        rng = np.random.default_rng(7 + again)
 
         def move(v: Any) -> Any:
             floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
-            return v * (1 + NUDGE * (1 - 2 * rng.integers(0, 2, np.shape(v)))) if floats else v
+            return v * (1 + NUDGE * rng.uniform(-1, 1, np.shape(v))) if floats else v
 
         world, facts, path = self.world, self.facts, self.path
         if what == "facts":
@@ -143,7 +143,7 @@ class Quantities:
             if v is None:
                 moved.append(None)
                 continue
-            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * (1 - 2 * rng.integers(0, 2, np.shape(v))))
+            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * rng.uniform(-1, 1, np.shape(v)))
         return type(state)(*moved)
 
     @property

@@ -213,3 +213,19 @@ def test_attained_means_above_zero():
 
     found = study(sentence(third, problems=Quadratics(1, 2)), budget=60, necessity=False)
     assert not any(t.attained for t in found.tightness)
+
+
+def test_rounding_of_two_losses_does_not_cancel():
+    """Both gaps carry the rounding of a loss near 1, and are themselves far smaller."""
+
+    def descent_of_gaps(q):
+        """The descent lemma, as of gaps."""
+        yield printed(le(q.gap_next, q.gap - q.gradient_sq / (2 * q.beta)))
+
+    statement = sentence(descent_of_gaps, problems=Quadratics((1, 3), (1, 2)), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0)
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        problem = random_quadratic(2, 2, seed=seed, heterogeneity=3.0)
+        for size in (1e-9, 1e-8, 1e-7):
+            [found] = verify(statement, problem, x0=problem.optimum().x + size * rng.standard_normal(2))
+            assert found.verdict == "holds"

@@ -333,7 +333,9 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
     numbers = {k: Fraction(v) for k, v in counterexample.constants.items()}
     sides_as_own = None if stands is None else excess(own, counterexample.form, stands, numbers)
     if sides_as_own is not None and sides_as_own[0] > sides_as_own[1]:
-        raise InvalidInput(f"without {counterexample.without}: the instance does not need that, it violates {statement.id} as it stands")
+        raise InvalidInput(
+            f"without {counterexample.without}: the instance does not need that, it violates {statement.id} as it stands"
+        )
     recorded = [fraction(getattr(counterexample, k), k) for k in ("lhs", "rhs")]
     if recorded != [lhs, rhs]:
         raise InvalidInput(

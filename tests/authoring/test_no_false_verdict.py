@@ -13,12 +13,10 @@ from fedtheory.authoring import (
     GradientSteps,
     Minimise,
     Quadratics,
-    SmoothConvex,
     Uniform,
     eq,
     form,
     le,
-    method,
     printed,
     replay,
     study,
@@ -107,7 +105,7 @@ def test_a_start_without_its_axis_is_refused():
     view = MethodSetting.of(one).view(instance([[1]] * 3, [[0], [1], [2]], [5], cohort_size=1))
     with pytest.raises(InvalidInput, match="axes are starts"):
         one.on(view)
-    with pytest.raises(InvalidInput, match="take q.F_next, not"):
+    with pytest.raises(InvalidInput, match=r"take q\.F_next, not"):
         view.mean(view.F_next[0])
 
 

@@ -117,7 +117,9 @@ MOVED: dict[str, tuple[str, ...]] = {
         "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
         "fedtheory.verification.setting", "fedtheory.verification.rational",
     ),
-    "fedtheory.theorems.efl_compression": ("fedtheory.theorems.efl.statements.compression",),
+    "fedtheory.theorems.efl_compression": (
+        "fedtheory.theorems.efl.statements.compression", "fedtheory.theorems.efl.statements.error_feedback",
+    ),
     "fedtheory.theorems.efl_corollary": ("fedtheory.theorems.efl.statements.corollary_1",),
     "fedtheory.theorems.efl_elastic": ("fedtheory.theorems.efl.statements.elastic_term",),
     "fedtheory.theorems.efl_epochs": ("fedtheory.theorems.efl.statements.corollary_1_deadlines",),

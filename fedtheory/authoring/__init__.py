@@ -40,8 +40,8 @@ local
     numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]) or
     ``among(1, 2, 5)`` (each of them).
 sampling
-    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)``, or the class ``Uniform`` itself for cohorts of
-    every size.
+    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is empty),
+    or the class ``Uniform`` itself for cohorts of every size.
 problems
     `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`, with numbers of clients and
     dimensions.

@@ -24,6 +24,7 @@ from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.verification.check import Check, judge
+from fedtheory.verification.rational import fraction
 from fedtheory.verification.witness import Witness
 
 __all__ = ["Counterexample", "prove", "replay", "shrink"]
@@ -296,10 +297,19 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
         No such statement or form.
     """
     if isinstance(counterexample, dict):
-        counterexample = Counterexample(**counterexample)
+        try:
+            counterexample = Counterexample(**counterexample)
+        except TypeError as error:
+            raise InvalidInput(f"fields of a counterexample: {error}") from error
     statement = paper[counterexample.statement]
     statement.form(counterexample.form)
-    setting = setting or MethodSetting.of(statement)
+    claimed = (counterexample.kind, counterexample.rule)
+    if claimed != (statement.name, "any"):
+        raise InvalidInput(f"kind and rule are {claimed}: of {statement.id} they are {(statement.name, 'any')}")
+    unknown = [k for k in counterexample.constants if k not in statement.constants]
+    if unknown:
+        raise InvalidInput(f"constants {', '.join(unknown)}: {statement.id} declares none of that name")
+    own = setting = setting or MethodSetting.of(statement)
     if counterexample.without:
         named = dict(setting.variants())
         if counterexample.without not in named:
@@ -313,13 +323,21 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
         raise InvalidInput(f"not an instance of {statement.id}: {reason}")
     view = setting.view(instance, exact=True)
     if counterexample.constants:
-        view = view.other({k: Fraction(v) for k, v in counterexample.constants.items()})
+        view = view.other({k: fraction(v, k) for k, v in counterexample.constants.items()})
     lhs, rhs = exact_sides(statement, view, counterexample.form)
     if not lhs > rhs:
         raise InvalidInput(
             f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}"
         )
-    if (Fraction(counterexample.lhs), Fraction(counterexample.rhs)) != (lhs, rhs):
+    stands = own.as_own(instance) if counterexample.without else None
+    numbers = {k: Fraction(v) for k, v in counterexample.constants.items()}
+    sides_as_own = None if stands is None else excess(own, counterexample.form, stands, numbers)
+    if sides_as_own is not None and sides_as_own[0] > sides_as_own[1]:
+        raise InvalidInput(
+            f"without {counterexample.without}: the instance does not need that, it violates {statement.id} as it stands"
+        )
+    recorded = [fraction(getattr(counterexample, k), k) for k in ("lhs", "rhs")]
+    if recorded != [lhs, rhs]:
         raise InvalidInput(
             f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed"
         )

@@ -12,11 +12,13 @@ import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, suggest
 
 __all__ = ["Among", "Facts", "GradientSteps", "Method", "Minimise", "Upto", "Whole", "among", "method", "upto"]
@@ -31,6 +33,9 @@ SHARES = [
     Fraction(1, 3),
     Fraction(1, 50),
 ]
+
+
+DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounded
 
 
 class Whole(Fraction):
@@ -120,8 +125,11 @@ def among(*choices: Any) -> Among:
 
 
 def number(value: Any, exact: bool) -> Any:
-    """The number as a fraction, or as a float. A float is taken at its own binary value."""
-    return Fraction(value) if exact else float(value)
+    """The number as a fraction, or as a float. As a fraction a float is what it prints as: 0.1 is a
+    tenth, here as in the constants of a bound."""
+    if not exact:
+        return float(value)
+    return Fraction(repr(float(value))) if isinstance(value, float | np.floating) else Fraction(value)
 
 
 def resolve(
@@ -134,6 +142,11 @@ def resolve(
         return value.value(drawn, facts, exact)
     if callable(value):
         value = value(facts)
+        if exact and isinstance(value, float) and len(f"{Decimal(repr(float(value))):e}".split("e")[0]) > DIGITS:
+            raise NotInFractions(
+                f"{what} = {value!r} is computed in floats, and rounded: write Fraction(1, 10) for 0.1, and no roots; "
+                "the verdicts in floats stand"
+            )
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
         raise InvalidInput(
             f"{what} = {value!r}: give a number, a function of the constants, upto(limit) or among(numbers)"
@@ -183,14 +196,13 @@ def method(cls: type, **hyperparameters: Any) -> Method:
 
 
 def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
-    """A copy whose floats are fractions: those given by name, else the float's own binary
-    value."""
+    """A copy whose floats are fractions: those given by name, else what the float prints as."""
     out = copy.copy(algorithm)
     fields = [f.name for f in dataclasses.fields(out)] if dataclasses.is_dataclass(out) else list(vars(out))
     for key in fields:
         value = (numbers or {}).get(key, getattr(out, key))
         if isinstance(value, float) and np.isfinite(value):
-            value = Fraction(value)
+            value = number(value, True)
         object.__setattr__(out, key, value)
     return out
 

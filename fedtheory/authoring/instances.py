@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.authoring.losses import SeparableLosses, fractions
 from fedtheory.errors import InvalidInput
+from fedtheory.verification.rational import integer
 
 __all__ = ["ARRAYS", "Instance"]
 
@@ -105,6 +106,9 @@ class Instance:
             raise InvalidInput(
                 f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
             )
+        floats = [k for k in (*ARRAYS, "weights", "start", "before", "drawn") if k in data and _floats(data[k])]
+        if floats:
+            raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
         try:
             h, c = fractions(data["h"]), fractions(data["c"])
             zero = [["0"] * c.shape[1]] * c.shape[0]
@@ -118,7 +122,9 @@ class Instance:
             raise InvalidInput(
                 f'data of an instance: {error}; numbers are written as fractions, for example "-3/7"'
             ) from error
-        made = cls(h, c, m, a, delta, weights, start, int(data["rounds"]), before, data.get("cohort_size"), drawn)
+        rounds, size = integer(data["rounds"], "rounds"), data.get("cohort_size")
+        size = None if size is None else integer(size, "cohort_size", 1)
+        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn)
         made.check_shapes()
         return made
 
@@ -172,6 +178,13 @@ class Instance:
             words.append(f"P = {self.cohort_size}")
         words += [f"{k} = {v}{' of its limit' if k == 'lr' else ''}" for k, v in self.drawn.items()]
         return ", ".join(words)
+
+
+def _floats(value: Any) -> bool:
+    """Whether there is a float in nested lists and dictionaries: it is not the number it prints as."""
+    if isinstance(value, dict):
+        return any(_floats(v) for v in value.values())
+    return any(_floats(v) for v in value) if isinstance(value, list | tuple) else isinstance(value, float)
 
 
 def _term(h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | None, x: str) -> list[str]:

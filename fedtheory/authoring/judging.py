@@ -19,6 +19,7 @@ from fedtheory.verification.statement import Sides
 
 __all__ = ["check", "exact_sides", "judged", "with_noise"]
 
+MET = 5  # runs in which every client must take part before draws decide anything
 CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # F* and ||x - x*|| at the ends of what is known of them
 
 
@@ -37,15 +38,21 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
     kept = view.__dict__.setdefault("companions", {})
     for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
-        if what not in kept:
-            kept[what] = view.nudged(what)
-        moved = sides_on(kept[what])
-        rounding = rounding + np.abs(moved.rhs - moved.lhs - slack) * (ROUNDING / NUDGE)
+        reach = 0 * slack
+        for again in range(3):
+            if (what, again) not in kept:
+                kept[what, again] = view.nudged(what, again)
+            moved = sides_on(kept[what, again])
+            reach = np.maximum(reach, np.abs(moved.rhs - moved.lhs - slack))
+        rounding = rounding + reach * (ROUNDING / NUDGE)
     for corner in CORNERS if view.uses_optimum else ():
         if corner not in kept:
             kept[corner] = view.other(view.overrides, corner)
         moved = sides_on(kept[corner])
         optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
+    if undecided.any():  # as the root of a gap that rounding makes negative
+        raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
     scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
     doubtful = slack + 1e-9 * scale + rounding < 0
     if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
@@ -75,8 +82,18 @@ def judged(
         if lhs.ndim and lhs.shape[-1] == count:
             flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
-            return judge_statistical(sides, confidence, mode="statistical", **fields)
+            return _met(judge_statistical(sides, confidence, mode="statistical", **fields), view)
     return judge(sides, mode="exact", **fields)
+
+
+def _met(check: Check, view: Quantities) -> Check:
+    """Nothing is decided by draws in which some client hardly took part: all may hang on it."""
+    cohorts = [c.cohort.dense() for c in view.path.clients]
+    seldom = min(int(n) for n in np.any([c.mask for c in cohorts], axis=0).sum(axis=0))
+    if seldom >= MET or check.verdict not in ("holds", "violated"):
+        return check
+    reason = f"some client took part in {seldom} of the {check.scenarios} runs, which say nothing of it: raise scenarios"
+    return replace(check, verdict="inconclusive", reason=reason)
 
 
 def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:

@@ -82,7 +82,7 @@ class Pieces(NamedTuple):
         entry.
 
         The minimiser is the stationary point of one piece, or a kink: all are tried, and the
-        least value is it.
+        least value is it. A constant stays at the center.
 
         Raises
         ------
@@ -90,6 +90,9 @@ class Pieces(NamedTuple):
             Some entry has no minimiser.
         """
         anchor = center if anchor is None else anchor
+        far = np.where(self.bent, self.m, self.h + self.m) + curvature
+        if (far < 0).any():
+            raise Unbounded("a local objective falls for ever: it has no minimiser")
         none, signs = (0,), (-1, 1)
         candidates = []
         for side in (0, *signs) if self.bent.any() else none:
@@ -101,7 +104,7 @@ class Pieces(NamedTuple):
                     above = above - side * self.h * self.delta if side else above
                     flat = below <= 0
                     point = above / np.where(flat, 1, below)
-                    candidates.append(np.where(flat, self.c + 0 * point, point))
+                    candidates.append(np.where(flat, center + 0 * point, point))
         if self.kinks:
             candidates.append(self.c + 0 * candidates[0])
         if l1:

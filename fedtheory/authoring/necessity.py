@@ -71,7 +71,13 @@ class ConstantNeed:
 
 @dataclass(frozen=True)
 class AssumptionNeed:
-    """What became of a form without one assumption."""
+    """What became of a form without one assumption.
+
+    Attributes
+    ----------
+    example : an instance that violates it without; where its ``without`` is '', it breaks no assumption
+        and violates the form as it stands
+    """
 
     form: str
     assumption: str
@@ -81,11 +87,11 @@ class AssumptionNeed:
 
     @property
     def needed(self) -> bool:
-        """Whether it is violated without."""
-        return self.example is not None
+        """Whether it is violated without, and not as it stands."""
+        return self.example is not None and bool(self.example.without)
 
     def __str__(self) -> str:
-        if self.example is not None:
+        if self.needed:
             return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
         return (
             f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances)'}"
@@ -140,7 +146,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:
         return None
-    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[constant]
+    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[aim]
 
     def at(share: Fraction | float) -> Fraction:
         return stated + direction * Fraction(share) * (abs(stated) or 1)
@@ -223,10 +229,20 @@ def assumption_need(
         note, example = "", None
         try:
             example = first_proof(variant, form, search, without=words)
+            stands = None if example is None else setting.as_own(example.instance)
+            if stands is not None:  # which may break no assumption at all
+                own = prove(setting, form, stands)
+                example = example if own is None else own
+                note = note if own is None else f"violated as it stands, by {own.instance}"
         except NotInFractions:
             found = search.violating(form)
             if found and judged(setting.of_statement, variant.view(found[0], exact=False), form).verdict == "violated":
-                note = f"needed: violated without it by {found[0]} (in floats)"
+                stands = setting.as_own(found[0])
+                own_view = None if stands is None else setting.view(stands, exact=False)
+                if own_view is not None and judged(setting.of_statement, own_view, form).verdict == "violated":
+                    note = f"violated as it stands, by {stands} (in floats)"
+                else:
+                    note = f"needed: violated without it by {found[0]} (in floats)"
         if search.tried == search.skipped:
             note = f"could not be tried: {search.refused}"
         out.append(AssumptionNeed(form, words, example, search.tried - search.skipped, note))
@@ -244,11 +260,11 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         if name != form or constant is None:
             continue
         stated = statement.constants[constant]
-        moved = {constant: stated + search.directions[constant] * TENTH * (abs(stated) or 1)}
+        moved = {constant: stated + search.directions[name, constant] * TENTH * (abs(stated) or 1)}
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
         fate = _fate(setting, form, words, [e.instance for e in elites] + pool, moved, None)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
-        out.append(replace(fate, room=any(search.directions[constant] * (v - moved[constant]) >= 0 for v in holds)))
+        out.append(replace(fate, room=any(search.directions[name, constant] * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
         others = [e.instance for es in search.best.values() for e in es]
         drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]

@@ -150,6 +150,13 @@ class ProblemClass:
     def why_not_problem(self, problem: Any) -> str | None:
         """Why a problem of the package does not belong to the class, or None: it names the
         missing property."""
+        for what, value, (least, most) in (
+            ("clients", problem.num_clients, self.clients), ("dimensions", problem.dim, self.dimension)
+        ):  # fmt: skip
+            if value < least or (least == most and value > most):
+                return f"{value} {what}: the statement is about {least if least == most else f'at least {least}'}"
+        if self.identical and not _identical(problem):
+            return "the clients' losses are not identical (property: identical)"
         if self.convex and not problem.convex:
             return "some client's loss is not convex (property: convex)"
         if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
@@ -168,6 +175,13 @@ class ProblemClass:
 
         same = "identical " if self.identical else ""
         return f"{self.words}, {span(self.clients)} {same}clients, dimension {span(self.dimension)}, {self.weights} weights"
+
+
+def _identical(problem: Any) -> bool:
+    """Whether all clients' losses have one gradient, up to rounding, at three points."""
+    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
+    gradients = problem.gradient(x)
+    return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
 
 
 def _shape(rng: np.random.Generator, cls: ProblemClass) -> dict[str, int]:

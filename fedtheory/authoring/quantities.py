@@ -89,7 +89,7 @@ class Quantities:
         same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
         out = type(self)(self.world, self.facts, self.path, *same)
         if corner == self.corner:
-            out._kept = self._kept
+            out._kept, out.uses_optimum = self._kept, self.uses_optimum
         return out
 
     def applies(self, form: Any) -> str | None:
@@ -109,17 +109,17 @@ class Quantities:
         """What is wrong with the shape of a side, or None."""
         return None
 
-    def nudged(self, what: str) -> Any:
-        """The same run with one kind of number moved by a share `NUDGE`, to see how far rounding
+    def nudged(self, what: str, again: int = 0) -> Any:
+        """The same run with one kind of number moved by a share of up to `NUDGE`, to see how far rounding
         errors reach.
 
-        what : one of `NUDGED`
+        what : one of `NUDGED`; again : another number for other moves, as two may cancel
         """
-        rng = np.random.default_rng(7)
+        rng = np.random.default_rng(7 + again)
 
         def move(v: Any) -> Any:
             floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
-            return v * (1 + NUDGE * (1 - 2 * rng.integers(0, 2, np.shape(v)))) if floats else v
+            return v * (1 + NUDGE * rng.uniform(-1, 1, np.shape(v))) if floats else v
 
         world, facts, path = self.world, self.facts, self.path
         if what == "facts":
@@ -143,7 +143,7 @@ class Quantities:
             if v is None:
                 moved.append(None)
                 continue
-            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * (1 - 2 * rng.integers(0, 2, np.shape(v))))
+            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * rng.uniform(-1, 1, np.shape(v)))
         return type(state)(*moved)
 
     @property
@@ -217,7 +217,10 @@ class Quantities:
         if base.dtype != object:
             return base ** exponent.astype(float)
         out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
-        pairs = np.broadcast(base, exponent.astype(object))
+        pairs = list(np.broadcast(base, exponent.astype(object)))
+        for _, e in pairs:
+            if e != int(e):
+                raise NotInFractions(f"the power {e} is not whole: state a power of both sides that is, where you can")
         out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
         return out if out.shape else out[()]
 
@@ -276,7 +279,9 @@ class RoundQuantities(Quantities):
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""
         scenarios = len(self.path.states[-1].x) // self._cohorts
-        if len(shape) < 2 or (shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)):
+        if shape in ((), (1,)) or (
+            len(shape) > 1 and shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)
+        ):
             return None
         axes = f"starts (1 or {scenarios}), cohorts (1 or {self._cohorts}), then others"
         return f"a side has shape {shape}: of a round its axes are {axes}"
@@ -284,6 +289,9 @@ class RoundQuantities(Quantities):
     def mean(self, v: Any) -> Any:
         """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""
         v = np.asarray(v)
+        wrong = self.misshapen(v.shape)
+        if wrong is not None:
+            raise InvalidInput(f"q.mean: {wrong.replace('a side has', 'an array of')}; take q.F_next, not q.F_next[0]")
         if v.ndim < 2 or v.shape[1] == 1:
             return v
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
@@ -303,18 +311,32 @@ class RunQuantities(Quantities):
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """What is wrong with the shape of a side, or None."""
         scenarios = len(self.path.states[-1].x)
-        if not shape or shape[-1] in (1, scenarios):
+        if not shape or (shape[-1] in (1, scenarios) and not self._scenarios_first(shape)):
             return None
         return f"a side has shape {shape}: of a run its last axis is the scenarios (1 or {scenarios}), as in q.gap[-1] or q.gap[1:]"
 
     def mean(self, v: Any) -> Any:
-        """The expectation over the scenarios, the second axis, which stays with length 1."""
+        """The expectation over the scenarios, the second axis (the only one of a single round's numbers,
+        q.gap[-1]), which stays with length 1."""
         if self.sampled:
             raise MissingCapability("q.mean needs enumerated cohorts: a mean of draws is no expectation")
-        v = np.asarray(v)
-        if v.ndim < 2 or v.shape[1] == 1:
+        v, scenarios = np.asarray(v), len(self.path.states[-1].x)
+        if v.ndim == 0 or scenarios == 1 or v.shape == (1,):
+            return v
+        if v.shape == (scenarios,):
+            return (v * self.probability).sum(keepdims=True)
+        if v.ndim == 1 or v.shape[1] not in (1, scenarios) or self._scenarios_first(v.shape):
+            raise InvalidInput(
+                f"q.mean of an array of shape {v.shape}: of a run its axes are rounds, then scenarios (1 or {scenarios}); "
+                "of one round's models take q.x[-1:], not q.x[-1]"
+            )
+        if v.shape[1] == 1:
             return v
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
+
+    def _scenarios_first(self, shape: tuple[int, ...]) -> bool:
+        """Whether the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
+        return len(shape) > 1 and shape[0] == len(self.path.states[-1].x) > len(self.path.states)
 
     def expectation(self, v: Any) -> Any:
         """What becomes of a side that is claimed in expectation: (..., S) -> (...)."""

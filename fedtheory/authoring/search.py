@@ -128,7 +128,7 @@ class Search:
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
-    directions : dict constant -> +1 where a larger one is a stronger claim, -1 where a smaller
+    directions : dict (form, constant) -> +1 where a larger one is a stronger claim, -1 where a smaller
     one is
     tried, skipped : int
         Instances; skipped ones are those on which the statement says nothing (no minimiser, a
@@ -139,7 +139,7 @@ class Search:
     seed: int = 0
     best: dict[Aim, list[Elite]] = field(default_factory=dict)
     tightest: dict[str, Elite] = field(default_factory=dict)
-    directions: dict[str, int] = field(default_factory=dict)
+    directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Search:
                 self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():
             self._keep((name, constant), -leeway, instance)
-            self.directions.setdefault(constant, direction)
+            self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
             if name not in self.tightest or ratio > self.tightest[name].score:
                 self.tightest[name] = Elite(ratio, instance)

@@ -120,8 +120,34 @@ class MethodSetting:
         if reason is None and set(instance.drawn) != set(self._parameters()):
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
         if reason is None:
-            reason = self._not_drawn(instance)
+            reason = self._not_drawn(instance) or self._not_before(instance)
         return reason
+
+    def _not_before(self, instance: Instance) -> str | None:
+        """Why the cohorts of the rounds before cannot have been drawn, or None."""
+        n, before, rounds = instance.num_clients, instance.before, instance.rounds
+        if self.scope != "round":
+            return None
+        law = self.law(instance)
+        size = law.size if isinstance(law, Uniform) else n if isinstance(law, Full) else None
+        if not before and size in (None, n):
+            return None
+        good = len(before) == rounds and all(c and sorted(set(c)) == list(c) for c in before)
+        good = good and all(size in (None, len(c)) for c in before)
+        return None if good else f"before = {before}: not {rounds} cohorts of {law}"
+
+    def as_own(self, instance: Instance) -> Instance | None:
+        """An instance of a variant as one of this setting, or None where it is none."""
+        drawn = {k: v for k, v in instance.drawn.items() if k in self._parameters()}
+        steps = instance.drawn.get("steps")
+        if "steps" not in drawn and steps is not None and steps != getattr(self.local, "steps", None):
+            return None
+        own = instance.changed(drawn=drawn)
+        if isinstance(self.sampling, Full):
+            if any(len(c) < instance.num_clients for c in own.before):
+                return None
+            own = own.changed(before=(), cohort_size=None)
+        return own if self.why_not(own) is None else None
 
     def _not_drawn(self, instance: Instance) -> str | None:
         """Why a drawn number is none of its family's, or None."""
@@ -302,9 +328,11 @@ class MethodSetting:
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = world.start = _starts(world, rng, 8, x0)
-            return self._round(
-                world, starts, sampling, int(rng.integers(least, most + 1)) if rounds is None else rounds, (), drawn
-            )
+            rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
+            before: tuple[tuple[int, ...], ...] = ()
+            if isinstance(sampling, Uniform) and sampling.size < n:
+                before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[: sampling.size])) for _ in range(rounds))
+            return self._round(world, starts, sampling, rounds, before, drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)
         if count**rounds <= 512:
@@ -344,7 +372,7 @@ class MethodSetting:
         applicable', with the property's name."""
         statement = self.of_statement
         chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
-        reason = self.refusal() or self.problems.why_not_problem(problem)
+        reason = self.refusal() or self.problems.why_not_problem(problem) or self._not_its_law(sampling, problem)
         if reason is not None:
             return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
         rng = Stream(seed).generator(f"authoring problem {statement.id}")
@@ -353,6 +381,18 @@ class MethodSetting:
             return check(statement, view, chosen, problem.name, confidence)
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
+
+    def _not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
+        """Why cohorts of that law are none that the statement is about, or None."""
+        if sampling is None or sampling == self.sampling:
+            return None
+        size = {Full: problem.num_clients}.get(type(sampling), getattr(sampling, "size", None))
+        if isinstance(sampling, Full | Uniform):
+            if self.sampling is Uniform or (isinstance(self.sampling, Full) and size == problem.num_clients):
+                return None
+            if isinstance(self.sampling, Uniform) and self.sampling.size == size:
+                return None
+        return f"the statement is about {self.sampling}, not {sampling}"
 
     # --- what may be dropped ----------------------------------------------------------------------------------------------
     def variants(self) -> Iterator[tuple[str, MethodSetting]]:

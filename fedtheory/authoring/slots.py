@@ -37,20 +37,18 @@ class SlotWork:
 
     def run(self, pieces: Any, objective: LocalObjective, start: Any) -> LocalResult:
         """On arrays (S, P, d)."""
-        curvature, linear = objective.curvature, objective.linear
-        if isinstance(curvature, float) and start.dtype == object:
-            curvature = Fraction(curvature)
+        curvature, linear, l1 = objective.curvature, objective.linear, objective.l1
+        if start.dtype == object:
+            curvature, l1 = _fraction(curvature, "curvature"), _fraction(l1, "l1")
         if self.steps is None:
-            l1, anchor = objective.l1, objective.l1_center
-            l1 = Fraction(l1) if start.dtype == object else l1
+            anchor = objective.l1_center
             linear = 0 * start if linear is None else linear
             return LocalResult(pieces.minimise(linear, curvature, objective.center, l1, anchor))
         y = start
         for _ in range(self.steps):
             slope = pieces.gradient(y) + curvature * (y - objective.center)
             slope = slope if linear is None else slope - linear
-            if objective.l1:
-                l1 = Fraction(objective.l1) if start.dtype == object else objective.l1
+            if l1:
                 slope = slope + l1 * np.sign(y - objective.l1_center)
             y = y - self.lr * slope
         return LocalResult(y, step_sum=self.steps * self.lr)
@@ -160,6 +158,13 @@ class SlotClients(Clients):
         raise NotInFractions("messages are compressed, which is not done in fractions")
 
     compress_down = compress
+
+
+def _fraction(value: Any, what: str) -> Any:
+    """A penalty's coefficient as a fraction: of floats the whole ones only, as the default 0.0."""
+    if isinstance(value, float) and not value.is_integer():
+        raise NotInFractions(f"the method computes the {what} {value!r} of a local objective in floats")
+    return Fraction(value) if isinstance(value, float) else value
 
 
 def check_fractions(state: Any, what: str) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
 from fedtheory.authoring.instances import Instance
-from fedtheory.authoring.judging import check, exact_sides
+from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import (
     AssumptionNeed,
@@ -74,7 +74,7 @@ class Tightness:
     Attributes
     ----------
     ratio : lhs/rhs there
-    attained : whether lhs = rhs in fractions, with something moving
+    attained : whether lhs = rhs > 0 in fractions, with something moving
     """
 
     form: str
@@ -352,6 +352,11 @@ def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: O
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
+    for need in out.assumptions:  # what a search without an assumption found against the form as it stands
+        found = need.example
+        if found is not None and not found.without and need.form not in out.counterexamples:
+            out.counterexamples[need.form] = found
+            out.checks.append(replay({statement.id: statement}, found, setting))
     return out
 
 
@@ -395,8 +400,9 @@ def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> N
         out.instances[form] = elite.instance
         attained = False
         try:
-            lhs, rhs = exact_sides(out.statement, setting.view(elite.instance, exact=True), form)
-            attained = lhs == rhs
+            view = setting.view(elite.instance, exact=True)
+            sides = reduced(view, out.statement.on(view)[form])
+            attained = bool(((sides.lhs == sides.rhs) & (sides.rhs > 0)).any())
         except (MissingCapability, InvalidInput):
             pass
         out.tightness.append(Tightness(form, elite.score, str(elite.instance), attained))

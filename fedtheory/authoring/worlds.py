@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.authoring.declare import Whole
+from fedtheory.authoring.declare import Whole, number
 from fedtheory.authoring.losses import SeparableLosses
 from fedtheory.authoring.slots import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 from fedtheory.clients.clients import Clients
@@ -211,7 +211,7 @@ def probabilities(sampling: Sampling, law: Cohort, exact: bool) -> Any:
         out[:] = Fraction(1, law.scenarios)
         return out
     if isinstance(sampling, Bernoulli):
-        p = [Fraction(v) for v in np.broadcast_to(np.asarray(sampling.probability, dtype=object), (law.num_clients,))]
+        p = [number(v, True) for v in np.broadcast_to(np.asarray(sampling.probability, dtype=object), (law.num_clients,))]
         for i, mask in enumerate(law.mask):
             value = Fraction(1)
             for there, q in zip(mask, p, strict=True):

@@ -11,7 +11,14 @@ import typer
 
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import App, Group, Json, Out, Seed, in_file, statements_in
-from fedtheory.cli.options import FEDMLS_OPTIONS, PROBLEM_OPTIONS, RADIUS, hyperparameter_options, with_options
+from fedtheory.cli.options import (
+    FEDMLS_OPTIONS,
+    GIVEN_OPTIONS,
+    PROBLEM_OPTIONS,
+    RADIUS,
+    hyperparameter_options,
+    with_options,
+)
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 
 __all__ = ["app", "main"]
@@ -214,6 +221,7 @@ def run_command(
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
+        "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
         "fedtheory verify mine.py",
         "fedtheory verify mine.py::lemma-4 --problem quadratic",
     )
@@ -223,6 +231,7 @@ def run_command(
     PARTICIPATION_OPTIONS,
     LOCAL_OPTIONS,
     FEDMLS_OPTIONS,
+    GIVEN_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
 )
 def verify_command(

@@ -74,6 +74,11 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
         console.print("\n  Assumptions", style="bold")
         for assumption in about["assumptions"]:
             block(f"- {assumption}")
+    for title, lines in (("Asks of a problem of yours", about["asks"]), ("May be given (--given NAME=VALUE)", about["takes"])):
+        if lines:
+            console.print(f"\n  {title}", style="bold")
+            for line in lines:
+                block(f"- {line}" if title.startswith("Asks") else f"{line}: {about['takes'][line]}")
     if about["symbols"]:
         console.print("\n  Symbols", style="bold")
         for symbol, where in about["symbols"].items():
@@ -122,6 +127,8 @@ def _about(statement: Any) -> dict[str, Any]:
         "scope_in_words": paper.setting.scope_in_words(statement),
         "runs_on_a_problem": why_not is None,
         "why_not": why_not,
+        "asks": [] if why_not else list(paper.setting.asks(statement)),
+        "takes": {} if why_not else paper.setting.takes(statement),
         "assumptions": list(statement.assumptions),
         "symbols": dict(statement.symbols),
         "code": paper.source or getattr(inspect.getmodule(first), "__name__", ""),

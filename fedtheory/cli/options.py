@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEDMLS_OPTIONS",
+    "GIVEN_OPTIONS",
     "PROBLEM_OPTIONS",
     "RADIUS",
     "RENAMED",
     "Hyperparameter",
     "compressor_of",
     "flag",
+    "given_values",
     "hyperparameter_options",
     "hyperparameters",
     "make_algorithm",
@@ -92,6 +95,43 @@ FEDMLS_OPTIONS = (
     option("noise", float | None, None, _NOISE, _BALL),
     option("start", str | None, None, "x_0, as in --start=1,0,-2, or one number for all coordinates (default 0).", "Start"),
 )
+
+
+_GIVEN = "What you set of the theorem itself, as in --given G=3 or --given u_0=1,1/2 (`fedtheory explain` says what there is)."
+_KEEP = "Folder in which every form that is judged in fractions is kept as a case, whether it holds or fails, for `fedtheory replay`."
+GIVEN_OPTIONS = (
+    option("given", list[str] | None, None, _GIVEN, "With a statement", metavar="NAME=VALUE"),
+    option("keep", Path | None, None, _KEEP, "With a statement", metavar="FOLDER"),
+)
+
+
+def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
+    """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words; None where nothing is given.
+
+    Raises
+    ------
+    InvalidInput
+        No name, no value, or a name twice.
+    """
+    out: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise InvalidInput(f"--given {text}: write it as --given NAME=VALUE, for example --given G=3")
+        if name in out:
+            raise InvalidInput(f"--given {name}: it is given twice")
+        parts = [_number_or_word(part) for part in value.split(",")]
+        out[name] = parts if "," in value else parts[0]
+    return out or None
+
+
+def _number_or_word(text: str) -> Any:
+    for kind in (int, float, Fraction):
+        try:
+            return kind(text.strip())
+        except (ValueError, ZeroDivisionError):
+            continue
+    return text.strip()
 
 
 @dataclass(frozen=True)

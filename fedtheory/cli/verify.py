@@ -15,6 +15,7 @@ from rich.text import Text
 from fedtheory.cli.common import (
     about_problem,
     emit,
+    err_console,
     error_line,
     facts,
     find_statement,
@@ -27,7 +28,7 @@ from fedtheory.cli.common import (
     shipped_witnesses,
     slug,
 )
-from fedtheory.cli.options import flag, hyperparameters, make_algorithm
+from fedtheory.cli.options import flag, given_values, hyperparameters, make_algorithm
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -192,21 +193,51 @@ def verify_one(
         if how[key] is not None and how[key] < 1:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     _refuse(statement, setting)
+    folder, options = options.get("keep"), {**options, "keep": None, "given": given_values(options.get("given"))}
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with _nothing_yet(), progress("certifying the optimum"):
         prepared = setting.prepare(statement, request)
     checks, stopped = _judge(statement, prepared, request)
-    return _tell(statement, prepared, checks, request, as_json, out, stopped)
+    code = _tell(statement, prepared, checks, request, as_json, out, stopped)
+    if folder is not None and not stopped:
+        _keep(statement, prepared, request, folder)
+    return code
+
+
+def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
+    """Keyword arguments of `Statement.verify`."""
+    return {
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
+        "seed": request.seed, "given": request.options["given"], **prepared.options,
+    }  # fmt: skip
+
+
+def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
+    """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
+    from fedtheory.cli.common import check_out
+    from fedtheory.errors import FedTheoryError
+    from fedtheory.verification import replay
+    from fedtheory.verification.verify import keep
+
+    check_out(folder)
+    kept, why = [], ""
+    for form in statement.forms:
+        try:
+            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **_how(prepared, request))
+        except FedTheoryError as error:
+            why = str(error)
+            continue
+        kept.append(replay.save(case, folder / f"{case.name}.json"))
+    if not kept:
+        raise InvalidInput(f"--keep {folder}: no form of {statement.id} is judged in fractions here ({why})")
+    err_console().print(f"kept {', '.join(p.name for p in kept)} in {folder}: `fedtheory replay FILE` reruns them")
 
 
 def _judge(statement: Statement, prepared: Prepared, request: CommandRequest) -> tuple[Checks, str]:
     """The checks, and how far they came where an interrupt stopped them after a stage of Monte Carlo."""
     from fedtheory.cli.time_limit import ScenarioClock
 
-    more = {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
-        "seed": request.seed, **prepared.options,
-    }  # fmt: skip
+    more = _how(prepared, request)
     finished: list[Checks] = []  # the checks after every stage of Monte Carlo
     rounds = more["rounds"] or ROUNDS
     with progress("checking", rounds * more["scenarios"] if prepared.staged else None) as advance:

@@ -83,6 +83,10 @@ class Setting:
         """What the statement asks of a user's problem, of who takes part and of the method, in words."""
         return ()
 
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """What a user may set of the statement, and what it is: names of `accepts`."""
+        return dict(self.accepts)
+
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
 
@@ -93,9 +97,10 @@ class Setting:
         NotCertified
             An optimum that cannot be certified.
         """
-        raise InvalidInput(
-            f"{self.refusal(statement)}: `fedtheory verify` judges it on the battery, and where it fails a witness says so"
-        )
+        reason = self.refusal(statement)
+        if reason is None:
+            raise InvalidInput(f"{statement.id} is not judged in fractions on a problem of a user's: there is nothing to keep")
+        raise InvalidInput(f"{reason}: `fedtheory verify` judges it on the battery, and where it fails a witness says so")
 
     def shares_view(self, form: Form) -> Any:
         """Forms of which this is equal are judged on one view of a case."""

@@ -139,9 +139,12 @@ def _case(
     if sampling is not None:
         sampling.check(problem.num_clients)
     given = dict(more.pop("given") or {})
+    takes = setting.takes(statement)
     for name in given:
-        if name not in setting.accepts:
-            raise suggest(name, list(setting.accepts), f"what can be given to {statement.id}")
+        if not takes:
+            raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
+        if name not in takes:
+            raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
     return Case(
         problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
         **more,

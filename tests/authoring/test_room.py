@@ -96,6 +96,12 @@ class Asked:
     def sampling(self, problem):
         return Uniform(self.participants)
 
+    def refuse(self, names, why):
+        """No other option was given."""
+
+    def refuse_hyperparameters(self, why):
+        """Nor was a hyperparameter."""
+
 
 def test_a_request_in_words_is_prepared(paper):
     free = load_file(FOLDER / "own_method.py").as_paper()

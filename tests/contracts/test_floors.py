@@ -54,3 +54,21 @@ def test_the_floors_that_contributors_read_about_are_these():
     for contract in ("upper-floors", "lower-floors"):
         order = [height[part] for floor in reversed(floors(contract)) for part in sorted(floor) if part in height]
         assert order == sorted(order), contract
+
+
+def test_the_core_names_no_paper_method_or_problem():
+    """In code and comments alike."""
+    from fedtheory import algorithms, problems
+    from fedtheory.verification import papers
+
+    named = {p.id for p in papers()} | {p.name for p in papers()} | {"MOPES"}
+    named |= {name for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)} - {"Algorithm"}
+    named |= {name for name in problems.__all__ if isinstance(getattr(problems, name), type)} - {"Problem", "Constants"}
+    word = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, named)) + r")(?![\w-])")
+    found = [
+        f"{file.name}:{number}: {hit.group()}"
+        for file in sorted((ROOT / "fedtheory/verification").glob("*.py"))
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if (hit := word.search(line))
+    ]
+    assert found == []

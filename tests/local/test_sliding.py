@@ -126,7 +126,7 @@ def test_averaging_weights_are_lans():
     weights: list[Q] = []
     for t in range(1, 9):
         theta = Q(2 * (t + 1), t * (t + 3))
-        assert sliding_draws.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
+        assert sliding.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
         weights = [(1 - theta) * w for w in weights] + [theta]
         assert weights == [Q(2 * (s + 1), t * (t + 3)) for s in range(1, t + 1)]
 

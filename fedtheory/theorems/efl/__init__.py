@@ -7,6 +7,7 @@ from fedtheory.theorems.efl.statements import (
     corollary_1,
     corollary_1_deadlines,
     elastic_term,
+    error_feedback,
     limit_points,
     sections_4_1_and_4_2,
     table_1,
@@ -23,7 +24,7 @@ PAPER = Paper(
     (
         *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
-        *compression.STATEMENTS, *table_1.STATEMENTS,
+        *compression.STATEMENTS, *error_feedback.STATEMENTS, *table_1.STATEMENTS,
     ),
     EFLSetting(),
     printed="with the coefficients of scheme C, where a statement tells the schemes apart",

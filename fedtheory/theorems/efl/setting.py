@@ -73,6 +73,11 @@ class EFLSetting(Setting):
         """What its forms ask of a user's problem, of who takes part and of the method."""
         return tuple(dict.fromkeys(need for f in statement.forms if f.kind in CASES for need in CASES[f.kind].needs))
 
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """What may be set of the kinds that its forms are judged on."""
+        names = dict.fromkeys(name for f in statement.forms if f.kind in CASES for name in CASES[f.kind].given)
+        return {name: ACCEPTS[name] for name in names}
+
     def scope_in_words(self, statement: Statement) -> str:
         return "not provable here" if statement.kind == "claim" else CASES[statement.forms[0].kind].about
 

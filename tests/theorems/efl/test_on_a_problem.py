@@ -16,7 +16,7 @@ from fedtheory.participation.irregular import Irregular, complete, inactive, win
 from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.compression import FeedbackView
+from fedtheory.theorems.efl.statements.error_feedback import FeedbackView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import load, replay, save
@@ -499,7 +499,8 @@ def test_where_all_is_rounding_nothing_is_called_a_violation():
         limit = checks_of("scheme-limit", problems.Quadratic(mixed, c, weights), sampling=law)
         assert limit["C without idle clients"].verdict == "holds"
     rng = np.random.default_rng(4)
-    one_alike = problems.Quadratic([np.diag(h) for h in rng.uniform(0.5, 1, (3, 4))], np.tile(rng.normal(size=4), (3, 1)), [0.2, 0.3, 0.5])
+    curvatures, centre = rng.uniform(0.5, 1, (3, 4)), rng.normal(size=4)
+    one_alike = problems.Quadratic([np.diag(h) for h in curvatures], [centre] * 3, [0.2, 0.3, 0.5])
     u = {"u_0": rng.uniform(0, 1, (3, 4))}
     assert checks_of("elastic-limit", one_alike, EFL(lam=0.1), given=u)["repaired"].verdict == "holds"
     for statement, more in (("elastic-fixed-point", {}), ("stale-anchor", {"client": 1})):

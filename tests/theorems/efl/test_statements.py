@@ -24,8 +24,8 @@ from fedtheory.theorems.efl.instances.in_fractions import KINDS, DataShift
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import run_of
 from fedtheory.theorems.efl.statements import table_1 as efl_table
-from fedtheory.theorems.efl.statements.compression import feedback_view
 from fedtheory.theorems.efl.statements.elastic_term import elastic_view
+from fedtheory.theorems.efl.statements.error_feedback import feedback_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view, tabulate
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
 from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view

@@ -20,7 +20,8 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import STEPS, law_of
 from fedtheory.theorems.efl.notation import instance_of
-from fedtheory.theorems.efl.statements.compression import PLAIN, SHORT, CompressionView, compression_view
+from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
+from fedtheory.theorems.efl.statements.error_feedback import PLAIN, SHORT
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides

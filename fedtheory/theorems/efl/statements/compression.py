@@ -1,4 +1,4 @@
-"""EFL's compression: the ST lemma, the factor of every compressor, the residual invariant, and the variants that lose it.
+"""EFL's compression: the ST lemma, and the factor of every compressor.
 
 Factors are judged on exact expectations over the compressors' randomness, messages in fractions.
 """
@@ -16,14 +16,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.verification.rational import fraction, integer, table, vector
+from fedtheory.verification.rational import fraction, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["PLAIN", "SHORT", "STATEMENTS", "CompressionView", "FeedbackView", "compression_view", "make_compressor"]
+__all__ = ["STATEMENTS", "CompressionView", "compression_view", "make_compressor"]
 
-PLAIN = "E = 1 and all clients active"
-SHORT = "a step of at most 1/L"
 EXACT, PRINTED, MOST = "ST with exactly k entries", "ST by the printed rule", "2k > n"
 _FACTS = {"st": {"exact": EXACT, "printed": PRINTED}}
 
@@ -119,125 +117,12 @@ def _own(v: CompressionView, share: Any = 1) -> Sides:
     return _within(v, v.compressor.variance_exact(v.n), share)
 
 
-# --- error feedback --------------------------------------------------------------------------------------------------------
-@dataclass
-class FeedbackView(ClosedView):
-    """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second implementation.
-
-    Attributes
-    ----------
-    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after' (consistent, scaled after ST)
-    weights, h, c : (N,), (N, d), (N, d)
-    q, eta, x0, E : of ST, the step, the start, and the largest number of local steps
-    schedule : (T, N) local steps s_t^k (repeated over the rounds)
-    """
-
-    variant: str
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    q: Fraction
-    eta: Any
-    x0: np.ndarray
-    E: int
-    schedule: np.ndarray
-    rounds: int
-    noise = 0  # of the models and residuals
-    noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
-
-    def __post_init__(self) -> None:
-        facts = {self.variant, SHORT}  # the builder sees to the step
-        if self.E == 1 and (self.schedule == 1).all():
-            facts.add(PLAIN)
-        self.facts = frozenset(facts)
-
-    @cached_property
-    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
-        eta, st = self.eta, compressors.ST(self.q)
-        n = len(self.h)
-        zero = self.x0 * 0
-        w, R_G, R, moved, path = self.x0, zero, np.stack([zero] * n), self.x0, [self.x0]
-        for t in range(self.rounds):
-            received = zero
-            for k in range(n):
-                s = int(self.schedule[t % len(self.schedule), k])
-                if s == 0:
-                    continue
-                factor = Fraction(self.E, s)  # scheme C
-                x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
-                moved = moved + self.weights[k] * factor * x
-                D = R[k] + (factor * x if self.variant == "consistent" else x)
-                sent = st.compress(D)
-                R[k] = D - sent
-                share = self.weights[k] * (1 if self.variant == "consistent" else factor)
-                received = received + share * (D if self.variant == "literal" else sent)
-            D_G = R_G + received
-            down = st.compress(D_G)
-            R_G = D_G - down
-            w = w + (down if self.variant in ("consistent", "after") else D_G)
-            path.append(w)
-        return np.stack(path), R_G, R, moved
-
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        return (self.weights[:, None] * self.h).sum(axis=0)
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """argmin sum_k p^k f_k."""
-        return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
-
-    def slope(self, x: np.ndarray) -> np.ndarray:
-        """grad F(x)."""
-        return self.curvature * (x - self.star)
-
-
-@BUILDERS.add("feedback")
-def feedback_view(data: dict[str, Any]) -> FeedbackView:
-    """From variant, weights, h, c, q, eta, x0, E, schedule (rows of local steps) and rounds."""
-    if data["variant"] not in ("consistent", "literal", "text", "after"):
-        raise InvalidInput(f"variant = {data['variant']!r}: use 'consistent', 'literal', 'text' or 'after'")
-    weights, h, c = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c")
-    q, eta, x0 = fraction(data["q"], "q"), fraction(data["eta"], "eta"), vector(data["x0"], "x0")
-    most, rounds = integer(data["E"], "E", 1), integer(data["rounds"], "rounds", 1, 100_000)
-    schedule = np.array([[integer(s, "schedule", 0, most) for s in row] for row in data["schedule"]])
-    if h.shape != c.shape or len(h) != len(weights) or x0.shape != h.shape[1:] or schedule.shape[1:] != weights.shape:
-        raise InvalidInput("weights, h, c, x0 and the rows of schedule do not fit together")
-    if weights.min() <= 0 or weights.sum() != 1 or h.min() <= 0 or not 0 < eta * h.max() <= 1:
-        raise InvalidInput("weights must be > 0 and sum to 1, curvatures > 0, and eta at most 1/max h")
-    return FeedbackView(data["variant"], weights, h, c, q, eta, x0, most, schedule, rounds)
-
-
-def _invariant(v: FeedbackView, share: Any = 0) -> Sides:
-    path, R_G, R, moved = v.run
-    return eq(path[-1] + R_G + (v.weights[:, None] * R).sum(axis=0) + share * (v.x0 - v.star), moved, noise=v.noise)
-
-
-def _mean_bias(v: FeedbackView, residuals: Any = 1) -> Sides:
-    """|grad F| = sum p h |mean of w_0..w_{T-1} - w*| <= (|w_T - w_0| + |R^G| + sum p^k |R^k|)/(eta T), coordinate by coordinate."""
-    path, R_G, R, _ = v.run
-    mean = path[:-1].sum(axis=0) / v.rounds
-    left = abs(R_G) + (v.weights[:, None] * abs(R)).sum(axis=0)
-    return le(abs(v.slope(mean)), (abs(path[-1] - path[0]) + residuals * left) / (v.eta * v.rounds), noise=v.noise_of_slope)
-
-
-def _mean_within(v: FeedbackView) -> Sides:
-    """||mean of w_0..w_{T-1} - w*||^2 <= ||w_0 - w*||^2."""
-    path = v.run[0]
-    return le(((path[:-1].sum(axis=0) / v.rounds - v.star) ** 2).sum(), ((v.x0 - v.star) ** 2).sum())
-
-
 def _identity(v: CompressionView, share: Any = 0) -> Sides:
     return eq(v.error + share * v.square, v.ternary)
 
 
 ERR = r"\|C(x)-x\|^2\le"
 MEAN = r"\mathbb E\|C(x)-x\|^2\le"
-BIAS = (
-    r"\textstyle\sum_kp^kh_k|\bar\omega_T-\omega^*|\le\frac1{\eta T}\big(|\omega_T-\omega_0|+|R^G_T|+\sum_kp^k|R^k_T|\big),\ "
-    r"\bar\omega_T=\frac1T\sum_{t<T}\omega_t"
-)
 
 STATEMENTS = (
     statement(
@@ -356,62 +241,5 @@ STATEMENTS = (
                 ("stochastic rounding", "rounding to 0 and +-max"), ("rounding to a grid", "rounding to a grid"),
             )
         ),
-    ),
-    statement(
-        "residual-invariant",
-        "nothing is lost by error feedback",
-        "Algorithm 1 and (6)",
-        form(
-            "literal formulas",
-            r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
-            _invariant, "violated", kind="feedback", needs=("literal",), wording="algorithm",
-            note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
-            "residuals count twice",
-        ),
-        form(
-            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
-            _invariant, "holds", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))),
-            kind="feedback", needs=("consistent",),
-            note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
-        ),
-        form(
-            "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
-            _invariant, "violated", kind="feedback", needs=("text",),
-        ),
-        form(
-            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
-            _invariant, "violated", kind="feedback", needs=("after",),
-            note="what ST left out of a message of s steps is then sent with another round's E/s",
-        ),
-        assumptions=("quadratics, scheme C, ST with exactly k entries both ways",),
-    ),
-    statement(
-        "compression-bias",
-        "whether the mean of the compressed run tends to the optimum",
-        "Algorithm 1, section 3.1 and (6)",
-        form(
-            "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", kind="feedback",
-            needs=("literal", PLAIN), wording="algorithm",
-            note="the mean of a long run is off the optimum already for two clients. A fixed point off it is one for every step, its "
-            "residuals scaled: decaying steps do not cure it",
-        ),
-        form(
-            "repaired", BIAS, _mean_bias, "holds", ("without the residuals", lambda v: _mean_bias(v, 0)),
-            kind="feedback",
-            needs=("consistent", PLAIN),
-            note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean "
-            "tends to the optimum",
-        ),
-        form(
-            "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
-            "violated", kind="feedback", needs=("consistent", PLAIN, SHORT),
-            note="true without compression; one client and ST both ways with one entry of four grow without bound at "
-            "eta = 1/L",
-        ),
-        form(
-            "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", kind="feedback",
-            needs=("text", PLAIN), note="the server's residual is added twice",
-        ),
-        assumptions=("quadratics, E = 1, all clients active, ST with exactly k entries both ways",),
     ),
 )  # fmt: skip

@@ -1,0 +1,229 @@
+"""True statements that were once refuted, false ones that once passed, and files that were once believed."""
+
+from dataclasses import replace
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+from statements_at_hand import descent, instance, sentence
+
+from fedtheory.algorithms import FedProx, Scaffold
+from fedtheory.authoring import (
+    Bernoulli,
+    GradientSteps,
+    Minimise,
+    Quadratics,
+    Uniform,
+    eq,
+    form,
+    le,
+    printed,
+    replay,
+    study,
+    verify,
+)
+from fedtheory.authoring.counterexamples import prove
+from fedtheory.authoring.judging import check
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.necessity import assumption_need
+from fedtheory.authoring.search import Search
+from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.slots import NotInFractions
+from fedtheory.errors import InvalidInput
+from fedtheory.problems import Quadratic, random_quadratic
+
+
+def test_a_root_is_no_power_in_fractions():
+    """gap^(1/2) is no gap^0."""
+
+    def root(q):
+        """A power."""
+        yield printed(le(2 * q.power(q.gap_next, Q(1, 2)), 2 * q.power(q.gap, Q(1, 2))))
+
+    view = MethodSetting.of(sentence(root)).view(instance([[1]], [[0]], [3]))
+    with pytest.raises(NotInFractions, match="the power 1/2 is not whole"):
+        sentence(root).on(view)
+    assert list(view.power(np.array([Q(2), Q(3)], dtype=object), Q(2))) == [4, 9]
+
+
+def test_rounding_below_a_root_refutes_nothing():
+    """One step of 1/beta ends at the minimiser; of a gap below 0 by rounding there is no root."""
+
+    def root(q):
+        """Descent, under the root."""
+        yield printed(le(q.sqrt(abs(q.gap_next)), q.sqrt(q.gap)))
+        yield form("bare", le(q.sqrt(q.gap_next), q.sqrt(q.gap)))
+
+    statement = sentence(root, problems=Quadratics(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0)
+    found = check(statement, MethodSetting.of(statement).view(instance([["1/11"]], [["-31/14"]], [0]), exact=False))
+    assert [c.verdict for c in found] == ["holds", "not applicable"] and "rounding decides" in found[1].reason
+
+
+@pytest.mark.parametrize("lr", [0.1, lambda c: 0.1])
+def test_a_tenth_is_a_tenth(lr):
+    def step(q):
+        """x - grad F/10."""
+        yield printed(eq(q.x_next, q.x - q.gradient * q.constant("tenth", 0.1), vector=True))
+        yield form("literal", eq(q.x_next, q.x - q.gradient / 10, vector=True))
+
+    view = MethodSetting.of(sentence(step, local=GradientSteps(1, lr))).view(instance([[3]], [[0]], [1]))
+    assert view.eta == Q(1, 10) and {r.verdict for r in check(sentence(step), view)} == {"holds"}
+    about = sentence(lambda q: [printed(le(q.method.mu, q.constant("c", 0.1)))], about=FedProx(0.1), local=Minimise())
+    assert MethodSetting.of(about).view(instance([[3]], [[0]], [1])).method.mu == Q(1, 10)
+
+
+def test_a_step_size_that_was_rounded_proves_nothing():
+    """2/beta in floats may be above 2/beta."""
+    rounded = sentence(lambda q: [printed(le(q.F_next, q.F))], local=GradientSteps(1, lambda c: 2.0 / c.beta))
+    with pytest.raises(NotInFractions, match="computed in floats"):
+        MethodSetting.of(rounded).view(instance([[3]], [[0]], [1]))
+
+
+def test_chances_are_what_they_print_as():
+    statement = sentence(lambda q: [printed(le(q.F_next, q.F))], sampling=Bernoulli(0.1), problems=Quadratics(2, 1))
+    view = MethodSetting.of(statement).view(instance([[1], [1]], [[0], [1]], [1]))
+    assert sorted(view.probability) == [Q(1, 19), Q(9, 19), Q(9, 19)]
+
+
+def test_means_are_over_cohorts_or_refused():
+    """Of one round's models the second axis is no scenario."""
+
+    def mean(q):
+        """Means."""
+        assert q.mean(q.gap[-1]) == q.mean(q.gap)[-1]
+        yield printed(le(q.mean(q.gap[-1]) ** 2, q.mean(q.gap[-1] ** 2)))
+        yield form("variance", le(q.sq(q.x[-1] - q.mean(q.x[-1])), 0 * q.gap[-1]))
+
+    statement = sentence(mean, over="run", sampling=Uniform(1), problems=Quadratics(3, 1))
+    with pytest.raises(InvalidInput, match=r"take q.x\[-1:\]"):
+        statement.on(MethodSetting.of(statement).view(instance([[1]] * 3, [[0], [1], [2]], [5], rounds=1, cohort_size=1)))
+
+
+def test_a_start_without_its_axis_is_refused():
+    """Of q.F_next[0] no expectation could be taken."""
+    one = sentence(lambda q: [printed(le(q.F_next[0], q.F[0]))], sampling=Uniform(1), problems=Quadratics(3, 1))
+    view = MethodSetting.of(one).view(instance([[1]] * 3, [[0], [1], [2]], [5], cohort_size=1))
+    with pytest.raises(InvalidInput, match="axes are starts"):
+        one.on(view)
+    with pytest.raises(InvalidInput, match=r"take q\.F_next, not"):
+        view.mean(view.F_next[0])
+
+
+def test_a_maximiser_is_no_minimiser():
+    """-x^2/2 from 1 has no minimum, and where nothing depends on y the model stays."""
+    statement = sentence(lambda q: [printed(le(q.F_next, q.F))], local=Minimise())
+    variant = dict(MethodSetting.of(statement).variants())["convex losses"]
+    with pytest.raises(Unbounded, match="falls for ever"):
+        variant.view(instance([[-1]], [[0]], [1]))
+    assert variant.view(instance([[1], [0]], [[0], [7]], [3])).client_models[0, 0].tolist() == [[0], [3]]
+
+
+def test_only_states_that_the_law_reaches():
+    """With one client a round, one control variate at most has moved after one."""
+
+    def moved(q):
+        """Control variates that are not 0."""
+        yield printed(le((abs(q.state.c_k).sum(axis=-1) > 1e-12).sum(axis=-1) + 0 * q.F, 1 + 0 * q.F))
+
+    statement = sentence(
+        moved, about=Scaffold(), local=GradientSteps(1, lambda c: 1 / (4 * c.beta)), sampling=Uniform(1), rounds=1,
+        problems=Quadratics((2, 3), 1),
+    )  # fmt: skip
+    assert verify(statement, random_quadratic(3, 2, seed=1))[0].verdict == "not applicable"  # two dimensions
+    wide = replace(statement, problems=Quadratics((2, 3), (1, 2)))
+    assert verify(wide, random_quadratic(3, 2, seed=1))[0].verdict == "holds"
+    made = instance([[1], [1]], [[0], [1]], [1], cohort_size=1, rounds=1)
+    setting = MethodSetting.of(statement)
+    for before in ((), ((0, 1),), ((0,), (0,))):
+        assert "not 1 cohorts of Uniform(size=1)" in setting.why_not(made.changed(before=before))
+    assert setting.why_not(made.changed(before=((0,),))) is None
+
+
+def test_a_statement_is_verified_under_its_own_law_and_class():
+    step = sentence(lambda q: [printed(eq(q.x_next, q.x - q.eta * q.gradient, vector=True))], problems=Quadratics((1, 4), (1, 3)))
+    problem = random_quadratic(3, 2, seed=1)
+    assert verify(step, problem, sampling=Uniform(3))[0].verdict == "holds"
+    assert "is about Full" in verify(step, problem, sampling=Uniform(1))[0].reason
+    same = replace(step, problems=Quadratics((1, 4), (1, 3), identical=True))
+    assert "property: identical" in verify(same, problem)[0].reason
+    assert verify(same, random_quadratic(3, 2, heterogeneity=0, shared_hessian=True, seed=1))[0].verdict == "holds"
+    assert "3 clients" in verify(replace(step, problems=Quadratics(1, (1, 3))), problem)[0].reason
+
+
+def test_a_violation_that_breaks_no_assumption_is_one_of_the_statement():
+    setting = MethodSetting.of(descent()["lemma"])
+    for words, variant in setting.variants():
+        [need] = assumption_need(setting, words, variant, ["printed"], 30, 0)
+        assert need.example is not None
+        if setting.as_own(need.example.instance) is not None and not need.needed:
+            assert need.example.without == "" and "as it stands" in str(need)
+    stands = [assumption_need(setting, w, v, ["printed"], 30, 0)[0] for w, v in setting.variants()]
+    assert any(not n.needed for n in stands)
+
+
+def test_a_constant_has_a_direction_in_each_form():
+    def both(q):
+        """Descent, and no more than that."""
+        a = q.constant("a", 1)
+        yield printed(le(q.F_next, q.F, -a * q.gradient_sq / (2 * q.beta)))
+        yield form("most", le(q.F, q.F_next, a * q.gradient_sq / q.beta))
+
+    search = Search(MethodSetting.of(sentence(both, local=GradientSteps(1, lambda c: 1 / c.beta)))).run(40)
+    assert search.directions == {("printed", "a"): 1, ("most", "a"): -1}
+
+
+def test_what_stands_beside_the_data_is_judged_too():
+    paper = descent()
+    example = prove(MethodSetting.of(paper["lemma"]), "printed", instance([[1], [3]], [[0], [4]], [1]))
+    wrong = {"kind": "other", "rule": "b", "constants": {"nonsense": "5"}, "lhs": "", "without": "convex losses"}
+    for key, value in wrong.items():
+        with pytest.raises(InvalidInput):
+            replay(paper, replace(example, **{key: value}))
+    with pytest.raises(InvalidInput, match="fields of a counterexample"):
+        replay(paper, {**example.to_json(), "verdict": "violated"})
+    for key, value in {"h": [[0.1]], "rounds": 0.5, "start": [1.0]}.items():
+        with pytest.raises(InvalidInput):
+            replay(paper, replace(example, data={**example.data, key: value}))
+
+
+def test_draws_without_a_client_decide_nothing():
+    """eta^2 max ||g_k||^2/N <= E ||x_1 - x_0||^2, an equality where one client of 2000 has a gradient."""
+
+    def spread(q):
+        """The second moment."""
+        yield printed(le(q.eta**2 * q.sq(q.client_gradients[0]).max(axis=-1) / q.N, q.moved_sq[0]))
+
+    rare = np.zeros((2000, 1))
+    rare[7] = 1e4
+    statement = sentence(
+        spread, over="run", rounds=1, sampling=Uniform(1), problems=Quadratics((1, 5), 1), local=GradientSteps(1, 1)
+    )
+    [found] = verify(statement, Quadratic(np.ones((2000, 1, 1)), rare), x0=np.zeros(1))
+    assert found.verdict == "inconclusive" and "took part in 0 of the 400 runs" in found.reason
+
+
+def test_attained_means_above_zero():
+    """Entry by entry: 0 <= 0 where a coordinate rests, and a third of the bound where one moves."""
+
+    def third(q):
+        """A third."""
+        yield printed(le(abs(q.x_next - q.x), 3 * q.eta * abs(q.gradient)))
+
+    found = study(sentence(third, problems=Quadratics(1, 2)), budget=60, necessity=False)
+    assert not any(t.attained for t in found.tightness)
+
+
+def test_rounding_of_two_losses_does_not_cancel():
+    """Both gaps carry the rounding of a loss near 1, and are themselves far smaller."""
+
+    def descent_of_gaps(q):
+        """The descent lemma, as of gaps."""
+        yield printed(le(q.gap_next, q.gap - q.gradient_sq / (2 * q.beta)))
+
+    statement = sentence(descent_of_gaps, problems=Quadratics((1, 3), (1, 2)), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0)
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        problem = random_quadratic(2, 2, seed=seed, heterogeneity=3.0)
+        for size in (1e-9, 1e-8, 1e-7):
+            [found] = verify(statement, problem, x0=problem.optimum().x + size * rng.standard_normal(2))
+            assert found.verdict == "holds"

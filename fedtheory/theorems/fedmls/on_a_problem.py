@@ -94,7 +94,7 @@ class UsersRuns:
         if found is not None:
             if not isinstance(found, Optimum):
                 raise InvalidInput(f"optimum = {found!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
-            return found
+            return self._checked(found)
         try:
             return self.problem.optimum_on_ball(self.radius)
         except MissingCapability:
@@ -106,6 +106,27 @@ class UsersRuns:
                     "optimum on the ball can be certified: enlarge the radius"
                 ) from None
             return found
+
+    def _checked(self, given: Optimum) -> Optimum:
+        """A given optimum whose point lies in the ball and has a value between its bounds.
+
+        Raises
+        ------
+        InvalidInput
+            Another one: nothing is then known of ||x_0 - x*|| or of F*.
+        """
+        x = real_array("optimum.x", given.x)
+        if x.shape != (self.problem.dim,):
+            raise InvalidInput(f"optimum.x has the shape {x.shape}: {(self.problem.dim,)} is needed")
+        size, at = float(np.linalg.norm(x)), float(self.problem.objective(x))
+        if size > self.radius * (1 + 1e-9):
+            raise InvalidInput(f"optimum: ||x*|| = {size:.6g} is outside the ball of radius {self.radius:.6g}")
+        off = 1e-9 * max(1.0, abs(at))
+        if not given.lower_bound - off <= at <= given.value + off:
+            raise InvalidInput(
+                f"optimum: F(x*) = {at:.6g} is not between its lower bound {given.lower_bound:.6g} and its value {given.value:.6g}"
+            )
+        return given
 
     @property
     def G(self) -> float:

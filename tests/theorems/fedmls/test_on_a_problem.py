@@ -143,6 +143,22 @@ def test_the_optimum_may_be_given(lad):
         ONE.verify(lad, algorithm, given={"optimum": 1.0})
 
 
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        (lambda o: {"x": o.x + 0.3}, "is not between its lower bound"), (lambda o: {"x": o.x + 9.0}, "outside the ball of radius 5"),
+        (lambda o: {"value": o.value - 1, "lower_bound": o.lower_bound - 1}, "is not between its lower bound"),
+        (lambda o: {"lower_bound": o.value + 0.01, "value": o.value + 0.02}, "is not between its lower bound"),
+        (lambda o: {"x": o.x[:1]}, "has the shape"),
+    ],
+)  # fmt: skip
+def test_a_given_optimum_is_a_point_of_the_ball_with_a_value_between_its_bounds(lad, change, missing):
+    """Else a distance to another point stood in the bound, and another value in place of F*."""
+    best = lad.optimum_on_ball(5.0)
+    with pytest.raises(InvalidInput, match=missing):
+        ONE.verify(lad, fedmls_parameters(lad, 0.15, 5.0), given={"optimum": replace(best, **change(best))})
+
+
 def test_mini_batches_are_noise_of_a_known_size(lad):
     sigma = float(np.sqrt(np.mean(lad.batch_noise_sq(5.0, 2))))
     made = fedmls_parameters(lad, 0.15, 5.0, sigma=sigma)

@@ -32,6 +32,7 @@ __all__ = ["CASES", "OfAProblem"]
 
 MOST_PARAMETERS, MOST_COHORTS, MOST_STEPS, MOST_NUMBERS = 12, 200, 20, 20_000
 OUTPUTS_ONLY = ("elastic-aggregation/factors", "elastic-aggregation/zero-sensitivity")  # whatever the clients' losses
+WITH_A_STEP = {f"elastic-aggregation/{name}" for name in ("stability", "speed", "one-round", "sampled-stability")}  # towards the clients
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class OfAProblem:
 
     def instance(self, kind: str, id: str, case: Case) -> DataInstance:
         """The case as an instance."""
+        if id in WITH_A_STEP and _method(case).sign != "repaired":
+            raise InvalidInput(f"sign = {case.algorithm.sign!r}: the statement is about steps towards the clients; use sign='repaired'")
         return DataInstance(BUILDERS, kind, case.problem.name, to_file(self.make(id, case)))
 
 

@@ -133,6 +133,8 @@ def test_what_is_said_to_hold_holds_and_a_mutant_is_rejected(statement):
         ("stability", LOGISTIC, ElasticAggregation(), {}, "no quadratic loss of a linear model"),
         ("stability", SQUARES, ElasticAggregation(), {"local_solver": GradientSteps(2, 100.0)}, "it must be at most 1/L"),
         ("stability", SQUARES, ElasticAggregation(), {"sampling": Uniform(2)}, "all clients take part"),
+        ("stability", SQUARES, ElasticAggregation(sign="printed"), {}, "use sign='repaired'"),
+        ("sampled-stability", SQUARES, ElasticAggregation(sign="printed"), {"sampling": Uniform(2)}, "use sign='repaired'"),
         ("sampled-bias", SQUARES, ElasticAggregation(), {"sampling": Bernoulli(0.5)}, "use Uniform(P)"),
         ("sampled-bias", SQUARES, ElasticAggregation(tau=0.0), {"sampling": Uniform(2)}, "tau > 0"),
         ("moving-average", SQUARES, ElasticAggregation(mu=0.0), {}, "strictly between 0 and 1"),

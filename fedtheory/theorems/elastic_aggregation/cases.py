@@ -32,7 +32,8 @@ __all__ = ["CASES", "OfAProblem"]
 
 MOST_PARAMETERS, MOST_COHORTS, MOST_STEPS, MOST_NUMBERS = 12, 200, 20, 20_000
 OUTPUTS_ONLY = ("elastic-aggregation/factors", "elastic-aggregation/zero-sensitivity")  # whatever the clients' losses
-WITH_A_STEP = {f"elastic-aggregation/{name}" for name in ("stability", "speed", "one-round", "sampled-stability")}  # towards the clients
+# whose step is one towards the clients
+WITH_A_STEP = {f"elastic-aggregation/{name}" for name in ("stability", "speed", "one-round", "sampled-stability")}
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,9 @@ def test_the_key_names_a_witness_that_can_be_replayed(rows):
     assert "`fedtheory replay NAME` reruns it, as in `fedtheory replay eq-28.json` for eq-28" in tables.table_key(rows)
     for row in rows:
         row.witness = None
-    assert "as in" not in tables.table_key(rows)
+    assert "as in" not in tables.table_key(rows) and "replay" not in tables.table_key(rows)
+    rows[0].witness = "out/witnesses/mine.json"
+    assert "`fedtheory replay FILE` reruns it, as in" in tables.table_key(rows) and "list witnesses" not in tables.table_key(rows)
 
 
 def test_disagreements_are_named(rows):

@@ -66,6 +66,9 @@ def record(rows):
         (r"\text{the same with }s_k^t", "the same with sₖᵗ"),
         (r"\Big\|x\Big\|^2", "‖x‖²"),
         (r"w\in\arg\min_w F(w)", "w ∈ arg min_w F(w)"),
+        (r"\lim_t x_t = x^*", "limₜ xₜ = x^*"),
+        (r"2\max_k\beta_k\log n", "2 maxₖ βₖ log n"),
+        (r"\max\{a,b\}+\log(n)", "max{a, b} + log(n)"),
     ],
 )
 def test_formulas_as_unicode(latex, text):

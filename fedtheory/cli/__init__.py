@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
-from fedtheory.cli.common import App, Group, Json, Out, Seed, in_file, statements_in
+from fedtheory.cli.common import App, Group, Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
     GIVEN_OPTIONS,
@@ -58,21 +58,25 @@ def root(
 
 @app.command(
     "list",
-    epilog=examples("fedtheory list", "fedtheory list problems", "fedtheory list statements --json", "fedtheory list mine.py"),
+    epilog=examples(
+        "fedtheory list", "fedtheory list problems", "fedtheory list statements --json", "fedtheory list fedmls/",
+        "fedtheory list mine.py",
+    ),
 )
 def list_command(
     what: Annotated[
         str,
         typer.Argument(
-            help="statements, papers, methods, problems, metrics or witnesses; or FILE.py, the statements of a Python file.",
-            metavar="[WHAT|FILE.py]",
+            help="statements, papers, methods, problems, metrics or witnesses; or the statements of PAPER/, a paper, or of FILE.py.",
+            metavar="[WHAT|PAPER/|FILE.py]",
         ),
     ] = "statements",
     json: Json = False,
     out: Out = None,
 ) -> None:
     """List what there is: statements with what is on record for them, papers, methods, problems, metrics, shipped witnesses; or the
-    statements of a Python file of yours. With --json every statement says whether it runs on a problem of yours, and if not why."""
+    statements of one paper, or of a Python file of yours. With --json every statement says whether it runs on a problem of yours, and
+    if not why."""
     from fedtheory.cli import list as listing
 
     listing.list_things(what, json, out)
@@ -222,6 +226,7 @@ def run_command(
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
+        "fedtheory verify elastic-aggregation/",
         "fedtheory verify mine.py",
         "fedtheory verify mine.py::lemma-4 --problem quadratic",
     )
@@ -238,9 +243,10 @@ def verify_command(
     statement: Annotated[
         str | None,
         typer.Argument(
-            help="A statement (`fedtheory list`); without one, all on the whole battery. FILE.py: the statements of a Python file "
-            "on instances of their own, with a search for counterexamples; FILE.py::NAME with --problem: one of them on a problem.",
-            metavar="[STATEMENT|FILE.py[::NAME]]",
+            help="A statement (`fedtheory list`); without one, all on the whole battery. PAPER/: those of one paper. "
+            "FILE.py: those of a Python file, on instances of their own, with a search for counterexamples; FILE.py::NAME with "
+            "--problem: one of them on a problem.",
+            metavar="[STATEMENT|PAPER/|FILE.py[::NAME]]",
         ),
     ] = None,
     problem: Annotated[
@@ -292,24 +298,25 @@ def verify_command(
     out: Out = None,
     **options: Any,
 ) -> None:
-    """Verify one statement on a problem, or all of them on the whole battery (the campaign); or a theorem of your own, in FILE.py.
+    """Verify one statement on a problem; or all on the whole battery, those of one paper, or those of a file of yours (a campaign).
 
     The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
-    unless --out says otherwise; of FILE.py to results/FILE/). Interrupted, it writes what it has and exits with 130; so does one
-    statement, once a stage of Monte Carlo is finished."""
+    unless --out says otherwise; of PAPER/ to results/PAPER/, of FILE.py to results/FILE/). Interrupted, it writes what it has and
+    exits with 130; so does one statement, once a stage of Monte Carlo is finished."""
     from fedtheory.cli import campaign as campaigning
     from fedtheory.cli import verify as verifying
 
     file, name = (None, "") if statement is None else in_file(statement)
+    paper = paper_named(statement or "") if file is None else None
     given = {**options, "problem": problem, "participants": participants, "rounds": rounds}
-    if statement is not None and (file is None or problem or options.get("data")):
+    if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
         how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
-    verifying.refuse_without_statement(given, file)
-    papers = None if file is None else statements_in(file, name)
-    folder = Path("results") if file is None else Path("results") / file.stem
+    verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
+    papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
+    folder = Path("results") / (paper.id if paper is not None else file.stem if file is not None else "")
     budget = budget if budget is not None else (100 if quick else 1000)
     workers = workers or campaigning.default_workers()
     o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, workers, budget, details, json, papers)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
     from fedtheory.verification.witness import Witness
 
+LINE = 300  # characters of an instance that has no name
+
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
 
 
@@ -79,6 +81,8 @@ class CampaignOptions:
     out : folder
     budget : instances that the search tries for each form; 0 for no search
     papers : the papers it is about, with the statements that are judged; None for all
+    own : whether they are a user's that are being worked on: of a file, or of a package without witnesses. Then forms on record as
+        violated are searched as well.
     """
 
     out: Path
@@ -96,6 +100,10 @@ class CampaignOptions:
     def size(self) -> tuple[float, bool]:
         """The battery's scale, and whether there are long runs."""
         return (0.1, False) if self.quick else (self.scale, self.long_runs)
+
+    @property
+    def own(self) -> bool:
+        return self.papers is not None and any(p.source or not p.witnesses for p in self.papers)
 
     @property
     def statements(self) -> Sequence[Any]:
@@ -127,7 +135,7 @@ class _Run:
         self.checks: list[Any] = []
         self.checked = False  # all instances; only search and studies are left
         self.replayed: list[tuple[str, Any]] = []
-        self.refuted: dict[str, Any] = {}  # file -> replayed check of what search and studies found, of papers of one's own
+        self.refuted: dict[str, Any] = {}  # file -> replayed check of what search and studies found, of the papers asked for
         self.studies: dict[str, Any] = {}
 
     def go(self) -> None:
@@ -144,7 +152,7 @@ class _Run:
             if self.checked and o.budget:
                 result.complete = False
                 write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
-                result.searches, result.complete = _search(o.budget, o.seed, o.workers, o.papers)
+                result.searches, result.complete = _search(o.budget, o.seed, o.workers, o.papers, o.own)
                 self.refuted = _witness_files(o, result.searches)
             if result.complete and o.budget and o.papers is not None:
                 result.complete = False
@@ -184,7 +192,7 @@ class _Run:
             **studies,
             "checked": len({c.instance for c in self.checks if c.instance}),
             "comparisons": sum(c.count for c in self.checks),
-            "witnesses": {"replayed": len(self.replayed) - len(broken), "broken": broken},
+            "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},
             "forms_not_met": rows - len(result.rows),
             "memory_mib": peak_memory_mib(),
             "provenance": provenance(o.seed, "cpu"),
@@ -224,7 +232,7 @@ def campaign_command(o: CampaignOptions) -> int:
 
 
 def _search(
-    budget: int, seed: int, workers: int, papers: Sequence[Paper] | None = None
+    budget: int, seed: int, workers: int, papers: Sequence[Paper] | None = None, own: bool = False
 ) -> tuple[list[dict[str, Any]], bool]:
     """The search for counterexamples to every form not on record as violated; of papers of one's own to every form.
 
@@ -233,7 +241,7 @@ def _search(
     from fedtheory.parallel import as_finished
     from fedtheory.verification import campaign
 
-    jobs = campaign.search_plan(budget, seed, papers, violated=papers is not None)
+    jobs = campaign.search_plan(budget, seed, papers, violated=own)
     out: list[dict[str, Any]] = []
     complete = False
     try:
@@ -252,7 +260,7 @@ def _search_one(task: Any) -> list[dict[str, Any]]:
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The counterexamples that searches found to a paper of one's own, written and replayed."""
+    """The counterexamples that searches found to the papers that were asked for, written and replayed."""
     from fedtheory.verification.registry import get
     from fedtheory.verification.witness import Witness
 
@@ -300,7 +308,7 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
         console.print()
         console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
     _show_effort(run, record)
-    _show_searches(result.searches)
+    _show_searches(result.searches, run.o.own)
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
@@ -308,7 +316,7 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
 
 
 def _show_refuted(refuted: dict[str, Any]) -> None:
-    """The counterexamples to a paper of one's own, in fractions."""
+    """The counterexamples that were found to the papers that were asked for, in fractions."""
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.replay import load
 
@@ -321,28 +329,41 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
 
 def _show_effort(run: _Run, record: dict[str, Any]) -> None:
     memory, workers, console = record["memory_mib"], run.o.workers, out_console()
+    replayed = record["witnesses"]["replayed"]
     console.print(
         f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
-        f"{record['witnesses']['replayed']} witnesses replayed"
+        f"{replayed} witness{'es' * (replayed != 1)} replayed"
     )
     largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
     console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
 
 
-def _show_searches(searches: Sequence[dict[str, Any]]) -> None:
+def _instance_of(found: dict[str, Any]) -> str:
+    """One line on the instance on which a search found a form violated."""
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.witness import Witness
+
+    if found["witness"]:
+        return setting_of(found["statement"]).summary(Witness(**found["witness"])).split("]: ", 1)[-1]
+    at = found["best_instance"]
+    line = at.get("name") or ", ".join(f"{name} = {value}" for name, value in at.items())
+    return line if len(line) <= LINE else f"{line[: LINE - 3]}..."
+
+
+def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
     from fedtheory.report.tables import tried
     from fedtheory.verification.registry import rule_words
 
     if not searches:
         return
     found = [s for s in searches if s["found"]]
-    which = "forms" if any("on_record" in s for s in searches) else "forms not on record as violated"
+    which = "forms" if own else "forms not on record as violated"
     out_console().print(f"counterexample search: {len(searches)} {which}, {tried(searches)}: {len(found) or 'none'} found")
     for s in found:
         if s.get("on_record", "holds") != "holds":
             continue  # the table has it
         rule = rule_words(s["rule"], s["statement"])
-        error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {s['best_instance']}")
+        error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {_instance_of(s)}")
 
 
 def _show_end(run: _Run, record: dict[str, Any]) -> None:

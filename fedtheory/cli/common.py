@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
-    "find_statement", "in_file", "in_words", "not_writable", "out_console", "problem_of", "progress",
+    "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
 ]  # fmt: skip
 
@@ -125,6 +125,19 @@ def in_file(name: str) -> tuple[Path | None, str]:
     if file.endswith(".py") or (("::" in name or "/" in name) and Path(file).is_file()):
         return Path(file), inside
     return None, name
+
+
+def paper_named(name: str) -> Paper | None:
+    """The registered paper of 'PAPER/'; None for what does not end so.
+
+    Raises
+    ------
+    UnknownName
+        With the papers that there are.
+    """
+    from fedtheory.verification.registry import paper
+
+    return paper(name[:-1]) if name.endswith("/") and "/" not in name[:-1] else None
 
 
 def statements_in(file: Path, name: str = "") -> list[Paper]:

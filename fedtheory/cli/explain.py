@@ -15,6 +15,7 @@ from fedtheory.cli.common import (
     in_file,
     in_words,
     out_console,
+    paper_named,
     save,
     shipped_witnesses,
     statements_in,
@@ -24,9 +25,10 @@ __all__ = ["explain"]
 
 
 def explain(name: str, as_json: bool, out: Path | None) -> None:
-    """Everything there is to know about a statement, or about each one of a Python file."""
+    """Everything there is to know about a statement, or about each one of a paper or of a Python file."""
     file, inside = in_file(name)
-    chosen = [find_statement(name)] if file is None else [s for p in statements_in(file, inside) for s in p.statements]
+    whose = [paper_named(name)] if file is None else statements_in(file, inside)
+    chosen = [find_statement(name)] if whose == [None] else [s for p in whose if p is not None for s in p.statements]
     found = []
     for n, statement in enumerate(chosen):
         found.append(_about(statement))

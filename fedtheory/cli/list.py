@@ -11,19 +11,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, in_file, out_console, save, shipped_witnesses, statements_in
+from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, shipped_witnesses, statements_in
 from fedtheory.errors import suggest
 
 __all__ = ["KINDS", "list_things"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
-    """One kind of thing, or the statements of a Python file, as a table or JSON.
+    """One kind of thing, or the statements of a paper or of a Python file, as a table or JSON.
 
     Raises
     ------
     UnknownName
-        No such kind.
+        No such kind, or paper.
     FedTheoryError
         As `fedtheory.verification.registry.load_file` raises it.
     """
@@ -31,8 +31,11 @@ def list_things(what: str, as_json: bool, out: Path | None) -> None:
     if file is not None:
         found = _statements([s for p in statements_in(file, name) for s in p.statements])
         what, save_as = "statements", f"list-{file.stem}"
+    elif (paper := paper_named(what)) is not None:
+        found = _statements(paper.statements)
+        what, save_as = "statements", f"list-{paper.id}"
     elif what not in KINDS:
-        raise suggest(what, KINDS, "kind of thing", "a Python file with a paper in it is written with its ending, as in mine.py")
+        raise suggest(what, KINDS, "kind of thing", "a paper's statements are PAPER/, a Python file's FILE.py")
     else:
         found, save_as = KINDS[what](), f"list-{what}"
     save(out, save_as, found)

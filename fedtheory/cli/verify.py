@@ -42,12 +42,12 @@ ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is
 __all__ = ["CommandRequest", "refuse_with_statement", "refuse_without_statement", "verify_one"]
 
 
-def refuse_without_statement(options: Mapping[str, Any], file: Path | None = None) -> None:
-    """Options of one statement mean nothing to the whole campaign."""
+def refuse_without_statement(options: Mapping[str, Any], whose: str = "") -> None:
+    """Options of one statement mean nothing to a campaign, of all or of ``whose``: what stands before a statement's name."""
     given = [name for name, value in options.items() if value is not None]
     if given:
         flags = ", ".join(map(flag, given))
-        example = f"{file}::NAME" if file else "theorem-3.1"
+        example = f"{whose}NAME" if whose else "theorem-3.1"
         raise InvalidInput(f"{flags}: only with a statement, as in `fedtheory verify {example} {flags.split(',')[0]} ...`")
 
 

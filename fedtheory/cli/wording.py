@@ -55,7 +55,8 @@ ABSENT = (
     (r"raise max_gib or ", "max_gib"),
 )
 _VALUE = r"(?:'[^']*'|-?\d[\d.e+-]*|-?inf|nan|None|True|False)"
-_SOLVER = f"({'|'.join(SOLVERS)})"
+_ONE_SOLVER = rf"(?:{'|'.join(SOLVERS)})(?:\(E, lr\))?(?![\w(.])"
+_SOLVERS = re.compile(rf"\buse (?P<names>{_ONE_SOLVER}(?:(?:,? or |, ){_ONE_SOLVER})*)")
 
 
 def options_of(command: Any, given: Mapping[str, Any]) -> dict[str, str]:
@@ -117,7 +118,8 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
         return f"{match['verb']}{word}"
 
     def solvers(match: re.Match[str]) -> str:
-        return "--local-solver " + " or ".join(SOLVERS[name] for name in match.groups() if name)
+        *others, last = (SOLVERS[name] for name in re.findall(r"[A-Z]\w+", match["names"]))
+        return f"use --local-solver {', '.join(others)}{' or ' * bool(others)}{last}"
 
     pair = rf"(?P<before>^|, )(?P<name>\w+)(?: = | is )(?P<value>{_VALUE})(?![\w.])"
     head, colon, rest = text.partition(":")
@@ -127,8 +129,9 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
     if "local_solver" in options:
         head, colon, rest = text.partition(": ")
         rest = re.sub(r"fedtheory\.local\.LocalSGD\(steps=(\d+), \.\.\.\)", r"LocalSGD --local-steps \1", rest)
-        text = head + colon + re.sub(rf"\b{_SOLVER}\b(?: or {_SOLVER}\b)?", solvers, rest)
-    text = re.sub(rf"(?P<verb>(?:use |pass |give )?)(?<![(\w])(?P<name>\w+)=(?P<value>{_VALUE}|\.\.\.)", keyword, text)
+        text = head + colon + _SOLVERS.sub(solvers, rest)
+    argument = re.compile(rf"(?P<verb>(?:use |pass |give )?)(?<![(\w])(?P<name>\w+)=(?P<value>{_VALUE}|\.\.\.)")
+    text = "".join(piece if is_call else argument.sub(keyword, piece) for piece, is_call in _calls(text))
     for words, name in ABSENT:
         if name not in options:
             text = re.sub(words, "", text)
@@ -138,6 +141,23 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
         if name in options and options[name] not in text:
             text = text.replace(words, instead)
     return text
+
+
+def _calls(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each is the arguments of Name(...), which are a value as Python writes it, not advice."""
+    begin = at = depth = 0
+    for at, c in enumerate(text):
+        if c == "(" and (depth or text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):
+            if not depth:
+                yield text[begin:at], False
+                begin = at
+            depth += 1
+        elif c == ")" and depth:
+            depth -= 1
+            if not depth:
+                yield text[begin : at + 1], True
+                begin = at + 1
+    yield text[begin:], depth > 0
 
 
 def _same(given: Any, value: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.optimum.interface import Certifiable
 
 __all__ = ["ConicSolve", "announced", "solve"]
@@ -99,8 +99,8 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         try:
             conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
-        except NotImplementedError:
-            return result("skipped, the loss gives no conic form (cvxpy_loss)")
+        except MissingCapability as lacks:
+            return result(f"skipped: {lacks}")
         try:
             form, entries = _size(problem, conic.get_problem_data(cp.CLARABEL)[0])
             if max_entries is not None and entries > max_entries:

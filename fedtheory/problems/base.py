@@ -32,6 +32,7 @@ __all__ = [
     "check_samples",
     "check_weights",
     "same_loss",
+    "same_smoothness",
     "weights_after",
 ]
 
@@ -63,6 +64,12 @@ class Constants:
 def same_loss(problem: Problem, kind: type[Problem]) -> bool:
     """Whether the problem's loss is the one that `kind` defines: a subclass with a loss of its own is another function."""
     return all(getattr(type(problem), name, None) is getattr(kind, name, None) for name in ("client_value", "phi"))
+
+
+def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
+    """Whether what is proved of `kind`'s beta_k is proved of the problem's: the loss, and what beta_k is made of, are `kind`'s."""
+    names = ("smoothness", "curvature_max")
+    return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 
 
 class Problem:
@@ -131,8 +138,11 @@ class Problem:
         raise MissingCapability(f"{type(self).__name__} has no smoothness constant")
 
     def smoothness_exact(self) -> np.ndarray:
-        """(N,) True where beta_k is proved to be the smallest smoothness constant; False where it may only bound it."""
-        return np.ones(self.num_clients, dtype=bool)
+        """(N,) True where beta_k is proved to be the smallest smoothness constant; False where it may only bound it.
+
+        Of a class that does not say it, nothing is proved: False.
+        """
+        return np.zeros(self.num_clients, dtype=bool)
 
     def strong_convexity(self) -> np.ndarray:
         """mu_k (N,); 0 where f_k is convex but not strongly."""
@@ -180,7 +190,10 @@ class Problem:
 
     def cvxpy_objective(self, variable: Any) -> Any:
         """F as a cvxpy expression of a (d,) variable."""
-        raise MissingCapability(f"{type(self).__name__} has no cvxpy form: its optimum cannot be certified")
+        raise MissingCapability(
+            f"{type(self).__name__} has no cvxpy form (capability 'cvxpy_objective'): cvxpy cannot be asked for its optimum; "
+            "give it one, or leave cvxpy out with optimum(max_conic_entries=0)"
+        )
 
     def cvxpy_form(self) -> str:
         """What `cvxpy_objective` makes of the data, in a few words."""

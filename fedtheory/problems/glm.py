@@ -11,7 +11,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_number
 from fedtheory.optimum.loss_enclosures import HuberRows, LogisticRows
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import same_loss
+from fedtheory.problems.base import same_loss, same_smoothness
 from fedtheory.problems.linear import LinearModel
 
 __all__ = ["Huber", "Logistic"]
@@ -68,6 +68,10 @@ class Logistic(LinearModel):
         small = xp.exp(-xp.abs(z))  # b**2 = 1; symmetric in the margin's sign
         return small / (1.0 + small) ** 2
 
+    def smoothness_exact(self) -> np.ndarray:
+        """Everywhere: at x = 0 every phi'' is 1/4, its supremum."""
+        return np.full(self.num_clients, same_smoothness(self, Logistic))
+
     def structure(self) -> Structure:
         return LogisticRows(self, self.targets) if same_loss(self, Logistic) else super().structure()
 
@@ -121,6 +125,9 @@ class Huber(LinearModel):
         return xp.astype(xp.abs(z - b) <= self.delta, z.dtype)
 
     def smoothness_exact(self) -> np.ndarray:
+        """Of the clients all whose residuals are inside the quadratic zone at some point."""
+        if not same_smoothness(self, Huber):
+            return super().smoothness_exact()
         from scipy.optimize import linprog
 
         exact = np.zeros(self.num_clients, dtype=bool)

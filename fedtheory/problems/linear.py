@@ -19,7 +19,7 @@ from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.optimum.custom_losses import declared_rows
 from fedtheory.optimum.loss_enclosures import SquareRows
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, weights_after
+from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples, orthogonal_factor
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
@@ -186,8 +186,17 @@ class LinearModel(Problem):
         return declared_rows(self)
 
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
-        """Elementwise phi(z, b) as a cvxpy expression."""
-        raise NotImplementedError
+        """Elementwise phi(z, b) as a cvxpy expression, convex in z, by which cvxpy finds the optimum that is then certified.
+
+        Raises
+        ------
+        MissingCapability
+            The class does not say it; an optimum is then certified without cvxpy.
+        """
+        raise MissingCapability(
+            f"{type(self).__name__} has no cvxpy form of its loss (capability 'cvxpy_loss'): cvxpy cannot be asked for its optimum; "
+            "give cvxpy_loss(z, b), as in `return cvxpy.square(z - b) / 2`, or leave cvxpy out with optimum(max_conic_entries=0)"
+        )
 
     @cached_property
     def _distinct(self) -> DistinctSamples:
@@ -277,6 +286,10 @@ class LeastSquares(LinearModel):
 
     def client_hessian(self, y: Array) -> Array:
         return self.gram[:, None, :, :]
+
+    def smoothness_exact(self) -> np.ndarray:
+        """Everywhere: beta_k is the largest eigenvalue of a Hessian that does not depend on x."""
+        return np.full(self.num_clients, same_smoothness(self, LeastSquares))
 
     def strong_convexity(self) -> np.ndarray:
         return np.maximum(np.linalg.eigvalsh(self.gram)[:, 0], 0.0)

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import data_array
 from fedtheory.optimum.loss_enclosures import QuadraticForm
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_weights, same_loss
+from fedtheory.problems.base import Problem, check_weights, same_loss, same_smoothness
 
 __all__ = ["Quadratic"]
 
@@ -73,6 +73,10 @@ class Quadratic(Problem):
 
     def smoothness(self) -> np.ndarray:
         return np.abs(self._spectra).max(axis=1)
+
+    def smoothness_exact(self) -> np.ndarray:
+        """Everywhere: beta_k is the largest size of an eigenvalue of a constant Hessian."""
+        return np.full(self.num_clients, same_smoothness(self, Quadratic))
 
     def strong_convexity(self) -> np.ndarray:
         return np.maximum(self._spectra[:, 0], 0.0)

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_number, whole_number
 from fedtheory.optimum.loss_enclosures import SoftmaxRows
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, weights_after
+from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
@@ -171,6 +171,9 @@ class Softmax(Problem):
         return np.linalg.eigvalsh(self._gram)[:, -1] / 2 + self.ridge
 
     def smoothness_exact(self) -> np.ndarray:
+        """Of two classes everywhere; of more where some u has a_j'u > 0 for every sample of the client (see the class)."""
+        if not same_smoothness(self, Softmax):
+            return super().smoothness_exact()
         if self.num_classes == 2:
             return np.ones(self.num_clients, dtype=bool)
         from scipy.optimize import linprog

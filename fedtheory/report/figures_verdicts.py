@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -16,6 +17,9 @@ __all__ = ["draw", "table"]
 
 FORMS = ("printed", "repaired")
 WORST_FIRST = ("violated", "inconclusive", "holds", "not applicable")
+LINES = 16  # in one column, before there is a second
+WIDTH = 7.5  # the least, in inches, for the headline
+CHARACTERS = 15  # of the line below it, an inch
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "n/a"}
 
 
@@ -69,8 +73,17 @@ def _name(statement: str, tiles: dict[str, dict[str, Any]]) -> str:
     return short(statement) + (WORDED if tiles.get("printed", {}).get("form", "printed") != "printed" else "")
 
 
+def _shape(lines: int, most: int) -> tuple[int, int]:
+    """Columns, and lines in the longest of them, for so many lines."""
+    height = max(1, math.ceil(lines / max(1, min(most, math.ceil(lines / LINES)))))
+    return max(1, math.ceil(lines / height)), height
+
+
 def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
-    """Tiles, paper by paper: a statement as printed and as repaired; the number is the worst measured/bound."""
+    """Tiles, paper by paper: a statement as printed and as repaired; the number is the worst measured/bound.
+
+    columns : the most there are; few statements stand in fewer
+    """
     rows = table(campaign)
     lines: list[tuple[str, str | None]] = []  # (a paper's name, None) or (its name, a statement)
     for statement in rows:
@@ -78,8 +91,9 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
         if (name, None) not in lines:
             lines.append((name, None))
         lines.append((name, statement))
-    height = max(1, math.ceil(len(lines) / columns))
-    figure, axes = new_figure(13.0, 1.8 + 0.27 * height, 1, columns)
+    columns, height = _shape(len(lines), columns)
+    width = max(WIDTH, 13 / 3 * columns)
+    figure, axes = new_figure(width, 1.8 + 0.27 * height, 1, columns)
     counts: dict[str, int] = {}
     for n, ax in enumerate(axes[0]):
         part = lines[n * height : (n + 1) * height]
@@ -115,10 +129,9 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
     finding += f"{bad} repairs do not hold" if bad else "every repaired one holds"
     rules = dict.fromkeys((v["printed"]["rule"], s.partition("/")[0]) for s, v in rows.items() if "printed" in v)
     means = ", ".join(dict.fromkeys(rule_words(rule, paper) for rule, paper in rules if rule != "any")) or "any rule"
-    headline(
-        figure,
-        finding,
+    detail = (
         f"{campaign.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
-        f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record",
+        f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record"
     )
+    headline(figure, finding, "\n".join(textwrap.wrap(detail, int(CHARACTERS * width))))
     return figure

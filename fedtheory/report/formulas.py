@@ -14,6 +14,7 @@ _SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵
 _SUBSCRIPTS = dict(zip("0123456789+-−=()aeijkmnpstx", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎ₐₑᵢⱼₖₘₙₚₛₜₓ", strict=True))
 _DOUBLE = {"E": "𝔼", "R": "ℝ", "P": "ℙ"}
 _RELATIONS = set("=≤≥<>⇒→∈≔≠≈")
+_BRACKETS = set("([{|‖⟨⌊⌈")
 _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―": "\u0304", "^": "\u0302", "ˆ": "\u0302"}
 
 
@@ -39,10 +40,20 @@ def _children(node: ElementTree.Element) -> list[str]:
     return [_render(child) for child in node]
 
 
+def _is_word(node: ElementTree.Element) -> bool:
+    """Whether it is an operator with a name of letters, such as log, or lim with what stands below it."""
+    while _tag(node) in ("msub", "msup", "msubsup", "munder", "munderover"):
+        node = node[0]
+    return _tag(node) in ("mi", "mo") and len(name := _leaf(node).replace(" ", "")) > 1 and name.isalpha()
+
+
 def _row(node: ElementTree.Element) -> str:
-    out = ""
+    out, after_word = "", False
     for child in node:
-        piece = _render(child)
+        piece, word = _render(child), _is_word(child)
+        if (after_word and piece[:1] not in _BRACKETS) or (word and out and (out[-1].isalnum() or out[-1] in ")]}")):
+            out += " "
+        after_word = word
         if _tag(child) == "mo":
             before = out.rstrip()
             if piece in _RELATIONS or (piece in "+−" and before and before[-1] not in "([{=≤≥<>⇒,+−⟨"):

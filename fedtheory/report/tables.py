@@ -214,14 +214,22 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
 def table_key(rows: Sequence[Row]) -> str:
     """What the words and numbers of the main table mean."""
     judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
-    example = replay_example(rows)
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
         f"{WORDED_NOTE} "
         "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. tightness: measured/bound, 1 is attained, <0 where what is "
-        f"measured is negative. file: a witness; `fedtheory replay NAME` reruns it{example}, `fedtheory list witnesses` has all names."
+        f"measured is negative.{_witness_key(rows)}"
     )
+
+
+def _witness_key(rows: Sequence[Row]) -> str:
+    """What 'file' means in these rows: a witness that comes with a paper, by its name, or one that was written, by its path."""
+    kinds = {"FILE" if "/" in row.witness else "NAME" for row in rows if row.witness}
+    if not kinds:
+        return ""
+    listed = ", `fedtheory list witnesses` has all names" if "NAME" in kinds else ""
+    return f" file: a witness; `fedtheory replay {' or '.join(sorted(kinds, reverse=True))}` reruns it{replay_example(rows)}{listed}."
 
 
 def replay_example(rows: Sequence[Row]) -> str:

@@ -71,6 +71,7 @@ class Paper:
 _PAPERS: dict[str, Paper] = {}
 _STATEMENTS: dict[str, Statement] = {}
 _ALIASES: dict[str, str] = {}
+_BROUGHT: dict[str, Any] = {}  # id -> what an installed package calls its paper
 _LOADED: list[bool] = []
 
 
@@ -113,21 +114,36 @@ def _forget(paper: Paper) -> None:
 
 
 def _load() -> None:
-    """Register what installed packages bring, once. One that cannot be loaded is told, and the others are used."""
+    """Register what installed packages bring, once: this package's papers first, then the others by the entry points' names.
+
+    One that cannot be loaded is told, and the others are used.
+    """
     if _LOADED:
         return
     _LOADED.append(True)  # before, as a paper may look up a statement while it is loaded
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "fedtheory", p.name, p.value)):
         try:
             found = point.load()
-            for paper in [found] if isinstance(found, Paper) else found:
-                register(paper)
+            for each in [found] if _is_paper(found) else found:
+                paper = register(_as_paper(each))
+                _BROUGHT[paper.id] = each
         except Exception as error:  # another package's code
             warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
 
 
+def _is_paper(value: Any) -> bool:
+    """Whether it is a paper, or has ``as_paper()``."""
+    return isinstance(value, Paper) or (not isinstance(value, type) and callable(getattr(value, "as_paper", None)))
+
+
+def _as_paper(value: Any) -> Paper:
+    return value if isinstance(value, Paper) else value.as_paper()
+
+
 def load_file(path: Path | str) -> list[Paper]:
     """The papers that a Python file makes, registered; a file that is read again replaces what it brought.
+
+    Of a file from which an installed package has brought its papers, they are given as they are registered.
 
     The module is kept in ``sys.modules`` under a name made from its path, so that what it defines can be pickled; another
     process reads the file before it unpickles (`fedtheory.verification.campaign.Task`).
@@ -145,6 +161,8 @@ def load_file(path: Path | str) -> list[Paper]:
     where = Path(path).resolve()
     if not where.is_file():
         raise DataFileError(f"{path}: no such file; give a Python file that makes a fedtheory paper")
+    if installed := _installed_from(where):
+        return installed
     name = f"fedtheory_file_{where.stem}_{hashlib.sha256(str(where).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_loader(name, importlib.machinery.SourceFileLoader(name, str(where)), origin=str(where))
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
@@ -167,10 +185,22 @@ def load_file(path: Path | str) -> list[Paper]:
         line = _line_of(error, str(where))
         if isinstance(error, FedTheoryError):
             text = str(error)
+            if text.startswith(f"{where.name}, line "):  # it says itself where
+                text = f"{path}{text.removeprefix(where.name)}"
             raise InvalidInput(text if text.startswith(str(path)) else f"{path}{line}: {text}") from error
         raise InvalidInput(
             f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; it must run by itself, as `python {path}` shows"
         ) from error
+
+
+def _installed_from(where: Path) -> list[Paper]:
+    """The registered papers of installed packages that are names of a module that was imported from this file."""
+    files = [(m, getattr(m, "__file__", None)) for m in list(sys.modules.values())]
+    values = [
+        v for m, file in files if isinstance(file, str) and file.endswith(where.name) and Path(file).resolve() == where
+        for v in vars(m).values()
+    ]  # fmt: skip
+    return [p for p in _PAPERS.values() if not p.source and any(v is p or v is _BROUGHT.get(p.id, p) for v in values)]
 
 
 def _line_of(error: BaseException, file: str) -> str:
@@ -185,10 +215,8 @@ def _papers_of(module: Any, source: str) -> list[Paper]:
     """The papers among a module's names, or what has ``as_paper()``; those that other packages brought are left out."""
     made: dict[str, Paper] = {}
     for value in vars(module).values():
-        if not isinstance(value, Paper | type) and callable(getattr(value, "as_paper", None)):
-            value = value.as_paper()
-        if isinstance(value, Paper) and _PAPERS.get(value.id) is not value:
-            made.setdefault(value.id, value)
+        if _is_paper(value) and _PAPERS.get((paper := _as_paper(value)).id) is not paper:
+            made.setdefault(paper.id, paper)
     return [replace(p, source=source) for p in made.values()]
 
 

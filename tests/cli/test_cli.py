@@ -284,8 +284,13 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
     mu = options._described(known["mu"])  # what one gets whose words are not written out above: its docstring's
     assert mu == "float >= 0. " and "cohort" in options._described(known["aggregation"])
     shown = {p.name: p.default.help for p in options.hyperparameter_options()}
+    for h in (h for n, h in known.items() if n not in ("allow_long", "epsilon")):
+        alike = len(set(h.defaults)) == 1
+        of = [f"{m} (default {d})" if d and not alike else m for m, d in zip(h.methods, h.defaults, strict=True)]
+        default = f" (default {h.defaults[0]})" if alike and h.defaults[0] else ""
+        assert shown[h.name].endswith(", ".join(of) + default), "every method that has it, and its default"
     assert "fedprox (default cohort)" in shown["aggregation"] and "fedelasticnet-prox (default printed)" in shown["aggregation"]
-    assert "scaffold (default update)" in shown["send"] and shown["server_lr"].endswith("elastic-aggregation (default 1.0)")
+    assert "scaffold (default update)" in shown["send"]
 
 
 # --- replay ---------------------------------------------------------------------------------------------------------------

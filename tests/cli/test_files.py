@@ -1,10 +1,14 @@
 """A theorem of anyone's in one Python file: list, explain, verify and replay take it; what is wrong with a file is told."""
 
 import json
+import re
+import sys
+from importlib import metadata
 
 import pytest
 from command_line import call, refused
 
+from fedtheory import theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.verification import campaign, registry
@@ -188,6 +192,81 @@ def test_a_file_that_is_read_again_replaces_what_it_had(mine):
     other.write_text(MINE)
     with pytest.raises(InvalidInput, match="two papers are called 'mine'"):
         registry.load_file(other)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Two packages that bring a paper each by an entry point, found in the opposite order of their names."""
+    for name in ("zeta", "alpha"):
+        text = MINE.replace('"mine"', f'"of-{name}"').replace('"mine/', f'"of-{name}/').replace('"Mine"', f'"{name.title()}"')
+        (tmp_path / f"paper_of_{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = [p for p in metadata.entry_points(group=registry.ENTRY_POINTS) if p.name == "fedtheory"]
+    made = [metadata.EntryPoint(n, f"paper_of_{n}:PAPER", registry.ENTRY_POINTS) for n in ("zeta", "alpha")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [*made, *own])
+    for name in ("_PAPERS", "_STATEMENTS", "_ALIASES", "_BROUGHT"):
+        monkeypatch.setattr(registry, name, {})
+    monkeypatch.setattr(registry, "_LOADED", [])
+    yield tmp_path
+    for name in ("zeta", "alpha"):
+        sys.modules.pop(f"paper_of_{name}", None)
+
+
+def test_papers_stand_in_the_same_order_wherever_their_packages_are_found(installed):
+    ids = [p.id for p in registry.papers()]
+    assert ids == [*(p.id for p in theorems.PAPERS), "of-alpha", "of-zeta"]
+
+
+def test_a_paper_by_itself(installed):
+    found = json.loads(call("list", "of-zeta/", "--json").stdout)
+    assert [s["id"] for s in found] == ["of-zeta/young", "of-zeta/twice"]
+    assert [a["id"] for a in json.loads(call("explain", "of-zeta/", "--json").stdout)] == ["of-zeta/young", "of-zeta/twice"]
+    args = ("verify", "of-zeta/", "--workers", 1, "--budget", 60, "--out", installed / "out")
+    result = json.loads(call(*args, "--json").stdout)
+    assert {r["statement"] for r in result["rows"]} == {s["id"] for s in found} and result["settings"]["papers"] == ["of-zeta"]
+    assert len(result["searches"]) == 3 and result["witnesses"]["replayed"] == 1, "a paper without witnesses is searched for all"
+    assert (installed / "out" / "report.html").exists()
+    for command in ("list", "explain", "verify"):
+        assert "did you mean 'of-zeta'" in refused(command, "of-zet/")
+    assert "as in `fedtheory verify of-zeta/NAME --problem" in refused("verify", "of-zeta/", "--problem", "quadratic")
+
+
+def test_the_file_of_an_installed_paper_is_that_paper(installed):
+    paper = registry.paper("of-zeta")
+    assert registry.load_file(installed / "paper_of_zeta.py") == [paper] and registry.paper("of-zeta") is paper
+    other = installed / "other.py"
+    other.write_text((installed / "paper_of_zeta.py").read_text())
+    with pytest.raises(InvalidInput, match="two papers are called 'of-zeta'"):
+        registry.load_file(other)
+
+
+def test_a_paper_with_witnesses_is_judged_as_in_the_whole_campaign(tmp_path):
+    args = ("verify", "elastic-aggregation/", "--quick", "--workers", 1, "--budget", 4, "--out", tmp_path, "--json")
+    result = json.loads(call(*args).stdout)
+    statements = registry.paper("elastic-aggregation").statements
+    record = {(s.id, f.name, r): v for s in statements for f in s.forms for r, v in f.established.items()}
+    assert {r["statement"] for r in result["rows"]} <= {key[0] for key in record} and result["witnesses"]["replayed"] > 1
+    searched = {record[s["statement"], s["form"], s["rule"]] for s in result["searches"]}
+    assert searched and "violated" not in searched
+
+
+def test_a_counterexample_to_what_is_on_record_as_holding_is_one_line(mine, tmp_path):
+    mine.write_text(MINE.replace('share(4), "violated"', 'share(4), "holds"'))
+    result = call("verify", mine, "--workers", 1, "--budget", 60, "--out", tmp_path / "out", code=1)
+    [line] = [ln for ln in result.stderr.splitlines() if "counterexample to" in ln]
+    assert re.fullmatch(r"error: counterexample to mine/young \[printed, any rule\]: a = \S+, b = \S+", line), line
+
+
+def test_what_is_said_of_witnesses_is_true_of_a_file(mine, tmp_path):
+    text = " ".join(call("verify", mine, "--workers", 1, "--budget", 60, "--out", tmp_path / "out").stdout.split())
+    assert "1 witness replayed" in text and "`fedtheory replay FILE` reruns it" in text and "list witnesses" not in text
+
+
+def test_an_error_names_the_file_once(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text("from fedtheory.errors import InvalidInput\n\nraise InvalidInput('bad.py, line 7: no such thing')\n")
+    text = refused("list", file)
+    assert text.count("bad.py") == 1 and f"{file}, line 7: no such thing" in text
 
 
 def test_tasks_of_a_file_s_paper_are_done_in_other_processes(mine):

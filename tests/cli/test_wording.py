@@ -122,6 +122,12 @@ def test_reasons_of_checks_name_options_too():
         ("lambda_2/beta = 3 is not above 27", "lambda_2/beta = 3 is not above 27"),
         ("use fedtheory.local.LocalSGD(steps=7, ...)", "use fedtheory.local.LocalSGD(steps=7, ...)"),
         ("clients stop: use fedtheory.local.LocalSGD(steps=7, ...)", "clients stop: use --local-solver local-sgd --local-steps 7"),
+        ("Sides(lhs=[f(1)], scale=2, mu=0): use le", "Sides(lhs=[f(1)], scale=2, mu=0): use le"),
+        ("cut short: Huber(ridge=1, mu=0, ...", "cut short: Huber(ridge=1, mu=0, ..."),
+        ("Exact takes none: use GradientSteps, SGD or LocalSGD", "Exact takes none: use --local-solver gradient, sgd or local-sgd"),
+        ("of one length: use GradientSteps(E, lr), or LocalSGD(E, lr)", "of one length: use --local-solver gradient or local-sgd"),
+        ("of one step; a: use LocalSGD(1, 1.0)", "of one step; a: use LocalSGD(1, 1.0)"),
+        ("a kernel: SGD needs one, use SGDFast or Exact.of", "a kernel: SGD needs one, use SGDFast or Exact.of"),
         ("index 0: write it so, or pass zero_based=True", "index 0: write it so"),
     ],
 )

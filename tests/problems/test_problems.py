@@ -5,9 +5,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linprog
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.problems import Huber, LeastSquares, Logistic, Problem, Quadratic, Softmax
+from fedtheory.problems import Huber, LeastSquares, LinearModel, Logistic, Problem, Quadratic, Softmax
 
 SIZES = (5, 9, 4)  # unequal on purpose
 DIM = 3
@@ -45,19 +46,41 @@ def _quadratic(weights="uniform"):
     return Quadratic(h @ h.transpose(0, 2, 1) + 0.1 * np.eye(DIM), g.normal(size=(3, DIM)), weights)
 
 
+class Of:
+    """A problem class on these data: called it makes the problem, `on` the same on other samples."""
+
+    def __init__(self, cls, draw, *more, intercept=False, **parameters):
+        self.cls, self.more, self.parameters = cls, more, parameters
+        self.features, self.targets = _features(intercept), _targets(draw)
+
+    def __call__(self, weights="uniform"):
+        return self.on(self.features, self.targets, weights)
+
+    def on(self, features, targets, weights="uniform"):
+        return self.cls(features, targets, *self.more, weights=weights, **self.parameters)
+
+    def alone(self, k):
+        """Client k as a problem of its own, from its unpadded data."""
+        return self.on([self.features[k]], [self.targets[k]])
+
+    def pooled(self):
+        """One client with everybody's samples."""
+        return self.on([np.concatenate(self.features)], [np.concatenate(self.targets)])
+
+
 MAKERS = {
     "quadratic": _quadratic,
-    "least squares": lambda w="uniform": LeastSquares(_features(), _targets(_real), 0.0, w),
-    "least squares, ridge": lambda w="uniform": LeastSquares(_features(), _targets(_real), 0.3, w),
-    "logistic": lambda w="uniform": Logistic(_features(), _targets(_sign), 0.0, w),
-    "logistic, ridge": lambda w="uniform": Logistic(_features(), _targets(_sign), 0.3, w),
-    "huber": lambda w="uniform": Huber(_features(), _targets(_real), 0.8, 0.0, w),
-    "huber, ridge": lambda w="uniform": Huber(_features(), _targets(_real), 50.0, 0.3, w),
-    "softmax of 2": lambda w="uniform": Softmax(_features(), _targets(_classes(2)), 2, 0.3, w),
-    "softmax of 4": lambda w="uniform": Softmax(_features(intercept=True), _targets(_classes(4)), 4, 0.0, w),
-    "softmax of 3, no intercept": lambda w="uniform": Softmax(_features(), _targets(_classes(3)), 3, 0.2, w),
+    "least squares": Of(LeastSquares, _real),
+    "least squares, ridge": Of(LeastSquares, _real, ridge=0.3),
+    "logistic": Of(Logistic, _sign),
+    "logistic, ridge": Of(Logistic, _sign, ridge=0.3),
+    "huber": Of(Huber, _real, delta=0.8),
+    "huber, ridge": Of(Huber, _real, delta=50.0, ridge=0.3),
+    "softmax of 2": Of(Softmax, _classes(2), 2, ridge=0.3),
+    "softmax of 4": Of(Softmax, _classes(4), 4, intercept=True),
+    "softmax of 3, no intercept": Of(Softmax, _classes(3), 3, ridge=0.2),
 }
-SAMPLED = [name for name in MAKERS if name != "quadratic"]
+SAMPLED = [name for name, make in MAKERS.items() if isinstance(make, Of)]
 
 
 @pytest.fixture(params=MAKERS)
@@ -124,26 +147,18 @@ def test_batch_gradients_average_to_the_gradient(sampled):
 def test_missing_capabilities_are_named():
     with pytest.raises(MissingCapability, match="mini-batch"):
         _quadratic().client_batch_gradient(np.zeros((3, 1, DIM)), np.zeros((3, 1, 1), dtype=int))
-    with pytest.raises(MissingCapability, match="cvxpy"):
+    with pytest.raises(MissingCapability, match=r"no cvxpy form \(capability 'cvxpy_objective'\).*max_conic_entries=0"):
         Problem().cvxpy_objective(None)
+    with pytest.raises(MissingCapability, match=r"OfItsOwn has no cvxpy form of its loss \(capability 'cvxpy_loss'\).*give cvxpy_loss"):
+        OfItsOwn(ONE, [[1.0], [1.0]]).cvxpy_objective(cp.Variable(2))
 
 
 # --- unequal sizes, weights -------------------------------------------------------------------------------------------
-def _alone(problem, k):
-    """Client k as a problem of its own, built from its unpadded data."""
-    n = problem.sample_counts[k]
-    a = [problem.features[k, :n]]
-    if isinstance(problem, Softmax):
-        return Softmax(a, [problem.labels[k]], problem.num_classes, problem.ridge)
-    extra = {"delta": problem.delta} if isinstance(problem, Huber) else {}
-    return type(problem)(a, [problem.targets[k, :n]], ridge=problem.ridge, **extra)
-
-
 def test_unequal_clients_equal_each_client_alone(sampled):
     problem = sampled()
     x = _points(problem, 3)
     for k in range(3):
-        alone = _alone(problem, k)
+        alone = sampled.alone(k)
         assert alone.features.shape[1] == SIZES[k]
         np.testing.assert_allclose(problem.value(x)[:, k], alone.value(x)[:, 0], rtol=1e-13)
         np.testing.assert_allclose(problem.gradient(x)[:, k], alone.gradient(x)[:, 0], rtol=1e-12, atol=1e-14)
@@ -153,14 +168,7 @@ def test_unequal_clients_equal_each_client_alone(sampled):
 
 
 def test_sample_weights_give_the_pooled_loss(sampled):
-    problem = sampled("samples")
-    features = np.concatenate([problem.features[k, :n] for k, n in enumerate(SIZES)])
-    if isinstance(problem, Softmax):
-        pooled = Softmax([features], [np.concatenate(problem.labels)], problem.num_classes, problem.ridge)
-    else:
-        targets = np.concatenate([problem.targets[k, :n] for k, n in enumerate(SIZES)])
-        extra = {"delta": problem.delta} if isinstance(problem, Huber) else {}
-        pooled = type(problem)([features], [targets], ridge=problem.ridge, **extra)
+    problem, pooled = sampled("samples"), sampled.pooled()
     x = _points(problem, 3)
     np.testing.assert_allclose(problem.objective(x), pooled.value(x)[:, 0], rtol=1e-13)
     np.testing.assert_allclose(problem.full_gradient(x), pooled.gradient(x)[:, 0], rtol=1e-11, atol=1e-14)
@@ -201,23 +209,59 @@ def _power_iteration(matrix, steps=5000):
     return v @ matrix @ v
 
 
-def _most_curved_point(problem):
-    """A point where the smoothness constant is attained, or approached to rounding."""
+def _most_curved_point(problem, clients):
+    """A point where these clients' smoothness constant is attained, or approached to rounding; None where there is none."""
     x = np.zeros(problem.dim)
     if isinstance(problem, Softmax) and problem.num_classes > 2:
-        w = x.reshape(problem.num_features, problem.num_classes)
-        w[-1, 2:] = -60.0  # through the intercept: all but two classes vanish
+        rows = np.concatenate([problem.features[k, : SIZES[k]] for k in clients])
+        found = linprog(np.zeros(rows.shape[1]), A_ub=-rows, b_ub=-np.ones(len(rows)), bounds=(None, None))  # a_j'u >= 1
+        if found.x is None:
+            return None
+        x.reshape(problem.num_features, problem.num_classes)[:, 2:] = -60 * found.x[:, None]  # all but two classes vanish
     return x
 
 
-@pytest.mark.parametrize("name", [n for n in MAKERS if n not in ("huber", "softmax of 3, no intercept")])
-def test_smoothness_is_attained_where_it_is_called_exact(name):
-    problem = MAKERS[name]()
-    assert problem.smoothness_exact().all()
-    x = _most_curved_point(problem)
-    tops = [_power_iteration(h) for h in _hessians(problem, x[None])[:, 0]]
-    np.testing.assert_allclose(problem.beta_k, tops, rtol=1e-10)
-    assert problem.joint_smoothness() == pytest.approx(_power_iteration(problem.full_hessian(x)), rel=1e-10)
+def test_smoothness_is_attained_where_it_is_called_exact(problem):
+    exact = problem.smoothness_exact()
+    for k in np.flatnonzero(exact):
+        top = _power_iteration(_hessians(problem, _most_curved_point(problem, [k])[None])[k, 0])
+        assert problem.beta_k[k] == pytest.approx(top, rel=1e-10)
+    x = _most_curved_point(problem, range(3))
+    if exact.all() and x is not None:  # one point for all of them
+        assert problem.joint_smoothness() == pytest.approx(_power_iteration(problem.full_hessian(x)), rel=1e-10)
+
+
+def test_every_class_of_the_package_proves_its_smoothness_somewhere():
+    proved = {}
+    for make in MAKERS.values():
+        proved.setdefault(type(make()), []).append(make().smoothness_exact().all())
+    assert {cls.__name__: any(found) for cls, found in proved.items()} == {cls.__name__: True for cls in proved}
+
+
+class OfItsOwn(LinearModel):
+    curvature_max = 2.0
+
+    def phi(self, z, b):
+        return (z - b) ** 2 / 2
+
+
+@pytest.mark.parametrize("parent", [LeastSquares, Logistic, Huber])
+@pytest.mark.parametrize("name", ["phi", "curvature_max", "smoothness", "client_value"])
+def test_nothing_is_proved_of_a_subclass_that_does_not_say_so(parent, name):
+    def data():
+        return [[[1.0, 2.0]], [[2.0, 1.0]]], [[1.0], [-1.0]]
+
+    assert parent(*data()).smoothness_exact().all() and not OfItsOwn(*data()).smoothness_exact().any()
+    assert type("Renamed", (parent,), {})(*data()).smoothness_exact().all(), "the same loss"
+    changed = type("Changed", (parent,), {name: getattr(OfItsOwn, name) if name in vars(OfItsOwn) else lambda self, *_: None})
+    assert not changed(*data()).smoothness_exact().any()
+
+
+@pytest.mark.parametrize("parent", [Softmax, Quadratic])
+def test_nothing_is_proved_of_a_subclass_with_values_of_its_own(parent):
+    changed = type("Changed", (parent,), {"client_value": lambda self, y: 2 * parent.client_value(self, y)})
+    data = ([np.eye(2)], [[1, 0]], 2) if parent is Softmax else ([np.eye(2)], [[1.0, 0.0]])
+    assert parent(*data).smoothness_exact().all() and not changed(*data).smoothness_exact().any()
 
 
 @pytest.mark.parametrize("name", ["logistic, ridge", "huber", "softmax of 4", "softmax of 2"])

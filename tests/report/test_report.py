@@ -6,7 +6,7 @@ import io
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from html import escape
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -66,6 +66,9 @@ def record(rows):
         (r"\text{the same with }s_k^t", "the same with sₖᵗ"),
         (r"\Big\|x\Big\|^2", "‖x‖²"),
         (r"w\in\arg\min_w F(w)", "w ∈ arg min_w F(w)"),
+        (r"\lim_t x_t = x^*", "limₜ xₜ = x^*"),
+        (r"2\max_k\beta_k\log n", "2 maxₖ βₖ log n"),
+        (r"\max\{a,b\}+\log(n)", "max{a, b} + log(n)"),
     ],
 )
 def test_formulas_as_unicode(latex, text):
@@ -116,7 +119,7 @@ def test_papers_have_a_part_each(rows, record):
     page = html.html_report(rows, record)
     assert "<h1>Verdicts on the theory of federated optimisation</h1>" in page
     parts = re.split("<h3>", page)
-    assert [p.split("<")[0] for p in parts[1:]] == 2 * PAPERS
+    assert [unescape(p.split("<")[0]) for p in parts[1:]] == 2 * PAPERS
     abouts = [tables.paper_of(prefix).about for prefix in PREFIXES]
     assert all(escape(about[1:]) in parts[0] for about in abouts) and f", and {escape(abouts[-1])}" in parts[0]
     assert "the what" not in page and "under none" not in page
@@ -244,7 +247,9 @@ def test_the_key_names_a_witness_that_can_be_replayed(rows):
     assert "`fedtheory replay NAME` reruns it, as in `fedtheory replay eq-28.json` for eq-28" in tables.table_key(rows)
     for row in rows:
         row.witness = None
-    assert "as in" not in tables.table_key(rows)
+    assert "as in" not in tables.table_key(rows) and "replay" not in tables.table_key(rows)
+    rows[0].witness = "out/witnesses/mine.json"
+    assert "`fedtheory replay FILE` reruns it, as in" in tables.table_key(rows) and "list witnesses" not in tables.table_key(rows)
 
 
 def test_disagreements_are_named(rows):

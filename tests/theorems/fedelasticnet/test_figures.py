@@ -73,6 +73,15 @@ def test_every_file_is_written(tmp_path, campaign):
             assert path.read_bytes().startswith(starts[path.suffix]) and path.stat().st_size > 3000
 
 
+def test_the_chart_of_verdicts_has_as_many_columns_as_it_needs():
+    for lines, columns in ((0, 1), (3, 1), (16, 1), (17, 2), (33, 3), (90, 3)):
+        got, height = figures_verdicts._shape(lines, 3)
+        assert got == columns and got * height >= lines > (got - 1) * height - (lines == 0)
+    rows = [r for r in Campaign(summarise([])).to_json()["rows"] if r["statement"].startswith("fedmls/")]
+    figure = figures_verdicts.draw({"rows": [{**r, "verdict": "holds"} for r in rows]})
+    assert rows and len(figure.axes) == 1 and figure.get_figwidth() < 13
+
+
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
     empty = tuple(replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES)
     monkeypatch.setattr(figures, "FIGURES", empty)

@@ -26,6 +26,7 @@ __all__ = [
     "check_number",
     "finite",
     "no_step_size",
+    "no_step_size_of_option_2",
     "per_client",
     "require",
     "step_sum",
@@ -91,21 +92,33 @@ def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Arra
     return total / clients.xp.where(there > 0, there, clients.xp.ones_like(there))  # an empty cohort's mean is 0
 
 
-def no_step_size(solver: LocalSolver) -> MissingCapability:
-    """The error of SCAFFOLD's option II with a local solver that takes no gradient steps."""
+def no_step_size(solver: LocalSolver, what: str = "this method", instead: str = "") -> MissingCapability:
+    """The error of a method that divides by the local step size, with a local solver that takes no gradient steps.
+
+    Parameters
+    ----------
+    what : the method, or the option of it that divides
+    instead : what else can be done, before "a gradient local solver"
+    """
     return MissingCapability(
-        f"{type(solver).__name__} takes no gradient steps, and option='difference' (option II) divides by the local step "
-        "size: use option='gradient' (option I) or a gradient local solver"
+        f"{type(solver).__name__} takes no gradient steps, and {what} divides by the local step size: "
+        f"use {instead}a gradient local solver"
     )
 
 
+def no_step_size_of_option_2(solver: LocalSolver) -> MissingCapability:
+    """`no_step_size` of SCAFFOLD's option II."""
+    return no_step_size(solver, "option='difference' (option II)", "option='gradient' (option I) or ")
+
+
 def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
-    """B * eta_l as the local solver reports it: one number, or (S, P, 1) when clients make unequal steps.
+    """The sum of the step sizes of a client's local steps, as the local solver reports it, for a method that divides by it
+    (SCAFFOLD's option II, normalised averaging): one number, B * eta_l, or (S, P, 1) when clients make unequal steps.
 
     Raises
     ------
     MissingCapability
-        When the solver takes no gradient steps.
+        When the solver takes no gradient steps; a method says it before work starts, by `no_step_size` in its ``check``.
     """
     if taken is None:
         raise no_step_size(clients.solver)

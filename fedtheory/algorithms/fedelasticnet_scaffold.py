@@ -9,7 +9,7 @@ from fedtheory.algorithms.base import (
     Algorithm,
     check_choice,
     check_number,
-    no_step_size,
+    no_step_size_of_option_2,
     per_client,
     step_sum,
     threshold,
@@ -77,7 +77,7 @@ class FedElasticNetScaffold(Algorithm):
 
     def check(self, solver: LocalSolver) -> None:
         if self.option == "difference" and isinstance(solver, Exact):
-            raise no_step_size(solver)
+            raise no_step_size_of_option_2(solver)
 
     def init(self, x: Array, num_clients: int) -> FedElasticNetScaffoldState:
         return FedElasticNetScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, no_step_size, per_client, step_sum
+from fedtheory.algorithms.base import (
+    Algorithm,
+    Sent,
+    check_choice,
+    check_number,
+    no_step_size_of_option_2,
+    per_client,
+    step_sum,
+)
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.local.exact import Exact
@@ -63,7 +71,7 @@ class Scaffold(Algorithm):
 
     def check(self, solver: LocalSolver) -> None:
         if self.option == "difference" and isinstance(solver, Exact):
-            raise no_step_size(solver)
+            raise no_step_size_of_option_2(solver)
 
     def init(self, x: Array, num_clients: int) -> ScaffoldState:
         return ScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
 
 __all__ = [
+    "OPTION_2",
     "Aggregation",
     "Algorithm",
     "Sent",
@@ -26,7 +27,6 @@ __all__ = [
     "check_number",
     "finite",
     "no_step_size",
-    "no_step_size_of_option_2",
     "per_client",
     "require",
     "step_sum",
@@ -35,6 +35,7 @@ __all__ = [
 
 Aggregation = Literal["cohort", "samples", "printed"]
 Sent = Literal["model", "update"]
+OPTION_2 = "option='difference' (option II)", "option='gradient' (option I) or "  # of SCAFFOLD, for `step_sum` and `no_step_size`
 
 
 def require(condition: bool, name: str, value: Any, limit: str) -> None:
@@ -106,14 +107,13 @@ def no_step_size(solver: LocalSolver, what: str = "this method", instead: str = 
     )
 
 
-def no_step_size_of_option_2(solver: LocalSolver) -> MissingCapability:
-    """`no_step_size` of SCAFFOLD's option II."""
-    return no_step_size(solver, "option='difference' (option II)", "option='gradient' (option I) or ")
-
-
-def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
+def step_sum(
+    clients: Clients, taken: float | Array | None, what: str = "this method", instead: str = ""
+) -> float | Array:
     """The sum of the step sizes of a client's local steps, as the local solver reports it, for a method that divides by it
     (SCAFFOLD's option II, normalised averaging): one number, B * eta_l, or (S, P, 1) when clients make unequal steps.
+
+    what, instead : for the error, as `no_step_size` takes them
 
     Raises
     ------
@@ -121,7 +121,7 @@ def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
         When the solver takes no gradient steps; a method says it before work starts, by `no_step_size` in its ``check``.
     """
     if taken is None:
-        raise no_step_size(clients.solver)
+        raise no_step_size(clients.solver, what, instead)
     return taken
 
 

@@ -278,5 +278,5 @@ def test_a_method_that_divides_by_the_local_step_size_needs_one():
     with pytest.raises(errors.MissingCapability, match=words):
         base.step_sum(SimpleNamespace(solver=local.Exact()), None)
     assert base.step_sum(None, 0.3) == 0.3
-    with pytest.raises(errors.MissingCapability, match=r"option II\) divides .*: use option='gradient' \(option I\) or a gradient local solver"):
+    with pytest.raises(errors.MissingCapability, match=r"option II\) divides .*: use option='gradient' \(option I\) or a gradient"):
         algorithms.Scaffold().check(local.Exact())

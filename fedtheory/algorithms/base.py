@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
 
 __all__ = [
+    "OPTION_2",
     "Aggregation",
     "Algorithm",
     "Sent",
@@ -34,6 +35,7 @@ __all__ = [
 
 Aggregation = Literal["cohort", "samples", "printed"]
 Sent = Literal["model", "update"]
+OPTION_2 = "option='difference' (option II)", "option='gradient' (option I) or "  # of SCAFFOLD, for `step_sum` and `no_step_size`
 
 
 def require(condition: bool, name: str, value: Any, limit: str) -> None:
@@ -91,24 +93,35 @@ def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Arra
     return total / clients.xp.where(there > 0, there, clients.xp.ones_like(there))  # an empty cohort's mean is 0
 
 
-def no_step_size(solver: LocalSolver) -> MissingCapability:
-    """The error of SCAFFOLD's option II with a local solver that takes no gradient steps."""
+def no_step_size(solver: LocalSolver, what: str = "this method", instead: str = "") -> MissingCapability:
+    """The error of a method that divides by the local step size, with a local solver that takes no gradient steps.
+
+    Parameters
+    ----------
+    what : the method, or the option of it that divides
+    instead : what else can be done, before "a gradient local solver"
+    """
     return MissingCapability(
-        f"{type(solver).__name__} takes no gradient steps, and option='difference' (option II) divides by the local step "
-        "size: use option='gradient' (option I) or a gradient local solver"
+        f"{type(solver).__name__} takes no gradient steps, and {what} divides by the local step size: "
+        f"use {instead}a gradient local solver"
     )
 
 
-def step_sum(clients: Clients, taken: float | Array | None) -> float | Array:
-    """B * eta_l as the local solver reports it: one number, or (S, P, 1) when clients make unequal steps.
+def step_sum(
+    clients: Clients, taken: float | Array | None, what: str = "this method", instead: str = ""
+) -> float | Array:
+    """The sum of the step sizes of a client's local steps, as the local solver reports it, for a method that divides by it
+    (SCAFFOLD's option II, normalised averaging): one number, B * eta_l, or (S, P, 1) when clients make unequal steps.
+
+    what, instead : for the error, as `no_step_size` takes them
 
     Raises
     ------
     MissingCapability
-        When the solver takes no gradient steps.
+        When the solver takes no gradient steps; a method says it before work starts, by `no_step_size` in its ``check``.
     """
     if taken is None:
-        raise no_step_size(clients.solver)
+        raise no_step_size(clients.solver, what, instead)
     return taken
 
 

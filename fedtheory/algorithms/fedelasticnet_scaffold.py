@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import (
+    OPTION_2,
     Algorithm,
     check_choice,
     check_number,
@@ -77,7 +78,7 @@ class FedElasticNetScaffold(Algorithm):
 
     def check(self, solver: LocalSolver) -> None:
         if self.option == "difference" and isinstance(solver, Exact):
-            raise no_step_size(solver)
+            raise no_step_size(solver, *OPTION_2)
 
     def init(self, x: Array, num_clients: int) -> FedElasticNetScaffoldState:
         return FedElasticNetScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
@@ -88,7 +89,7 @@ class FedElasticNetScaffold(Algorithm):
         objective = LocalObjective(center=theta, linear=c_k - c, curvature=self.l2, l1=self.l1)
         result = clients.minimise(objective, start=theta)  # lines 4-8
         if self.option == "difference":
-            new = c_k - c + (theta - result.y) / step_sum(clients, result.step_sum)  # line 9
+            new = c_k - c + (theta - result.y) / step_sum(clients, result.step_sum, *OPTION_2)  # line 9
         else:
             new = clients.gradient(theta)  # line 9 with SCAFFOLD's option I
         delta = clients.send(threshold(result.y - theta, self.epsilon))  # line 10

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, no_step_size, per_client, step_sum
+from fedtheory.algorithms.base import (
+    OPTION_2,
+    Algorithm,
+    Sent,
+    check_choice,
+    check_number,
+    no_step_size,
+    per_client,
+    step_sum,
+)
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.local.exact import Exact
@@ -63,7 +72,7 @@ class Scaffold(Algorithm):
 
     def check(self, solver: LocalSolver) -> None:
         if self.option == "difference" and isinstance(solver, Exact):
-            raise no_step_size(solver)
+            raise no_step_size(solver, *OPTION_2)
 
     def init(self, x: Array, num_clients: int) -> ScaffoldState:
         return ScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
@@ -76,7 +85,7 @@ class Scaffold(Algorithm):
         if self.option == "gradient":
             c_plus = clients.gradient(x)  # line 12 (i)
         else:
-            c_plus = c_k - c + (x - y) / step_sum(clients, result.step_sum)  # line 12 (ii)
+            c_plus = c_k - c + (x - y) / step_sum(clients, result.step_sum, *OPTION_2)  # line 12 (ii)
         clients.send(y - x if self.send == "update" else y)  # line 13
         dc = clients.send(c_plus - c_k)
         return ScaffoldState(

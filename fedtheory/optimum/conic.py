@@ -100,7 +100,7 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
         try:
             conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
         except MissingCapability as lacks:
-            return result(f"skipped: {lacks}")
+            return result(f"skipped, {str(lacks).partition(': ')[0]}")
         try:
             form, entries = _size(problem, conic.get_problem_data(cp.CLARABEL)[0])
             if max_entries is not None and entries > max_entries:

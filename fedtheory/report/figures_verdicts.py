@@ -19,7 +19,7 @@ FORMS = ("printed", "repaired")
 WORST_FIRST = ("violated", "inconclusive", "holds", "not applicable")
 LINES = 16  # in one column, before there is a second
 WIDTH = 7.5  # the least, in inches, for the headline
-CHARACTERS = 15  # of the line below it, an inch
+CHARACTERS = 17  # of the line below it, an inch
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "n/a"}
 
 

@@ -9,6 +9,7 @@ problem follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +22,7 @@ from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
+from fedtheory.verification.shrink import simpler
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.view import ClosedView, DataInstance, Instance, View
 from fedtheory.verification.witness import Witness
@@ -339,18 +341,30 @@ class Setting:
         return explore(draw, targets, 2 * budget // 3, nearby, rng, seed, budget=budget, proved=self.proved)
 
     def proved(self, target: Target) -> Witness | None:
-        """The violation nearest to the target's instance as a witness, where its numbers are fractions."""
+        """The violation at the target's instance as a witness, where its numbers are fractions: shrunk to simpler ones as long as
+        (lhs - rhs)/scale is at least half of what it was."""
         at = target.margin_at
         data = getattr(at, "data", None)
         if data is None or at.kind not in self.builders:
             return None
         statement = target.statement
         witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})
-        try:
-            _, lhs, rhs, _ = self.exact_check(statement, witness)
-        except FedTheoryError:
+        violation = self._violation(statement, witness)
+        if violation <= 0:
             return None
-        return witness.claiming(lhs, rhs) if lhs > rhs else None
+        small = simpler(data, lambda changed: 2 * self._violation(statement, replace(witness, data=changed)) >= violation)
+        if small != data:
+            witness = replace(witness, data=small, found_by={"search": "random and local, then shrunk"})
+        _, lhs, rhs, _ = self.exact_check(statement, witness)
+        return witness.claiming(lhs, rhs)
+
+    def _violation(self, statement: Statement, witness: Witness) -> Fraction:
+        """(lhs - rhs)/scale in fractions; -1 of data that the form is not about, or that no view is made from."""
+        try:
+            _, lhs, rhs, scale = self.exact_check(statement, witness)
+        except (FedTheoryError, ArithmeticError, LookupError, ValueError):
+            return Fraction(-1)
+        return (lhs - rhs) / scale if scale else Fraction(0)
 
 
 def _short(value: Any) -> str:

@@ -6,11 +6,14 @@ start at 1, from where the minimisers are 4, -2 and 1/2 away: a model and an upd
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from one_round import close, memory, server
 
-from fedtheory import algorithms, errors, problems, simulate
+from fedtheory import algorithms, errors, local, problems, simulate
+from fedtheory.algorithms import base
 from fedtheory.algorithms.fedavg import FedAvgState
 from fedtheory.algorithms.feddyn import FedDynState
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
@@ -268,3 +271,12 @@ def test_registry():
     assert algorithms.get("FedElasticNet_Dyn") is algorithms.FedElasticNetDyn
     with pytest.raises(errors.UnknownName, match=r"unknown algorithm 'skaffold': did you mean 'scaffold'"):
         algorithms.get("skaffold")
+
+
+def test_a_method_that_divides_by_the_local_step_size_needs_one():
+    words = "Exact takes no gradient steps, and this method divides by the local step size: use a gradient local solver"
+    with pytest.raises(errors.MissingCapability, match=words):
+        base.step_sum(SimpleNamespace(solver=local.Exact()), None)
+    assert base.step_sum(None, 0.3) == 0.3
+    with pytest.raises(errors.MissingCapability, match=r"option II\) divides .*: use option='gradient' \(option I\) or a gradient"):
+        algorithms.Scaffold().check(local.Exact())

@@ -191,3 +191,15 @@ def test_a_subclass_with_another_loss_is_not_certified_as_its_parent():
     assert type(Renamed(FEATURES, TARGETS).structure()) is type(LeastSquares(FEATURES, TARGETS).structure())
     with pytest.raises(NotCertified, match="sets `rounding`"):
         Doubled(FEATURES, TARGETS).structure()
+
+
+def test_an_optimum_is_certified_without_a_cvxpy_form_and_says_which_is_missing():
+    class Plain(Quadratic):
+        cvxpy_objective = Problem.cvxpy_objective
+
+    for problem, lacks in (
+        (LogCosh(FEATURES, TARGETS, ridge=0.1), "LogCosh has no cvxpy form of its loss (capability 'cvxpy_loss')"),
+        (Plain([np.eye(2)], [[1.0, 2.0]]), "Plain has no cvxpy form (capability 'cvxpy_objective')"),
+    ):
+        best = problem.optimum()
+        assert best.gap <= 1e-12 and best.solver == f"Newton polish only: cvxpy skipped, {lacks}"

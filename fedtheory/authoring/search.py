@@ -128,6 +128,7 @@ class Search:
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
+    horizons : dict (form, rounds) -> the same among instances of so many rounds
     directions : dict constant -> +1 where a larger one is a stronger claim, -1 where a smaller
     one is
     tried, skipped : int
@@ -139,6 +140,7 @@ class Search:
     seed: int = 0
     best: dict[Aim, list[Elite]] = field(default_factory=dict)
     tightest: dict[str, Elite] = field(default_factory=dict)
+    horizons: dict[tuple[str, int], Elite] = field(default_factory=dict)
     directions: dict[str, int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
@@ -196,6 +198,9 @@ class Search:
         for name, ratio in found.ratio.items():
             if name not in self.tightest or ratio > self.tightest[name].score:
                 self.tightest[name] = Elite(ratio, instance)
+            at = name, instance.rounds
+            if at not in self.horizons or ratio > self.horizons[at].score:
+                self.horizons[at] = Elite(ratio, instance)
         return found
 
     def _violated(self, view: Any, form: str) -> bool:

@@ -26,12 +26,13 @@ from fedtheory.authoring.necessity import (
     first_proof,
     mutant_fates,
 )
-from fedtheory.authoring.search import Search
+from fedtheory.authoring.search import Elite, Search
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.words import renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
+from fedtheory.plotting.figure import Figure
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
 from fedtheory.verification.witness import Witness
@@ -128,7 +129,7 @@ class StatementStudy:
     mutants: list[MutantFate] = field(default_factory=list)
     searched: int = 0
     in_floats_only: str = ""
-    instances: dict[str, Instance] = field(default_factory=dict)  # the tightest of each form
+    horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
 
     @property
     def rows(self) -> list[Row]:
@@ -244,7 +245,13 @@ class Study:
             raise InvalidInput(
                 f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
             )
-        return draw(chosen[0], Path(path), self.seed)
+        return draw(chosen[0], Path(path))
+
+    def figures(self) -> tuple[Figure, ...]:
+        """One figure a statement: `fedtheory.authoring.figure.figure`."""
+        from fedtheory.authoring.figure import figure
+
+        return tuple(figure(one) for one in self.studies)
 
     def save(self, path: str | Path) -> Path:
         """`to_json` in a file."""
@@ -391,12 +398,19 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
 
 
 def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
+    if setting.scope == "run":
+        for (form, rounds), elite in search.horizons.items():
+            out.horizons.setdefault(form, {})[rounds] = elite
     for form, elite in search.tightest.items():
-        out.instances[form] = elite.instance
-        attained = False
-        try:
-            lhs, rhs = exact_sides(out.statement, setting.view(elite.instance, exact=True), form)
-            attained = lhs == rhs
-        except (MissingCapability, InvalidInput):
-            pass
-        out.tightness.append(Tightness(form, elite.score, str(elite.instance), attained))
+        sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
+        where = next((i for i in sorted([elite.instance, *sharp], key=lambda i: len(str(i))) if _attained(out, setting, form, i)), None)
+        out.tightness.append(Tightness(form, elite.score, str(where or elite.instance), where is not None))
+
+
+def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Instance) -> bool:
+    """Whether lhs = rhs in fractions."""
+    try:
+        lhs, rhs = exact_sides(out.statement, setting.view(instance, exact=True), form)
+    except (MissingCapability, InvalidInput):
+        return False
+    return lhs == rhs

@@ -205,7 +205,7 @@ def campaign_command(o: CampaignOptions) -> int:
         if not result.complete:
             err_console().print("interrupted: writing what was checked so far", style="yellow")
         path = write_json(o.out / "campaign.json", run.record())
-        drawn, stopped = _figures(o, path) if result.complete else ([], False)
+        drawn, stopped = _figures(run, path) if result.complete else ([], False)
         stop_workers()
         final = run.record()
         write_json(path, final)
@@ -271,19 +271,25 @@ def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]
     return {str(save_witness(w, o.out / "witnesses" / f"{w.name}.json")): replay(w) for w in witnesses}
 
 
-def _figures(o: CampaignOptions, campaign_json: Path) -> tuple[list[Path], bool]:
-    """The figures' files, and whether drawing them was interrupted."""
+def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
+    """The figures' files, those of the studies first, and whether drawing them was interrupted."""
     try:
-        from fedtheory.report.figures import draw_all
+        from fedtheory.report.figures import draw_all, draw_one
     except ImportError:
         return [], False
+    o, folder, files = run.o, run.o.out / "figures", list[Path]()
     try:
         with progress("figures") as advance:
+            for study in run.studies.values():
+                for figure in study.figures() if hasattr(study, "figures") else ():
+                    files += draw_one(figure, folder, o.seed)
+                    advance()
             only = None if o.papers is None else [p.id for p in o.papers]
-            return draw_all(o.out / "figures", campaign_json, o.seed, lambda *_: advance(), papers=only, workers=o.workers), False
+            files += draw_all(folder, campaign_json, o.seed, lambda *_: advance(), papers=only, workers=o.workers)
+            return files, False
     except KeyboardInterrupt:
-        err_console().print("interrupted: the figures are left out", style="yellow")
-        return [], True
+        err_console().print("interrupted: the figures that were not drawn yet are left out", style="yellow")
+        return files, True
 
 
 def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:

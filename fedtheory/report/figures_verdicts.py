@@ -78,8 +78,9 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
         if (name, None) not in lines:
             lines.append((name, None))
         lines.append((name, statement))
+    columns = min(columns, math.ceil(len(lines) / 12) or 1)  # few statements stand below each other
     height = max(1, math.ceil(len(lines) / columns))
-    figure, axes = new_figure(13.0, 1.8 + 0.27 * height, 1, columns)
+    figure, axes = new_figure(13.0 if columns > 1 else 11.0, 1.8 + 0.27 * height, 1, columns)
     counts: dict[str, int] = {}
     for n, ax in enumerate(axes[0]):
         part = lines[n * height : (n + 1) * height]

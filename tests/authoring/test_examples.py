@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtheory.authoring import load_file, replay, study
+from fedtheory.authoring import figure, load_file, replay, study
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.setting import MethodSetting
@@ -62,3 +62,19 @@ def test_a_figure_and_its_data(tmp_path):
         assert [p.suffix for p in paths] == [".png", ".pdf", ".json"] and all(p.stat().st_size > 500 for p in paths)
         data = json.loads(paths[-1].read_text())
         assert set(data[key]) == set(found.studies[0].statement.forms)
+        assert data["forms"]["printed"]["verdict"] == "violated" and not data["forms"]["printed"]["attained"]
+
+
+def test_what_the_figure_says_of_each_form():
+    """The worst of every horizon: above 1 where a form was refuted, never above it where it holds."""
+    one = study(load_file(FOLDER / "wrong_constant.py"), budget=150, necessity=False).studies[0]
+    shown = figure.data(one)
+    assert [r["T"] for r in shown["rounds"]["repaired"]] == [1, 2, 3, 4, 5]
+    assert max(r["ratio"] for r in shown["rounds"]["printed"]) > 1 + 1e-6
+    assert all(r["ratio"] <= 1 + 1e-9 for form in ("repaired", "lecture notes") for r in shown["rounds"][form])
+    assert figure.finding(shown).startswith("Printed fails; repaired and lecture notes hold")
+    points = shown["points"]["printed"]
+    assert {p["verdict"] for p in points if p["measured"] > p["bound"] + 1e-9} == {"violated"}
+    [made] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).figures()
+    forms = made.compute()["forms"]
+    assert made.name == "bound_lemma-1" and forms["repaired"]["attained"] and forms["printed"]["worst"].startswith("lhs 0 > rhs ")

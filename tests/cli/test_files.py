@@ -42,11 +42,17 @@ def at(a, b):
 class Study:
     witnesses = ()
 
+    def __init__(self, name):
+        self.name = name
+
     def __str__(self):
         return "one quarter is too little"
 
     def to_json(self):
         return {"enough": "1/2"}
+
+    def figures(self):
+        return (Figure("share of " + self.name, lambda: {"x": [1, 2]}, draw, seeded=False),)
 
 
 class Pairs(Setting):
@@ -59,7 +65,7 @@ class Pairs(Setting):
         return at(Fraction(int(rng.integers(-8, 9)), 4), Fraction(int(rng.integers(-8, 9)), 4))
 
     def study(self, statement, budget, seed, on_progress=None):
-        return Study()
+        return Study(statement.id.partition("/")[2])
 
 
 def share(divisor):
@@ -122,7 +128,10 @@ def test_a_file_s_campaign_finds_a_counterexample_that_can_be_replayed(mine, tmp
     assert witness == str(out / "witnesses" / "mine-young-printed.json")
     again = json.loads(call("replay", witness, "--paper", mine, "--json").stdout)
     assert again["verdict"] == "violated" and again["excess"][0] != "-"
-    assert {p.name for p in (out / "figures").iterdir()} >= {"parabola.png", "verdicts.png"}
+    names = ("parabola", "share of twice", "share of young", "verdicts")
+    assert {p.name for p in (out / "figures").iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "pdf", "json")}
+    assert (out / "report.html").read_text().count("<img ") == 4
+    assert [ln for ln in (out / "report.md").read_text().splitlines() if ln.startswith("![share of young](")]
     text = call("verify", mine, "--workers", 1, "--budget", 120, "--out", out).stdout
     assert "refuted mine/young [printed]" in text and "one quarter is too little" in text
 

@@ -231,17 +231,22 @@ def _executor(workers: int) -> Any:
     return _kept[workers]
 
 
-def as_finished(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def as_finished(
+    work: Callable[[Any], Any], tasks: Sequence[Any], workers: int, here: float = 0.0
+) -> Iterator[tuple[int, Any]]:
     """(index, work(task)) for all tasks, in the order in which they finish, on that many processes (1: in this one, in order).
 
+    ``here``: seconds for which tasks are done in this process before others are started, as few small tasks are not worth that.
     Ctrl-C ends the workers and is raised here, as KeyboardInterrupt, between two results: what was yielded is whole.
     """
-    if workers <= 1 or len(tasks) <= 1:
-        for i, task in enumerate(tasks):
-            yield i, work(task)
-        return
+    todo, alone, start = enumerate(tasks), workers <= 1 or len(tasks) <= 1, time.monotonic()
+    while alone or time.monotonic() - start < here:
+        following = next(todo, None)
+        if following is None:
+            return
+        yield following[0], work(following[1])
     with _held_back() as interrupted:
-        executor, todo = _executor(workers), enumerate(tasks)
+        executor = _executor(workers)
         waiting: dict[Future, int] = {}
         try:
             while True:

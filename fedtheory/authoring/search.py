@@ -161,15 +161,18 @@ class Search:
         aims : which elites are worked on (default: all). enough : stops early.
         """
         for instance in starts:
-            self.look(instance)
+            if self.setting.why_not(instance) is None:
+                self.look(instance)
         for i in range(budget):
-            keys = [k for k in self.best if aims is None or k in aims]
+            keys, known = [k for k in self.best if aims is None or k in aims], True
             if not keys or self.rng.random() < 0.8 - 0.7 * i / budget:
-                instance = self.setting.random_instance(self.rng)
+                instance = self.setting.random_instance(self.rng)  # one of the setting's
             else:
                 elites = self.best[keys[int(self.rng.integers(len(keys)))]]
                 instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
-            self.look(instance)
+                known = self.setting.why_not(instance) is None
+            if known:
+                self.look(instance)
             if on_progress is not None and i % 20 == 19:
                 on_progress(i + 1, budget)
             if enough is not None and i % 20 == 19 and enough(self):
@@ -177,9 +180,7 @@ class Search:
         return self
 
     def look(self, instance: Instance) -> Scores | None:
-        """Score one instance and keep it where it is among the best."""
-        if self.setting.why_not(instance) is not None:
-            return None
+        """Score one instance of the setting's, and keep it where it is among the best."""
         self.tried += 1
         try:
             view = self.setting.view(instance, exact=False)

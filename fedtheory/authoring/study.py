@@ -4,11 +4,11 @@ necessity, rows, and a figure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fedtheory.authoring.necessity import (
     first_proof,
     mutant_fates,
 )
-from fedtheory.authoring.search import Elite, Search
+from fedtheory.authoring.search import VISIBLE, Elite, Search
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.words import renderables, table
@@ -35,6 +35,7 @@ from fedtheory.inputs import whole_number
 from fedtheory.plotting.figure import Figure
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
+from fedtheory.verification.search import SearchResult
 from fedtheory.verification.witness import Witness
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
@@ -129,6 +130,7 @@ class StatementStudy:
     mutants: list[MutantFate] = field(default_factory=list)
     searched: int = 0
     in_floats_only: str = ""
+    search: Search | None = None
     horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
 
     @property
@@ -155,6 +157,17 @@ class StatementStudy:
         )  # fmt: skip
 
 
+def _search_result(one: StatementStudy, form: str, seed: int, budget: int) -> SearchResult:
+    found, search = one.counterexamples.get(form), one.search or Search(MethodSetting.of(one.statement))
+    nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
+    score = -1.0 if nearest is None else nearest.score
+    data = [{} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest)]
+    return SearchResult(
+        one.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
+        tightest.score if tightest else float("nan"), *data, found.witness if found else None,
+    )  # fmt: skip
+
+
 @dataclass
 class Study:
     """What `study` returns; prints as a table with what was found below it."""
@@ -162,6 +175,8 @@ class Study:
     studies: list[StatementStudy]
     seed: int
     budget: int
+
+    shows_forms: ClassVar[bool] = True  # to the command line: nothing of these statements need be printed beside it
 
     @property
     def rows(self) -> list[Row]:
@@ -179,10 +194,14 @@ class Study:
         return [c for s in self.studies for c in s.counterexamples.values()]
 
     @property
+    def searches(self) -> list[SearchResult]:
+        """What the search for counterexamples found of each form, as the core records it."""
+        return [_search_result(s, form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
+
+    @property
     def witnesses(self) -> list[Witness]:
         """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
-        found = {"search": "study"}
-        return [Witness(c.statement, c.form, c.rule, c.kind, c.data, c.lhs, c.rhs, found_by=found) for c in self.counterexamples]
+        return [c.witness for c in self.counterexamples]
 
     @property
     def tightness(self) -> list[Tightness]:
@@ -268,7 +287,7 @@ class Study:
 
 def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (),
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is
     needed.
@@ -284,6 +303,7 @@ def study(
     necessity : bool
         Also ask what the constants and assumptions of forms that were not refuted are needed for.
     on_progress : callable(done, total, words)
+    checks : of a campaign; a statement that has some is not judged on random instances again
 
     Raises
     ------
@@ -297,11 +317,9 @@ def study(
         statements = list(target) if isinstance(target, list | tuple) else [target]
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
-    return Study(
-        [_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements],
-        seed,
-        budget,
-    )
+    tell = on_progress or (lambda done, total, words: None)
+    known = {s.id: [c for c in checks if c.statement == s.id] for s in statements}
+    return Study([_one(s, budget, seed, necessity, tell, known[s.id]) for s in statements], seed, budget)
 
 
 def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
@@ -324,13 +342,15 @@ def quantities(over: str = "round") -> dict[str, str]:
     return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
 
 
-def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
-    out, setting = StatementStudy(statement), MethodSetting.of(statement)
+def _one(
+    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check]
+) -> StatementStudy:
+    out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
     forms = list(statement.forms)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
     search = Search(setting, seed)
     search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
-    out.searched = search.tried
+    out.searched, out.search = search.tried, search
     if search.tried == search.skipped:
         raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
     out.in_floats_only = next(
@@ -367,14 +387,15 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
     of the package."""
     statement = out.statement
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
-    drawn = [setting.random_instance(rng) for _ in range(FLOATS)]
+    drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
+    problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
     for i, instance in enumerate(drawn + best):
         try:
             found = check(statement, setting.view(instance, exact=False), None, str(instance))
         except (Unbounded, Undefined):
             continue
         refuted = any(c.verdict == "violated" for c in found)
-        if (i < RATIONAL or i >= FLOATS or refuted) and not out.in_floats_only:
+        if (i < RATIONAL or i >= len(drawn) or refuted) and not out.in_floats_only:
             try:
                 exact = check(statement, setting.view(instance, exact=True), None, str(instance))
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
@@ -384,7 +405,7 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
                 c for c in found if decided.get(c.form, c.verdict) == c.verdict
             ] + exact  # fractions have the last word
         out.checks += found
-    for name, problem in setting.problems.problems(rng, PROBLEMS):
+    for name, problem in problems:
         try:
             view = setting.problem_views(problem, rng, seed=seed)
             out.checks += check(statement, view, None, name)

@@ -98,6 +98,11 @@ class CampaignOptions:
         return (0.1, False) if self.quick else (self.scale, self.long_runs)
 
     @property
+    def here(self) -> float:
+        """Seconds of small tasks that are done in this process: a paper of one's own often has no more."""
+        return 0.0 if self.papers is None else 4.0
+
+    @property
     def statements(self) -> Sequence[Any]:
         """What is judged."""
         from fedtheory.verification.registry import all_statements
@@ -139,12 +144,12 @@ class _Run:
         try:
             self.replayed = replay_shipped(o.workers, o.papers)
             with progress("instances", len(self.tasks)) as advance:
-                self.checks, result.complete = campaign.run(self.tasks, o.workers, on_task=lambda done, _: advance())
+                self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here)
             self.checked = result.complete
             if self.checked and o.budget:
                 result.complete = False
                 write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
-                result.searches, result.complete = _search(o.budget, o.seed, o.workers, o.papers)
+                result.searches, result.complete = _search(o)
                 self.refuted = _witness_files(o, result.searches)
             if result.complete and o.budget and o.papers is not None:
                 result.complete = False
@@ -158,10 +163,12 @@ class _Run:
 
         with progress("studies", len(self.o.statements)) as advance:
             for statement in self.o.statements:
-                found = setting_of(statement).study(statement, self.o.budget, self.o.seed)
+                setting, checks = setting_of(statement), [c for c in self.checks if c.statement == statement.id]
+                found = setting.study(statement, self.o.budget, self.o.seed, checks=checks)
                 if found is not None:
                     self.studies[statement.id] = found
                     self.refuted |= _written(self.o, getattr(found, "witnesses", ()))
+                    self.result.searches += _records(getattr(found, "searches", ()))
                 advance()
         return True
 
@@ -223,22 +230,22 @@ def campaign_command(o: CampaignOptions) -> int:
     return code
 
 
-def _search(
-    budget: int, seed: int, workers: int, papers: Sequence[Paper] | None = None
-) -> tuple[list[dict[str, Any]], bool]:
-    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form.
+def _search(o: CampaignOptions) -> tuple[list[dict[str, Any]], bool]:
+    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form, but for those
+    whose studies search themselves.
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
     from fedtheory.parallel import as_finished
     from fedtheory.verification import campaign
 
-    jobs = campaign.search_plan(budget, seed, papers, violated=papers is not None)
+    only = None if o.papers is None else [p for p in o.papers if not p.setting.study_searches]
+    jobs = campaign.search_plan(o.budget, o.seed, only, violated=only is not None)
     out: list[dict[str, Any]] = []
     complete = False
     try:
         with progress("search for counterexamples", len(jobs)) as advance:
-            for _, records in as_finished(_search_one, jobs, workers):
+            for _, records in as_finished(_search_one, jobs, o.workers, o.here):
                 out += records
                 advance()
         complete = True
@@ -248,19 +255,26 @@ def _search(
 
 
 def _search_one(task: Any) -> list[dict[str, Any]]:
-    return [{**asdict(f), "found": not f.empty} for f in task()]
+    return _records(task())
+
+
+def _records(results: Iterable[Any]) -> list[dict[str, Any]]:
+    """`SearchResult`s for campaign.json; of papers of one's own with what is on record."""
+    from fedtheory.verification.registry import get, paper_of
+
+    out = []
+    for r in results:
+        own = bool(paper_of(r.statement).source)
+        record = {"on_record": get(r.statement).form(r.form).established.get(r.rule, "open")} if own else {}
+        out.append({**asdict(r), "found": not r.empty, **record})
+    return out
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The counterexamples that searches found to a paper of one's own, written and replayed."""
-    from fedtheory.verification.registry import get
     from fedtheory.verification.witness import Witness
 
-    if o.papers is None:
-        return {}
-    for found in searches:
-        found["on_record"] = get(found["statement"]).form(found["form"]).established.get(found["rule"], "open")
-    return _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
+    return {} if o.papers is None else _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
 
 
 def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]:
@@ -274,18 +288,20 @@ def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]
 def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
     """The figures' files, those of the studies first, and whether drawing them was interrupted."""
     try:
-        from fedtheory.report.figures import draw_all, draw_one
+        from fedtheory.report.figures import draw_all
     except ImportError:
         return [], False
     o, folder, files = run.o, run.o.out / "figures", list[Path]()
     try:
         with progress("figures") as advance:
-            for study in run.studies.values():
-                for figure in study.figures() if hasattr(study, "figures") else ():
-                    files += draw_one(figure, folder, o.seed)
-                    advance()
+            for figure in [f for study in run.studies.values() if hasattr(study, "figures") for f in study.figures()]:
+                from fedtheory.report.figures import draw_one
+
+                files += draw_one(figure, folder, o.seed)
+                advance()
             only = None if o.papers is None else [p.id for p in o.papers]
-            files += draw_all(folder, campaign_json, o.seed, lambda *_: advance(), papers=only, workers=o.workers)
+            chart = None if files and len(o.statements) == 1 else campaign_json  # of one statement it says nothing more
+            files += draw_all(folder, chart, o.seed, lambda *_: advance(), papers=only, workers=o.workers)
             return files, False
     except KeyboardInterrupt:
         err_console().print("interrupted: the figures that were not drawn yet are left out", style="yellow")
@@ -296,17 +312,22 @@ def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
     from fedtheory.report.tables import details_table, statement_table, table_key
 
     console, result = out_console(), run.result
-    console.print(statement_table(result.rows, console.width))
-    console.print(f"\n{table_key(result.rows)}", style="dim")
+    told = {id for id, study in run.studies.items() if getattr(study, "shows_forms", False)}  # it says all that there is
+    rows = [r for r in result.rows if r.statement not in told]
+    if rows or not told:
+        console.print(statement_table(rows, console.width))
+        console.print(f"\n{table_key(rows)}", style="dim")
     if run.o.details:
         console.print()
         console.print(details_table(result.rows, console.width))
-    _show_refuted(run.refuted)
-    for study in run.studies.values():
-        console.print()
+    _show_refuted({file: check for file, check in run.refuted.items() if check.statement not in told})
+    for n, study in enumerate(run.studies.values()):
+        if n or rows or run.o.details:
+            console.print()
         console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
+    _show_replay([file for file, check in run.refuted.items() if check.statement in told])
     _show_effort(run, record)
-    _show_searches(result.searches)
+    _show_searches([s for s in result.searches if s["statement"] not in told])
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
     console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
@@ -325,13 +346,25 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
         out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
 
 
+def _show_replay(files: Sequence[str]) -> None:
+    """How the first of some counterexamples to a paper of one's own is rerun."""
+    from fedtheory.verification.registry import paper_of
+    from fedtheory.verification.replay import load
+
+    if files:
+        source = Path(paper_of(load(files[0]).statement).source)
+        source = source.relative_to(Path.cwd()) if source.is_relative_to(Path.cwd()) else source
+        out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]} --paper {source}", soft_wrap=True)
+
+
 def _show_effort(run: _Run, record: dict[str, Any]) -> None:
     memory, workers, console = record["memory_mib"], run.o.workers, out_console()
     console.print(
         f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
         f"{record['witnesses']['replayed']} witnesses replayed"
     )
-    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
+    several = workers > 1 and run.o.papers is None  # of a paper of one's own there may have been none
+    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if several else ""
     console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
 
 

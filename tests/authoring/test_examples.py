@@ -1,10 +1,12 @@
 """The files in examples/: short, and each says what it claims to say."""
 
+import io
 import json
 from fractions import Fraction as Q
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fedtheory.authoring import figure, load_file, replay, study
 from fedtheory.authoring.instances import Instance
@@ -78,3 +80,20 @@ def test_what_the_figure_says_of_each_form():
     [made] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).figures()
     forms = made.compute()["forms"]
     assert made.name == "bound_lemma-1" and forms["repaired"]["attained"] and forms["printed"]["worst"].startswith("lhs 0 > rhs ")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_study_prints_without_a_broken_word(file, width):
+    """No word is cut at a cell's end, nothing is told twice, and what is refuted stands first."""
+    found = study(load_file(file), budget=60)
+    buffer = io.StringIO()
+    Console(file=buffer, width=width, color_system=None).print(found)
+    text = buffer.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert set(text.split()) <= {*str(found).split()}
+    whole = " ".join(text.split())
+    for example in found.counterexamples:
+        assert whole.count(f"{example.instance}: {example.sides}") == 1
+    labels = [line.split()[0] for line in text.splitlines() if line[:1].isalpha()]
+    assert labels.index("refuted") < labels.index("tightness") < min(labels.index(w) for w in ("needed", "undecided") if w in labels)

@@ -71,7 +71,7 @@ def test_a_users_problem(paper):
 
 def test_a_study_prints_and_is_kept(paper):
     made = study(descent(), budget=60, necessity=False)
-    assert "test-descent/lemma" in str(made) and made.to_json()["rows"][0]["verdict"] == "violated"
+    assert str(made).startswith("lemma: Descent.") and made.to_json()["rows"][0]["verdict"] == "violated"
     kept = paper.setting.study(paper.statements[0], 60, 0)
     assert kept.to_json()["ok"]
 
@@ -95,6 +95,12 @@ class Asked:
 
     def sampling(self, problem):
         return Uniform(self.participants)
+
+    def refuse(self, names, why):
+        """No option of a method or of local work was given."""
+
+    def refuse_hyperparameters(self, why):
+        """None was given."""
 
 
 def test_a_request_in_words_is_prepared(paper):

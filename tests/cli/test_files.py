@@ -1,6 +1,7 @@
 """A theorem of anyone's in one Python file: list, explain, verify and replay take it; what is wrong with a file is told."""
 
 import json
+from pathlib import Path
 
 import pytest
 from command_line import call, refused
@@ -64,7 +65,7 @@ class Pairs(Setting):
     def random_instance(self, kind, rng):
         return at(Fraction(int(rng.integers(-8, 9)), 4), Fraction(int(rng.integers(-8, 9)), 4))
 
-    def study(self, statement, budget, seed, on_progress=None):
+    def study(self, statement, budget, seed, on_progress=None, checks=()):
         return Study(statement.id.partition("/")[2])
 
 
@@ -214,3 +215,54 @@ def test_figures_of_a_file_s_paper_are_drawn_in_other_processes(mine, tmp_path):
     rows = {"rows": [], "instances": 0}
     files = draw_all(tmp_path / "figures", rows, effort=Effort(dpi=20), papers=["mine"], workers=2)
     assert sorted(f.name for f in files if f.suffix == ".png") == ["parabola.png", "verdicts.png"]
+
+
+DESCENT = Path(__file__).parents[2] / "examples" / "descent_lemma.py"
+
+
+@pytest.fixture
+def descent():
+    yield DESCENT
+    for known in [p for p in registry.papers() if p.source == str(DESCENT)]:
+        registry._forget(known)
+
+
+def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
+    text = call("verify", descent, "--quick", "--out", tmp_path).stdout
+    assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
+    whole = " ".join(text.split())
+    assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text
+    assert f"fedtheory replay {tmp_path}/witnesses/descent-lemma-lemma-1-printed.json --paper " in text
+    assert {f.name for f in (tmp_path / "figures").iterdir()} == {f"bound_lemma-1.{end}" for end in ("png", "pdf", "json")}
+    assert "bound_lemma-1.png" in (tmp_path / "report.md").read_text()
+
+
+def test_a_study_is_given_the_campaign_s_checks_and_searches_once(descent, tmp_path):
+    result = json.loads(call("verify", descent, "--quick", "--budget", 60, "--out", tmp_path, "--json").stdout)
+    found = {s["form"]: s for s in result["searches"]}
+    assert {form: s["found"] for form, s in found.items()} == {"printed": True, "repaired": False}
+    assert found["printed"]["witness"]["data"]["h"] == [["1"]] and found["printed"]["evaluations"] <= 60
+    rows = {r["form"]: r for r in result["studies"]["descent-lemma/lemma-1"]["rows"]}
+    again = {r["form"]: r for r in result["rows"]}
+    assert rows["repaired"]["instances"] >= again["repaired"]["instances"] == result["instances"]
+    assert rows["repaired"]["instances"] - again["repaired"]["instances"] < 24, "the random instances were not drawn again"
+
+
+def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
+    monkeypatch.setattr("fedtheory.parallel._executor", lambda workers: pytest.fail("a process was started"))
+    call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
+
+
+def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_path):
+    def study(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedtheory.authoring.room.study", study)
+    result = call("verify", descent, "--quick", "--out", tmp_path, code=130)
+    stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert not stored["complete"] and stored["checked"] == stored["instances"] > 0 and "studies" not in stored
+    assert "incomplete: interrupted before all searches were finished" in " ".join(result.stderr.split())
+    assert "as printed" in result.stdout and not (tmp_path / "figures").exists()
+    monkeypatch.undo()
+    call("verify", descent, "--quick", "--out", tmp_path)  # the same folder again
+    assert json.loads((tmp_path / "campaign.json").read_text())["complete"]

@@ -266,3 +266,14 @@ def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_
     monkeypatch.undo()
     call("verify", descent, "--quick", "--out", tmp_path)  # the same folder again
     assert json.loads((tmp_path / "campaign.json").read_text())["complete"]
+
+
+def test_an_interrupt_behind_an_import_is_no_error_of_the_file(tmp_path):
+    """A compiled module that is interrupted while it is imported says 'initialization failed'."""
+    file = tmp_path / "slow.py"
+    file.write_text("raise ImportError('initialization failed') from KeyboardInterrupt()\n")
+    with pytest.raises(KeyboardInterrupt):
+        registry.load_file(file)
+    file.write_text("raise ImportError('initialization failed')\n")
+    with pytest.raises(InvalidInput, match="initialization failed"):
+        registry.load_file(file)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Board", "Progress", "as_finished", "fetch", "run_processes", "stop_workers", "stow"]
+__all__ = ["Board", "Progress", "as_finished", "fetch", "interrupted", "run_processes", "stop_workers", "stow"]
 
 _NEVER = np.iinfo(np.int64).max
 AHEAD = 2  # tasks handed out for each worker; loky's queue takes no more, and what waits before it breaks its shutdown (KeyError)
@@ -178,15 +178,15 @@ def run_processes(
                 return collect(Parallel(max_nbytes=None)(tasks))
             except BaseException as error:
                 board.stop()  # workers end by themselves; killing them is not always possible
-                if _interrupted(error):
+                if interrupted(error):
                     raise KeyboardInterrupt from None
                 raise
 
 
-def _interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is behind the error: joblib's clean-up may fail after one and hide it."""
+def interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind the error: joblib's clean-up may fail after one and hide it, and so may an import."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
+        error = error.__cause__ or error.__context__
     return error is not None
 
 
@@ -231,17 +231,22 @@ def _executor(workers: int) -> Any:
     return _kept[workers]
 
 
-def as_finished(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def as_finished(
+    work: Callable[[Any], Any], tasks: Sequence[Any], workers: int, here: float = 0.0
+) -> Iterator[tuple[int, Any]]:
     """(index, work(task)) for all tasks, in the order in which they finish, on that many processes (1: in this one, in order).
 
+    ``here``: seconds for which tasks are done in this process before others are started, as few small tasks are not worth that.
     Ctrl-C ends the workers and is raised here, as KeyboardInterrupt, between two results: what was yielded is whole.
     """
-    if workers <= 1 or len(tasks) <= 1:
-        for i, task in enumerate(tasks):
-            yield i, work(task)
-        return
-    with _held_back() as interrupted:
-        executor, todo = _executor(workers), enumerate(tasks)
+    todo, alone, start = enumerate(tasks), workers <= 1 or len(tasks) <= 1, time.monotonic()
+    while alone or time.monotonic() - start < here:
+        following = next(todo, None)
+        if following is None:
+            return
+        yield following[0], work(following[1])
+    with _held_back() as asked_to_stop:
+        executor = _executor(workers)
         waiting: dict[Future, int] = {}
         try:
             while True:
@@ -252,7 +257,7 @@ def as_finished(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) 
                 done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield waiting.pop(future), future.result()
-                if interrupted():
+                if asked_to_stop():
                     raise KeyboardInterrupt
         except BaseException:  # an abandoned generator, too
             _kill(executor)

@@ -121,3 +121,21 @@ def test_the_tests_of_interrupts_pass_in_a_background_job() -> None:
     finally:
         process.kill()
     assert process.returncode == 0 and "5 passed" in said, said[-3000:]
+
+
+def test_small_tasks_are_done_here_until_time_is_up() -> None:
+    """(process, task) of every result: all here where they are quick, the rest elsewhere where they are not."""
+    import os
+
+    assert {pid for _, (pid, _) in as_finished(_whose, [0.0] * 20, 2, here=30)} == {os.getpid()}
+    found = dict(as_finished(_whose, [0.05] * 8, 2, here=0.08))
+    stop_workers()
+    assert sorted(found) == list(range(8)) and found[0][0] == os.getpid() != found[7][0]
+
+
+def _whose(seconds: float) -> tuple[int, float]:
+    import os
+    import time
+
+    time.sleep(seconds)
+    return os.getpid(), seconds

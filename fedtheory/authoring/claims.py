@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -159,8 +159,9 @@ def _add(out: dict[str, Claimed], claimed: Any, view: Any) -> None:
             raise InvalidInput(
                 f"form {claimed.name!r}: its sides must be what le(lhs, rhs) or eq(lhs, rhs) gives, not {item!r}"
             )
-    mutants = tuple(replace(m, sides=_numbers(m.sides, view, claimed.name)) for m in claimed.mutants)
-    out[claimed.name] = replace(claimed, sides=_numbers(claimed.sides, view, claimed.name), mutants=mutants)
+    name, sides = claimed.name, _numbers(claimed.sides, view, claimed.name)
+    mutants = tuple(Wrong(m.name, _numbers(m.sides, view, name)) for m in claimed.mutants)
+    out[name] = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, mutants)
 
 
 def _numbers(sides: Sides, view: Any, name: str) -> Sides:
@@ -178,8 +179,8 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
                 )
         parts = [_objects(v) for v in parts]
     else:
-        parts = [v.astype(float) for v in parts]
-    return replace(sides, lhs=parts[0], rhs=parts[1], scale=parts[2])
+        parts = [v.astype(float, copy=False) for v in parts]
+    return Sides(*parts, sides.relation, sides.noise, sides.axes)
 
 
 def _objects(values: np.ndarray) -> np.ndarray:
@@ -194,5 +195,5 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
     sides = claimed.sides if sides is None else sides
     if claimed.pathwise or sides.relation == "==" or view.sampled:
         return sides
-    lhs, rhs, scale = (view.expectation(v) for v in (sides.lhs, sides.rhs, sides.scale))
-    return replace(sides, lhs=np.asarray(lhs), rhs=np.asarray(rhs), scale=np.asarray(scale))
+    parts = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))
+    return Sides(*parts, sides.relation, sides.noise, sides.axes)

@@ -93,9 +93,13 @@ class Counterexample:
             self.statement, self.form, self.rule, self.kind, self.data, self.lhs, self.rhs, found_by={"search": "study"}
         )
 
+    @property
+    def sides(self) -> str:
+        """'lhs 0 > rhs -1/2'."""
+        return f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
+
     def __str__(self) -> str:
-        sides = f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
-        return f"{self.statement} [{self.form}]: {self.instance}: {sides}"
+        return f"{self.statement} [{self.form}]: {self.instance}: {self.sides}"
 
 
 def _short(value: str) -> str:

@@ -68,6 +68,9 @@ class Facts(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._numbers[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbers
+
     def __iter__(self) -> Any:
         return iter(self._numbers)
 

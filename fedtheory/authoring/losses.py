@@ -20,6 +20,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 
+ZERO = Fraction(0)
+
 __all__ = ["Pieces", "SeparableLosses", "Unbounded", "fractions", "interval"]
 
 
@@ -209,7 +211,7 @@ class SeparableLosses:
         """From object arrays (N, d) of fractions (delta: None where there is none); floats
         unless ``exact``."""
         bent = np.array([[v is not None for v in row] for row in delta])
-        delta = np.where(bent, delta, Fraction(0))
+        delta = np.where(bent, delta, ZERO)
         kind = object if exact else float
         return cls(
             Pieces(*(np.asarray(v).astype(kind) for v in (h, c, m, a, delta)), bent), np.asarray(weights).astype(kind)

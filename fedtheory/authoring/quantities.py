@@ -155,6 +155,8 @@ class Quantities:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_kept" not in self.__dict__:
             raise AttributeError(name)
+        if name in self._kept:
+            return self._kept[name]
         if name in self.facts:
             value = self.facts[name]
             if value is None:
@@ -170,22 +172,19 @@ class Quantities:
                     )
                 )
             )
-        if name not in self._kept:
-            self._kept[name] = self.table[name](self)
+        self._kept[name] = self.table[name](self)
         return self._kept[name]
 
     # --- functions --------------------------------------------------------------------------------------------------------
     def constant(self, name: str, value: Any) -> Any:
         """A constant of the bound, declared so that it can be asked how small or large it may
         become."""
-        if isinstance(value, float):
-            value = Fraction(str(value))  # 0.5 is meant as one half, 0.1 as a tenth
-        if name in self.constants and self.constants[name] != Fraction(value):
+        stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
+        if self.constants.setdefault(name, stated) != stated:
             raise InvalidInput(
-                f"constant {name!r} is declared twice, as {self.constants[name]} and {value}: use another name"
+                f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
-        self.constants[name] = Fraction(value)
-        return number(self.overrides.get(name, value), self.rational)
+        return number(self.overrides.get(name, stated), self.rational)
 
     @staticmethod
     def sq(v: Any) -> Any:

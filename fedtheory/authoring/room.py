@@ -91,6 +91,7 @@ class AuthoredSetting(Setting):
     """How the statements of a file are judged."""
 
     own_method = True
+    study_searches = True
     scenarios = 400
 
     def __init__(self, paper: Any) -> None:
@@ -206,11 +207,12 @@ class AuthoredSetting(Setting):
         return [("instance", str(Instance.from_data(witness.data))), *super().facts(witness)[1:]]
 
     def study(
-        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None
-    ) -> Study | None:
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> Study | None:  # fmt: skip
         """`fedtheory.authoring.study` of one statement."""
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
-        return study(self.authored[statement.id], budget, seed, on_progress=tell)
+        return study(self.authored[statement.id], budget, seed, on_progress=tell, checks=checks)
 
 
 def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:

@@ -139,6 +139,7 @@ class Search:
     seed: int = 0
     best: dict[Aim, list[Elite]] = field(default_factory=dict)
     tightest: dict[str, Elite] = field(default_factory=dict)
+    horizons: dict[tuple[str, int], Elite] = field(default_factory=dict)
     directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
@@ -159,15 +160,18 @@ class Search:
         aims : which elites are worked on (default: all). enough : stops early.
         """
         for instance in starts:
-            self.look(instance)
+            if self.setting.why_not(instance) is None:
+                self.look(instance)
         for i in range(budget):
-            keys = [k for k in self.best if aims is None or k in aims]
+            keys, known = [k for k in self.best if aims is None or k in aims], True
             if not keys or self.rng.random() < 0.8 - 0.7 * i / budget:
-                instance = self.setting.random_instance(self.rng)
+                instance = self.setting.random_instance(self.rng)  # one of the setting's
             else:
                 elites = self.best[keys[int(self.rng.integers(len(keys)))]]
                 instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
-            self.look(instance)
+                known = self.setting.why_not(instance) is None
+            if known:
+                self.look(instance)
             if on_progress is not None and i % 20 == 19:
                 on_progress(i + 1, budget)
             if enough is not None and i % 20 == 19 and enough(self):
@@ -175,9 +179,7 @@ class Search:
         return self
 
     def look(self, instance: Instance) -> Scores | None:
-        """Score one instance and keep it where it is among the best."""
-        if self.setting.why_not(instance) is not None:
-            return None
+        """Score one instance of the setting's, and keep it where it is among the best."""
         self.tried += 1
         try:
             view = self.setting.view(instance, exact=False)
@@ -196,6 +198,9 @@ class Search:
         for name, ratio in found.ratio.items():
             if name not in self.tightest or ratio > self.tightest[name].score:
                 self.tightest[name] = Elite(ratio, instance)
+            at = name, instance.rounds
+            if at not in self.horizons or ratio > self.horizons[at].score:
+                self.horizons[at] = Elite(ratio, instance)
         return found
 
     def _violated(self, view: Any, form: str) -> bool:

@@ -425,4 +425,4 @@ def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.nda
     if x0 is not None:
         return np.atleast_2d(np.asarray(x0, dtype=float))
     size = 10.0 ** rng.uniform(-1, 1, (count, 1))
-    return world.best.x + size * rng.standard_normal((count, world.dim))
+    return world.centre + size * rng.standard_normal((count, world.dim))

@@ -4,16 +4,17 @@ necessity, rows, and a figure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.authoring.findings import Row, StatementStudy, Tightness
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
@@ -32,8 +33,10 @@ from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.words import renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
+from fedtheory.plotting.figure import Figure
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
+from fedtheory.verification.search import SearchResult
 from fedtheory.verification.witness import Witness
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
@@ -67,93 +70,6 @@ FUNCTIONS = {
 OnProgress = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True)
-class Tightness:
-    """The instance on which a form's lhs/rhs is largest.
-
-    Attributes
-    ----------
-    ratio : lhs/rhs there
-    attained : whether lhs = rhs > 0 in fractions, with something moving
-    """
-
-    form: str
-    ratio: float
-    instance: str
-    attained: bool = False
-
-    def __str__(self) -> str:
-        return f"[{self.form}] lhs/rhs up to {self.ratio:.4g}{', attained' if self.attained else ''} on {self.instance}"
-
-
-@dataclass
-class Row:
-    """All checks of one form: the columns of the campaign's table."""
-
-    statement: str
-    form: str
-    rule: str
-    established: str
-    verdict: str
-    instances: int
-    violations: int
-    inconclusive: int
-    not_applicable: int
-    evaluations: int
-    tightness_worst: float
-    tightness_median: float
-    tightest: str
-    worst_slack: float
-    worst: str
-    worst_where: dict[str, Any]
-    modes: list[str]
-    witness: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the verdict is the one on record ('open' records nothing)."""
-        return self.established == "open" or self.verdict == self.established
-
-
-@dataclass
-class StatementStudy:
-    """What was found of one statement."""
-
-    statement: Any
-    checks: list[Check] = field(default_factory=list)
-    counterexamples: dict[str, Counterexample] = field(default_factory=dict)
-    tightness: list[Tightness] = field(default_factory=list)
-    constants: list[ConstantNeed] = field(default_factory=list)
-    assumptions: list[AssumptionNeed] = field(default_factory=list)
-    mutants: list[MutantFate] = field(default_factory=list)
-    searched: int = 0
-    in_floats_only: str = ""
-    instances: dict[str, Instance] = field(default_factory=dict)  # the tightest of each form
-
-    @property
-    def rows(self) -> list[Row]:
-        """One row a form."""
-        return [self._row(name) for name in self.statement.forms]
-
-    def _row(self, form: str) -> Row:
-        group = [c for c in self.checks if c.form == form]
-        judged = [c for c in group if c.verdict in ("holds", "violated")]
-        violated = [c for c in judged if c.verdict == "violated"]
-        unclear = [c for c in group if c.verdict == "inconclusive"]
-        verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
-        tight = [c for c in judged if np.isfinite(c.tightness)]
-        worst = min(judged, key=lambda c: c.slack, default=None)
-        tightest = max(tight, key=lambda c: c.tightness, default=None)
-        found = self.counterexamples.get(form)
-        return Row(
-            self.statement.id, form, "any", self.statement.forms[form].established, verdict, len(judged), len(violated), len(unclear),
-            sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
-            tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
-            tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
-            worst.where if worst else {}, sorted({c.mode for c in judged}), None if found is None else found.name,
-        )  # fmt: skip
-
-
 @dataclass
 class Study:
     """What `study` returns; prints as a table with what was found below it."""
@@ -161,6 +77,8 @@ class Study:
     studies: list[StatementStudy]
     seed: int
     budget: int
+
+    shows_forms: ClassVar[bool] = True  # to the command line: nothing of these statements need be printed beside it
 
     @property
     def rows(self) -> list[Row]:
@@ -178,10 +96,14 @@ class Study:
         return [c for s in self.studies for c in s.counterexamples.values()]
 
     @property
+    def searches(self) -> list[SearchResult]:
+        """What the search for counterexamples found of each form, as the core records it."""
+        return [s.search_result(form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
+
+    @property
     def witnesses(self) -> list[Witness]:
         """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
-        found = {"search": "study"}
-        return [Witness(c.statement, c.form, c.rule, c.kind, c.data, c.lhs, c.rhs, found_by=found) for c in self.counterexamples]
+        return [c.witness for c in self.counterexamples]
 
     @property
     def tightness(self) -> list[Tightness]:
@@ -244,7 +166,13 @@ class Study:
             raise InvalidInput(
                 f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
             )
-        return draw(chosen[0], Path(path), self.seed)
+        return draw(chosen[0], Path(path))
+
+    def figures(self) -> tuple[Figure, ...]:
+        """One figure a statement: `fedtheory.authoring.figure.figure`."""
+        from fedtheory.authoring.figure import figure
+
+        return tuple(figure(one) for one in self.studies)
 
     def save(self, path: str | Path) -> Path:
         """`to_json` in a file."""
@@ -261,7 +189,7 @@ class Study:
 
 def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (),
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is
     needed.
@@ -277,6 +205,7 @@ def study(
     necessity : bool
         Also ask what the constants and assumptions of forms that were not refuted are needed for.
     on_progress : callable(done, total, words)
+    checks : of a campaign; a statement that has some is not judged on random instances again
 
     Raises
     ------
@@ -290,11 +219,9 @@ def study(
         statements = list(target) if isinstance(target, list | tuple) else [target]
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
-    return Study(
-        [_one(s, budget, seed, necessity, on_progress or (lambda done, total, words: None)) for s in statements],
-        seed,
-        budget,
-    )
+    tell = on_progress or (lambda done, total, words: None)
+    known = {s.id: [c for c in checks if c.statement == s.id] for s in statements}
+    return Study([_one(s, budget, seed, necessity, tell, known[s.id]) for s in statements], seed, budget)
 
 
 def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
@@ -317,13 +244,15 @@ def quantities(over: str = "round") -> dict[str, str]:
     return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
 
 
-def _one(statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress) -> StatementStudy:
-    out, setting = StatementStudy(statement), MethodSetting.of(statement)
+def _one(
+    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check]
+) -> StatementStudy:
+    out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
     forms = list(statement.forms)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
     search = Search(setting, seed)
     search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
-    out.searched = search.tried
+    out.searched, out.search = search.tried, search
     if search.tried == search.skipped:
         raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
     out.in_floats_only = next(
@@ -365,14 +294,15 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
     of the package."""
     statement = out.statement
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
-    drawn = [setting.random_instance(rng) for _ in range(FLOATS)]
+    drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
+    problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
     for i, instance in enumerate(drawn + best):
         try:
             found = check(statement, setting.view(instance, exact=False), None, str(instance))
         except (Unbounded, Undefined):
             continue
         refuted = any(c.verdict == "violated" for c in found)
-        if (i < RATIONAL or i >= FLOATS or refuted) and not out.in_floats_only:
+        if (i < RATIONAL or i >= len(drawn) or refuted) and not out.in_floats_only:
             try:
                 exact = check(statement, setting.view(instance, exact=True), None, str(instance))
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
@@ -382,7 +312,7 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
                 c for c in found if decided.get(c.form, c.verdict) == c.verdict
             ] + exact  # fractions have the last word
         out.checks += found
-    for name, problem in setting.problems.problems(rng, PROBLEMS):
+    for name, problem in problems:
         try:
             view = setting.problem_views(problem, rng, seed=seed)
             out.checks += check(statement, view, None, name)
@@ -396,13 +326,25 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
 
 
 def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
+    if setting.scope == "run":
+        for (form, rounds), elite in search.horizons.items():
+            out.horizons.setdefault(form, {})[rounds] = elite
     for form, elite in search.tightest.items():
-        out.instances[form] = elite.instance
-        attained = False
-        try:
-            view = setting.view(elite.instance, exact=True)
-            sides = reduced(view, out.statement.on(view)[form])
-            attained = bool(((sides.lhs == sides.rhs) & (sides.rhs > 0)).any())
-        except (MissingCapability, InvalidInput):
-            pass
-        out.tightness.append(Tightness(form, elite.score, str(elite.instance), attained))
+        sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
+        where = next((i for i in sorted([elite.instance, *sharp], key=lambda i: len(str(i))) if _attained(out, setting, form, i)), None)
+        out.tightness.append(Tightness(form, elite.score, str(where or elite.instance), where is not None))
+
+
+def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Instance) -> bool:
+    """Whether lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
+    the model moves; of a run after a round at least."""
+    try:
+        view = setting.view(instance, exact=True)
+        sides = reduced(view, out.statement.on(view)[form])
+        moves = setting.scope == "fixed-point" or bool((np.asarray(view.moved_sq) > 0).any())
+    except (MissingCapability, InvalidInput):
+        return False
+    equal = np.asarray((sides.lhs == sides.rhs) & (sides.scale > 0))
+    if setting.scope == "run" and equal.shape[:1] == (instance.rounds + 1,):
+        equal = equal[1:]
+    return moves and bool(equal.any())

@@ -1,9 +1,9 @@
-"""A study in words: the table of its rows, and what was found below it."""
+"""A study in words: of each statement its forms with their verdicts, then what was found of them, the most interesting first."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,45 +17,88 @@ def table(study: Any) -> str:
 
     buffer = io.StringIO()
     Console(file=buffer, width=120, color_system=None).print(study)
-    return buffer.getvalue().rstrip()
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).rstrip()
 
 
 def renderables(study: Any) -> Iterator[Any]:
-    """The table of the rows, then what was found of each statement."""
-    from rich.padding import Padding
+    """Statement by statement: title, table of the forms, findings."""
     from rich.table import Table
     from rich.text import Text
 
+    for n, one in enumerate(study.studies):
+        if n:
+            yield Text()
+        yield Text(f"{one.statement.name}: {one.statement.title}", "bold")
+        yield Text(f"{one.searched:,} instances searched: {one.statement.problems}", "dim")
+        if one.in_floats_only:
+            yield Text(f"in floats only: {one.in_floats_only}", "dim")
+        yield Text()
+        yield _forms(one)
+        yield Text()
+        found = Table.grid(padding=(0, 2, 0, 0))
+        found.add_column(style="bold", no_wrap=True)
+        found.add_column()
+        before = ""
+        for label, words in _found(one):
+            found.add_row(label if label != before else "", Text(words))
+            before = label
+        yield found
+
+
+def _forms(one: Any) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"holds": "green", "violated": "red", "inconclusive": "yellow"}
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("statement", "form", "verdict", "on record", "instances", "violations", "lhs/rhs up to", "how"):
-        grid.add_column(title, overflow="fold")
-    for row in study.rows:
+    grid.add_column("form", min_width=max(len(word) for row in one.rows for word in row.form.split()))
+    for title in ("verdict", "on record", "violated", "lhs/rhs up to", "how"):
+        grid.add_column(title, no_wrap=True)
+    for row in one.rows:
         tight = f"{row.tightness_worst:.4g}" if np.isfinite(row.tightness_worst) else ""
-        verdict = row.verdict if row.ok else f"{row.verdict} (!)"
-        words = (row.statement, row.form, verdict, row.established, str(row.instances), str(row.violations), tight)
-        grid.add_row(*words, ", ".join(row.modes))
-    yield grid
-    for one in study.studies:
-        for indent, line in _below(one):
-            yield Padding(Text(line), (0, 0, 0, indent))
+        verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
+        grid.add_row(
+            Text(row.form), verdict, row.established, f"{row.violations} of {row.instances}", tight, ", ".join(row.modes)
+        )
+    return grid
 
 
-def _below(one: Any) -> Iterator[tuple[int, str]]:
-    """(indentation, line) of what was found of one statement."""
-    sections = (
-        ("counterexamples, proved in fractions", list(one.counterexamples.values())),
-        ("tightness", [t for t in one.tightness if t.form not in one.counterexamples]),
-        ("constants", one.constants),
-        ("assumptions", one.assumptions),
-        ("deliberately wrong variants", one.mutants),
+def _found(one: Any) -> Iterator[tuple[str, str]]:
+    """(label, words): what is refuted, how tight the rest is, how far its constants go, what it needs, and its mutants."""
+    standing = [name for name in one.statement.forms if name not in one.counterexamples]
+    several = len(standing) > 1
+
+    def of(form: str) -> str:
+        return f"{form}: " if several else ""
+
+    for form, example in one.counterexamples.items():
+        yield "refuted", f"{form}: {example.instance}: {example.sides}"
+    for t in one.tightness:
+        if t.form in standing:
+            how = "attained" if t.attained else f"lhs/rhs up to {t.ratio:.4g}"
+            yield "tightness", f"{t.form}: {how} on {t.instance}"
+    for need in one.constants:
+        yield "constant", str(need).replace(f"[{need.form}] ", of(need.form), 1)
+    needed, open_ = _grouped(one.assumptions, several)
+    yield from (("needed", words) for words in needed)
+    yield from (("undecided", words) for words in open_)
+    for m in one.mutants:
+        label = "rejected" if m.rejected else "not rejected"
+        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {str(m).split(': ', 1)[1]}"
+        yield label, f"{of(m.form)}{m.mutant}{by}"
+
+
+def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list[str]]:
+    """Assumptions in words, those needed and the others; forms for which the same was found together."""
+    needed: dict[tuple[str, str], list[str]] = {}
+    others: dict[tuple[str, str], list[str]] = {}
+    for a in assumptions:
+        if a.needed:
+            needed.setdefault((a.assumption, f"violated without it by {a.example.instance}"), []).append(a.form)
+        else:
+            found = a.note or f"no violation found without it on {a.tried} instances"
+            others.setdefault((a.assumption, found), []).append(a.form)
+    return tuple(  # type: ignore[return-value]
+        [f"{assumption}{' (' + ', '.join(forms) + ')' if several else ''}: {found}" for (assumption, found), forms in group.items()]
+        for group in (needed, others)
     )
-    yield 0, ""
-    yield 0, f"{one.statement.id}: {one.statement.title}"
-    yield 2, f"{one.searched} instances searched: {one.statement.problems}"
-    if one.in_floats_only:
-        yield 2, f"in floats only: {one.in_floats_only}"
-    for title, items in sections:
-        if items:
-            yield 2, title
-        for item in items:
-            yield 4, str(item)

@@ -98,15 +98,24 @@ class ProblemWorld:
         }  # fmt: skip
 
     @cached_property
+    def _newton(self) -> Any:
+        """The optimum by Newton's method alone, or None where that gives no certificate: cvxpy is slow to start."""
+        try:
+            with np.errstate(all="ignore"):  # a step that overflows is no certificate
+                return self.problem.optimum(max_conic_entries=0)
+        except NotCertified:
+            return None
+
+    @property
+    def centre(self) -> Any:
+        """A point (d,) to draw starts around: the optimum where it is known without cvxpy, else 0."""
+        return np.zeros(self.dim) if self._newton is None else self._newton.x
+
+    @cached_property
     def best(self) -> Best:
         """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is
         strongly convex."""
-        try:
-            o = self.problem.optimum(
-                max_conic_entries=0
-            )  # Newton's method alone is enough where it gives a certificate
-        except NotCertified:
-            o = self.problem.optimum()
+        o = self._newton or self.problem.optimum()
         mu = self.constants["mu_F"]
         size = 4 * EPS * float(np.abs(o.x).max(initial=0.0))
         radius = size + (min(o.kkt_residual / mu, np.sqrt(2 * max(o.value - o.lower_bound, 0) / mu)) if mu > 0 else 0.0)

@@ -11,15 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
-    error_line,
     not_writable,
-    out_console,
     progress,
     shipped_witnesses,
 )
@@ -28,8 +24,6 @@ from fedtheory.errors import FedTheoryError
 if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
     from fedtheory.verification.witness import Witness
-
-LINE = 300  # characters of an instance that has no name
 
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
 
@@ -81,8 +75,8 @@ class CampaignOptions:
     out : folder
     budget : instances that the search tries for each form; 0 for no search
     papers : the papers it is about, with the statements that are judged; None for all
-    own : whether they are a user's that are being worked on: of a file, or of a package without witnesses. Then forms on record as
-        violated are searched as well.
+    own : whether they are a user's that are being worked on: of a file, or of a package without
+        witnesses. Then forms on record as violated are searched as well.
     """
 
     out: Path
@@ -103,7 +97,13 @@ class CampaignOptions:
 
     @property
     def own(self) -> bool:
+        """Whether the papers are a user's that are being worked on."""
         return self.papers is not None and any(p.source or not p.witnesses for p in self.papers)
+
+    @property
+    def here(self) -> float:
+        """Seconds of small tasks that are done in this process: a paper of one's own often has no more."""
+        return 4.0 if self.own else 0.0
 
     @property
     def statements(self) -> Sequence[Any]:
@@ -147,12 +147,12 @@ class _Run:
         try:
             self.replayed = replay_shipped(o.workers, o.papers)
             with progress("instances", len(self.tasks)) as advance:
-                self.checks, result.complete = campaign.run(self.tasks, o.workers, on_task=lambda done, _: advance())
+                self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here)
             self.checked = result.complete
             if self.checked and o.budget:
                 result.complete = False
                 write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
-                result.searches, result.complete = _search(o.budget, o.seed, o.workers, o.papers, o.own)
+                result.searches, result.complete = _search(o)
                 self.refuted = _witness_files(o, result.searches)
             if result.complete and o.budget and o.papers is not None:
                 result.complete = False
@@ -166,10 +166,12 @@ class _Run:
 
         with progress("studies", len(self.o.statements)) as advance:
             for statement in self.o.statements:
-                found = setting_of(statement).study(statement, self.o.budget, self.o.seed)
+                setting, checks = setting_of(statement), [c for c in self.checks if c.statement == statement.id]
+                found = setting.study(statement, self.o.budget, self.o.seed, checks=checks)
                 if found is not None:
                     self.studies[statement.id] = found
                     self.refuted |= _written(self.o, getattr(found, "witnesses", ()))
+                    self.result.searches += _with_record(_records(getattr(found, "searches", ())))
                 advance()
         return True
 
@@ -201,6 +203,7 @@ class _Run:
 
 def campaign_command(o: CampaignOptions) -> int:
     """Run everything, write everything; the exit code."""
+    from fedtheory.cli.campaign_told import show
     from fedtheory.parallel import stop_workers
     from fedtheory.provenance import write_json
     from fedtheory.report.html import write_reports
@@ -213,7 +216,7 @@ def campaign_command(o: CampaignOptions) -> int:
         if not result.complete:
             err_console().print("interrupted: writing what was checked so far", style="yellow")
         path = write_json(o.out / "campaign.json", run.record())
-        drawn, stopped = _figures(o, path) if result.complete else ([], False)
+        drawn, stopped = _figures(run, path) if result.complete else ([], False)
         stop_workers()
         final = run.record()
         write_json(path, final)
@@ -227,27 +230,27 @@ def campaign_command(o: CampaignOptions) -> int:
     if o.json:
         emit({**final, "files": files, "exit_code": code})
     else:
-        _show(run, final, files)
+        show(run, final, files)
     return code
 
 
-def _search(
-    budget: int, seed: int, workers: int, papers: Sequence[Paper] | None = None, own: bool = False
-) -> tuple[list[dict[str, Any]], bool]:
-    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form.
+def _search(o: CampaignOptions) -> tuple[list[dict[str, Any]], bool]:
+    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form, but for those
+    whose studies search themselves.
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
     from fedtheory.parallel import as_finished
     from fedtheory.verification import campaign
 
-    jobs = campaign.search_plan(budget, seed, papers, violated=own)
+    only = None if o.papers is None else [p for p in o.papers if not p.setting.study_searches]
+    jobs = campaign.search_plan(o.budget, o.seed, only, violated=o.own)
     out: list[dict[str, Any]] = []
     complete = False
     try:
         with progress("search for counterexamples", len(jobs)) as advance:
-            for _, records in as_finished(_search_one, jobs, workers):
-                out += records
+            for _, records in as_finished(_search_one, jobs, o.workers, o.here):
+                out += records if o.papers is None else _with_record(records)
                 advance()
         complete = True
     except KeyboardInterrupt:
@@ -256,19 +259,26 @@ def _search(
 
 
 def _search_one(task: Any) -> list[dict[str, Any]]:
-    return [{**asdict(f), "found": not f.empty} for f in task()]
+    return _records(task())
+
+
+def _records(results: Iterable[Any]) -> list[dict[str, Any]]:
+    """`SearchResult`s for campaign.json."""
+    return [{**asdict(r), "found": not r.empty} for r in results]
+
+
+def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was found, each with the verdict on record."""
+    from fedtheory.verification.registry import get
+
+    return [{**s, "on_record": get(s["statement"]).form(s["form"]).established.get(s["rule"], "open")} for s in searches]
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The counterexamples that searches found to the papers that were asked for, written and replayed."""
-    from fedtheory.verification.registry import get
     from fedtheory.verification.witness import Witness
 
-    if o.papers is None:
-        return {}
-    for found in searches:
-        found["on_record"] = get(found["statement"]).form(found["form"]).established.get(found["rule"], "open")
-    return _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
+    return {} if o.papers is None else _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
 
 
 def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]:
@@ -279,106 +289,24 @@ def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]
     return {str(save_witness(w, o.out / "witnesses" / f"{w.name}.json")): replay(w) for w in witnesses}
 
 
-def _figures(o: CampaignOptions, campaign_json: Path) -> tuple[list[Path], bool]:
-    """The figures' files, and whether drawing them was interrupted."""
+def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
+    """The figures' files, those of the studies first, and whether drawing them was interrupted."""
     try:
         from fedtheory.report.figures import draw_all
     except ImportError:
         return [], False
+    o, folder, files = run.o, run.o.out / "figures", list[Path]()
     try:
         with progress("figures") as advance:
+            for figure in [f for study in run.studies.values() if hasattr(study, "figures") for f in study.figures()]:
+                from fedtheory.report.figures import draw_one
+
+                files += draw_one(figure, folder, o.seed)
+                advance()
             only = None if o.papers is None else [p.id for p in o.papers]
-            return draw_all(o.out / "figures", campaign_json, o.seed, lambda *_: advance(), papers=only, workers=o.workers), False
+            chart = None if files and len(o.statements) == 1 else campaign_json  # of one statement it says nothing more
+            files += draw_all(folder, chart, o.seed, lambda *_: advance(), papers=only, workers=o.workers)
+            return files, False
     except KeyboardInterrupt:
-        err_console().print("interrupted: the figures are left out", style="yellow")
-        return [], True
-
-
-def _show(run: _Run, record: dict[str, Any], files: Sequence[Path]) -> None:
-    from fedtheory.report.tables import details_table, statement_table, table_key
-
-    console, result = out_console(), run.result
-    console.print(statement_table(result.rows, console.width))
-    console.print(f"\n{table_key(result.rows)}", style="dim")
-    if run.o.details:
-        console.print()
-        console.print(details_table(result.rows, console.width))
-    _show_refuted(run.refuted)
-    for study in run.studies.values():
-        console.print()
-        console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
-    _show_effort(run, record)
-    _show_searches(result.searches, run.o.own)
-    figures = [f for f in files if f.parent.name == "figures"]
-    more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
-    console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
-    _show_end(run, record)
-
-
-def _show_refuted(refuted: dict[str, Any]) -> None:
-    """The counterexamples that were found to the papers that were asked for, in fractions."""
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.replay import load
-
-    for file, check in refuted.items():
-        setting, witness = setting_of(check.statement), load(file)
-        lhs, rhs = witness.lhs, witness.rhs
-        sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
-        out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
-
-
-def _show_effort(run: _Run, record: dict[str, Any]) -> None:
-    memory, workers, console = record["memory_mib"], run.o.workers, out_console()
-    replayed = record["witnesses"]["replayed"]
-    console.print(
-        f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
-        f"{replayed} witness{'es' * (replayed != 1)} replayed"
-    )
-    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if workers > 1 else ""
-    console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
-
-
-def _instance_of(found: dict[str, Any]) -> str:
-    """One line on the instance on which a search found a form violated."""
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.witness import Witness
-
-    if found["witness"]:
-        return setting_of(found["statement"]).summary(Witness(**found["witness"])).split("]: ", 1)[-1]
-    at = found["best_instance"]
-    line = at.get("name") or ", ".join(f"{name} = {value}" for name, value in at.items())
-    return line if len(line) <= LINE else f"{line[: LINE - 3]}..."
-
-
-def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
-    from fedtheory.report.tables import tried
-    from fedtheory.verification.registry import rule_words
-
-    if not searches:
-        return
-    found = [s for s in searches if s["found"]]
-    which = "forms" if own else "forms not on record as violated"
-    out_console().print(f"counterexample search: {len(searches)} {which}, {tried(searches)}: {len(found) or 'none'} found")
-    for s in found:
-        if s.get("on_record", "holds") != "holds":
-            continue  # the table has it
-        rule = rule_words(s["rule"], s["statement"])
-        error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {_instance_of(s)}")
-
-
-def _show_end(run: _Run, record: dict[str, Any]) -> None:
-    """Whether everything is as recorded, and what is not."""
-    from fedtheory.report.tables import disagreements
-
-    result, console = run.result, out_console()
-    if result.complete and (missed := record["forms_not_met"]):
-        console.print(f"{missed} forms met no instance that they are about in so small a campaign, and are left out")
-    wrong = disagreements(result.rows, result.complete)
-    for name, text in record["witnesses"]["broken"].items():
-        error_line(f"the witness {name} does not replay: {text}")
-    if not result.complete:
-        error_line(f"incomplete: interrupted before all {'searches were finished' if run.checked else 'instances were checked'}")
-    for line in wrong:
-        error_line(f"not as recorded: {line}")
-    if result.complete and not wrong:
-        console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")
+        err_console().print("interrupted: the figures that were not drawn yet are left out", style="yellow")
+        return files, True

@@ -20,7 +20,7 @@ from fedtheory.report import figures_verdicts
 from fedtheory.verification.registry import Paper, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
-__all__ = ["FULL", "QUICK", "Effort", "draw_all", "figures_of"]
+__all__ = ["FULL", "QUICK", "Effort", "draw_all", "draw_one", "figures_of"]
 
 VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
@@ -77,18 +77,24 @@ class _Job:
         for id, source in self.sources:
             if id not in known:
                 load_file(source)
-        if self.campaign is not None:
-            data, draw = self.campaign, figures_verdicts.draw
-            shown: Any = {"tiles": figures_verdicts.table(self.campaign)}  # type: ignore[arg-type]
-        else:
+        if self.campaign is None:
             figure = next(f for f in figures_of(paper(self.paper)) if f.name == self.name)
-            seed = {"seed": self.seed} if figure.seeded else {}
-            data, draw = figure.compute(**seed, **self.effort.of(figure)), figure.draw
-            shown = data
-        with house_style():
-            files = save(draw(data), self.path, self.effort.dpi)
-        content = {"figure": self.name, "provenance": provenance(self.seed), "data": shown}
-        return [*files, write_json(self.path.parent / f"{self.name}.json", content)]
+            return draw_one(figure, self.path.parent, self.seed, self.effort)
+        shown = {"tiles": figures_verdicts.table(dict(self.campaign))}
+        return _written(self.path, figures_verdicts.draw, dict(self.campaign), shown, self.seed, self.effort)
+
+
+def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK) -> list[Path]:
+    """One figure, computed and drawn in this process: its PNG, PDF and JSON."""
+    data = figure.compute(**({"seed": seed} if figure.seeded else {}), **effort.of(figure))
+    return _written(folder / figure.name, figure.draw, data, data, seed, effort)
+
+
+def _written(path: Path, draw: Callable[[Any], Any], data: Any, shown: Any, seed: int, effort: Effort) -> list[Path]:
+    with house_style():
+        files = save(draw(data), path, effort.dpi)
+    content = {"figure": path.name, "provenance": provenance(seed), "data": shown}
+    return [*files, write_json(path.parent / f"{path.name}.json", content)]
 
 
 def draw_all(

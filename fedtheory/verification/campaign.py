@@ -195,8 +195,10 @@ def run(
     tasks: Sequence[Task],
     workers: int = 2,
     on_task: Callable[[int, list[Check]], None] | None = None,
+    here: float = 0.0,
 ) -> tuple[list[Check], bool]:
-    """Run the tasks on `workers` processes, and prove the identities of the papers they are about.
+    """Run the tasks on `workers` processes, after ``here`` seconds of them in this one, and prove the identities of the papers
+    they are about.
 
     Returns
     -------
@@ -208,7 +210,7 @@ def run(
     found: dict[int, list[Check]] = {}  # in the order of the tasks, so that ties are broken alike in every run
     complete = True
     try:
-        for done, (i, result) in enumerate(as_finished(work, tasks, workers), 1):
+        for done, (i, result) in enumerate(as_finished(work, tasks, workers, here), 1):
             found[i] = result
             if on_task is not None:
                 on_task(done, result)

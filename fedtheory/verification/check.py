@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit
@@ -161,6 +160,8 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     InvalidInput
         A confidence outside (0, 1).
     """
+    from scipy import stats  # takes a second to import
+
     confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
     finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)

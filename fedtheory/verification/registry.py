@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, suggest
+from fedtheory.parallel import interrupted
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
@@ -128,6 +129,8 @@ def _load() -> None:
                 paper = register(_as_paper(each))
                 _BROUGHT[paper.id] = each
         except Exception as error:  # another package's code
+            if interrupted(error):
+                raise KeyboardInterrupt from error
             warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
 
 
@@ -182,6 +185,8 @@ def load_file(path: Path | str) -> list[Paper]:
             del sys.modules[name]
         else:
             sys.modules[name] = before
+        if interrupted(error):
+            raise KeyboardInterrupt from error
         line = _line_of(error, str(where))
         if isinstance(error, FedTheoryError):
             text = str(error)

@@ -44,6 +44,7 @@ class Setting:
     accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
     own_method : whether statements say themselves which method they are about, so that a user gives none
+    study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     """
 
@@ -54,6 +55,7 @@ class Setting:
     accepts: Mapping[str, str] = {}
     scenarios: int = 1000
     own_method: bool = False
+    study_searches: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -310,20 +312,24 @@ class Setting:
         return self.explore(form.kind, [target], budget, seed)[0]
 
     def study(
-        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None
-    ) -> Any:
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> Any:  # fmt: skip
         """How tight a statement is, and what of it is needed: how small its constants may become, which assumption can go.
 
         Parameters
         ----------
         budget : instances for each question
         on_progress : callable(what), as each question is answered
+        checks : of a campaign on this statement, which need not be made again
 
         Returns
         -------
         object or None
-            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. None where the
-            setting has no such study.
+            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
+            ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
+            ``searches`` (`SearchResult`), and say with ``shows_forms = True`` that what it prints has the verdict and the
+            counterexample of every form. None where the setting has no such study.
         """
         return None
 

@@ -55,8 +55,8 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     scale = abs(lhs)
     for term in terms:
         scale = scale + abs(term)
-    shape = np.shape(lhs + rhs)
-    return Sides(*(np.broadcast_to(np.asarray(a), shape) for a in (lhs, rhs, scale)), "<=", noise, axes)
+    shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
+    return Sides(*(a if a.shape == shape else np.broadcast_to(a, shape) for a in parts), "<=", noise, axes)
 
 
 def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:

@@ -1,12 +1,14 @@
 """The files in examples/: short, and each says what it claims to say."""
 
+import io
 import json
 from fractions import Fraction as Q
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from fedtheory.authoring import load_file, replay, study
+from fedtheory.authoring import figure, load_file, replay, study
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.setting import MethodSetting
@@ -62,3 +64,36 @@ def test_a_figure_and_its_data(tmp_path):
         assert [p.suffix for p in paths] == [".png", ".pdf", ".json"] and all(p.stat().st_size > 500 for p in paths)
         data = json.loads(paths[-1].read_text())
         assert set(data[key]) == set(found.studies[0].statement.forms)
+        assert data["forms"]["printed"]["verdict"] == "violated" and not data["forms"]["printed"]["attained"]
+
+
+def test_what_the_figure_says_of_each_form():
+    """The worst of every horizon: above 1 where a form was refuted, never above it where it holds."""
+    one = study(load_file(FOLDER / "wrong_constant.py"), budget=150, necessity=False).studies[0]
+    shown = figure.data(one)
+    assert [r["T"] for r in shown["rounds"]["repaired"]] == [1, 2, 3, 4, 5]
+    assert max(r["ratio"] for r in shown["rounds"]["printed"]) > 1 + 1e-6
+    assert all(r["ratio"] <= 1 + 1e-9 for form in ("repaired", "lecture notes") for r in shown["rounds"][form])
+    assert figure.finding(shown).startswith("Printed fails; repaired and lecture notes hold")
+    points = shown["points"]["printed"]
+    assert {p["verdict"] for p in points if p["measured"] > p["bound"] + 1e-9} == {"violated"}
+    [made] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).figures()
+    forms = made.compute()["forms"]
+    assert made.name == "bound_lemma-1" and forms["repaired"]["attained"] and forms["printed"]["worst"].startswith("lhs 0 > rhs ")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_study_prints_without_a_broken_word(file, width):
+    """No word is cut at a cell's end, nothing is told twice, and what is refuted stands first."""
+    found = study(load_file(file), budget=60)
+    buffer = io.StringIO()
+    Console(file=buffer, width=width, color_system=None).print(found)
+    text = buffer.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert set(text.split()) <= {*str(found).split()}
+    whole = " ".join(text.split())
+    for example in found.counterexamples:
+        assert whole.count(f"{example.instance}: {example.sides}") == 1
+    labels = [line.split()[0] for line in text.splitlines() if line[:1].isalpha()]
+    assert labels.index("refuted") < labels.index("tightness") < min(labels.index(w) for w in ("needed", "undecided") if w in labels)

@@ -202,15 +202,22 @@ def test_draws_without_a_client_decide_nothing():
     assert found.verdict == "inconclusive" and "took part in 0 of the 400 runs" in found.reason
 
 
-def test_attained_means_above_zero():
-    """Entry by entry: 0 <= 0 where a coordinate rests, and a third of the bound where one moves."""
+def test_attained_is_neither_zero_below_zero_nor_the_start():
+    """Entry by entry: 0 <= 0 where a coordinate rests, and a third of the bound where one moves. Of
+    a run: an equality before the first round says nothing."""
 
     def third(q):
         """A third."""
         yield printed(le(abs(q.x_next - q.x), 3 * q.eta * abs(q.gradient)))
 
+    def forgets_nothing(q):
+        """(1 + t) times the first gap."""
+        yield printed(le(q.gap, (1 + q.t) * q.gap[:1]))
+
     found = study(sentence(third, problems=Quadratics(1, 2)), budget=60, necessity=False)
     assert not any(t.attained for t in found.tightness)
+    over = sentence(forgets_nothing, over="run", rounds=(1, 3), problems=Quadratics(1, 2))
+    assert not any(t.attained for t in study(over, budget=60, necessity=False).tightness)
 
 
 def test_rounding_of_two_losses_does_not_cancel():

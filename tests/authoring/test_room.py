@@ -71,7 +71,7 @@ def test_a_users_problem(paper):
 
 def test_a_study_prints_and_is_kept(paper):
     made = study(descent(), budget=60, necessity=False)
-    assert "test-descent/lemma" in str(made) and made.to_json()["rows"][0]["verdict"] == "violated"
+    assert str(made).startswith("lemma: Descent.") and made.to_json()["rows"][0]["verdict"] == "violated"
     kept = paper.setting.study(paper.statements[0], 60, 0)
     assert kept.to_json()["ok"]
 

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from command_line import call, refused
@@ -46,11 +47,17 @@ def at(a, b):
 class Study:
     witnesses = ()
 
+    def __init__(self, name):
+        self.name = name
+
     def __str__(self):
         return "one quarter is too little"
 
     def to_json(self):
         return {"enough": "1/2"}
+
+    def figures(self):
+        return (Figure("share of " + self.name, lambda: {"x": [1, 2]}, draw, seeded=False),)
 
 
 class Pairs(Setting):
@@ -62,8 +69,8 @@ class Pairs(Setting):
     def random_instance(self, kind, rng):
         return at(Fraction(int(rng.integers(-8, 9)), 4), Fraction(int(rng.integers(-8, 9)), 4))
 
-    def study(self, statement, budget, seed, on_progress=None):
-        return Study()
+    def study(self, statement, budget, seed, on_progress=None, checks=()):
+        return Study(statement.id.partition("/")[2])
 
 
 def share(divisor):
@@ -126,7 +133,10 @@ def test_a_file_s_campaign_finds_a_counterexample_that_can_be_replayed(mine, tmp
     assert witness == str(out / "witnesses" / "mine-young-printed.json")
     again = json.loads(call("replay", witness, "--paper", mine, "--json").stdout)
     assert again["verdict"] == "violated" and again["excess"][0] != "-"
-    assert {p.name for p in (out / "figures").iterdir()} >= {"parabola.png", "verdicts.png"}
+    names = ("parabola", "share of twice", "share of young", "verdicts")
+    assert {p.name for p in (out / "figures").iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "pdf", "json")}
+    assert (out / "report.html").read_text().count("<img ") == 4
+    assert [ln for ln in (out / "report.md").read_text().splitlines() if ln.startswith("![share of young](")]
     text = call("verify", mine, "--workers", 1, "--budget", 120, "--out", out).stdout
     assert "refuted mine/young [printed]" in text and "one quarter is too little" in text
 
@@ -284,3 +294,65 @@ def test_figures_of_a_file_s_paper_are_drawn_in_other_processes(mine, tmp_path):
     rows = {"rows": [], "instances": 0}
     files = draw_all(tmp_path / "figures", rows, effort=Effort(dpi=20), papers=["mine"], workers=2)
     assert sorted(f.name for f in files if f.suffix == ".png") == ["parabola.png", "verdicts.png"]
+
+
+DESCENT = Path(__file__).parents[2] / "examples" / "descent_lemma.py"
+
+
+@pytest.fixture
+def descent():
+    yield DESCENT
+    for known in [p for p in registry.papers() if p.source == str(DESCENT)]:
+        registry._forget(known)
+
+
+def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
+    text = call("verify", descent, "--quick", "--out", tmp_path).stdout
+    assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
+    whole = " ".join(text.split())
+    assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text
+    assert f"fedtheory replay {tmp_path}/witnesses/descent-lemma-lemma-1-printed.json --paper " in text
+    assert {f.name for f in (tmp_path / "figures").iterdir()} == {f"bound_lemma-1.{end}" for end in ("png", "pdf", "json")}
+    assert "bound_lemma-1.png" in (tmp_path / "report.md").read_text()
+
+
+def test_a_study_is_given_the_campaign_s_checks_and_searches_once(descent, tmp_path):
+    result = json.loads(call("verify", descent, "--quick", "--budget", 60, "--out", tmp_path, "--json").stdout)
+    found = {s["form"]: s for s in result["searches"]}
+    assert {form: s["found"] for form, s in found.items()} == {"printed": True, "repaired": False}
+    assert found["printed"]["witness"]["data"]["h"] == [["1"]] and found["printed"]["evaluations"] <= 60
+    rows = {r["form"]: r for r in result["studies"]["descent-lemma/lemma-1"]["rows"]}
+    again = {r["form"]: r for r in result["rows"]}
+    assert rows["repaired"]["instances"] >= again["repaired"]["instances"] == result["instances"]
+    assert rows["repaired"]["instances"] - again["repaired"]["instances"] < 24, "the random instances were not drawn again"
+
+
+def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
+    monkeypatch.setattr("fedtheory.parallel._executor", lambda workers: pytest.fail("a process was started"))
+    call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
+
+
+def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_path):
+    def study(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedtheory.authoring.room.study", study)
+    result = call("verify", descent, "--quick", "--out", tmp_path, code=130)
+    stored = json.loads((tmp_path / "campaign.json").read_text())
+    assert not stored["complete"] and stored["checked"] == stored["instances"] > 0 and "studies" not in stored
+    assert "incomplete: interrupted before all searches were finished" in " ".join(result.stderr.split())
+    assert "as printed" in result.stdout and not (tmp_path / "figures").exists()
+    monkeypatch.undo()
+    call("verify", descent, "--quick", "--out", tmp_path)  # the same folder again
+    assert json.loads((tmp_path / "campaign.json").read_text())["complete"]
+
+
+def test_an_interrupt_behind_an_import_is_no_error_of_the_file(tmp_path):
+    """A compiled module that is interrupted while it is imported says 'initialization failed'."""
+    file = tmp_path / "slow.py"
+    file.write_text("raise ImportError('initialization failed') from KeyboardInterrupt()\n")
+    with pytest.raises(KeyboardInterrupt):
+        registry.load_file(file)
+    file.write_text("raise ImportError('initialization failed')\n")
+    with pytest.raises(InvalidInput, match="initialization failed"):
+        registry.load_file(file)

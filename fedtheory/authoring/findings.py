@@ -1,0 +1,116 @@
+"""What a study finds of one statement: its checks as rows, its counterexamples, how tight it is, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedtheory.authoring.counterexamples import Counterexample
+from fedtheory.authoring.necessity import AssumptionNeed, ConstantNeed, MutantFate
+from fedtheory.authoring.search import VISIBLE, Elite, Search
+from fedtheory.authoring.setting import MethodSetting
+from fedtheory.verification.check import Check
+from fedtheory.verification.search import SearchResult
+
+__all__ = ["Row", "StatementStudy", "Tightness"]
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """The instance on which a form's lhs/rhs is largest.
+
+    Attributes
+    ----------
+    ratio : lhs/rhs there
+    attained : whether lhs = rhs in fractions, where a term of them is not 0 and the model moves
+    """
+
+    form: str
+    ratio: float
+    instance: str
+    attained: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.form}] lhs/rhs up to {self.ratio:.4g}{', attained' if self.attained else ''} on {self.instance}"
+
+
+@dataclass
+class Row:
+    """All checks of one form: the columns of the campaign's table."""
+
+    statement: str
+    form: str
+    rule: str
+    established: str
+    verdict: str
+    instances: int
+    violations: int
+    inconclusive: int
+    not_applicable: int
+    evaluations: int
+    tightness_worst: float
+    tightness_median: float
+    tightest: str
+    worst_slack: float
+    worst: str
+    worst_where: dict[str, Any]
+    modes: list[str]
+    witness: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the one on record ('open' records nothing)."""
+        return self.established == "open" or self.verdict == self.established
+
+
+@dataclass
+class StatementStudy:
+    """What was found of one statement."""
+
+    statement: Any
+    checks: list[Check] = field(default_factory=list)
+    counterexamples: dict[str, Counterexample] = field(default_factory=dict)
+    tightness: list[Tightness] = field(default_factory=list)
+    constants: list[ConstantNeed] = field(default_factory=list)
+    assumptions: list[AssumptionNeed] = field(default_factory=list)
+    mutants: list[MutantFate] = field(default_factory=list)
+    searched: int = 0
+    in_floats_only: str = ""
+    search: Search | None = None
+    horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row a form."""
+        return [self._row(name) for name in self.statement.forms]
+
+    def _row(self, form: str) -> Row:
+        group = [c for c in self.checks if c.form == form]
+        judged = [c for c in group if c.verdict in ("holds", "violated")]
+        violated = [c for c in judged if c.verdict == "violated"]
+        unclear = [c for c in group if c.verdict == "inconclusive"]
+        verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
+        tight = [c for c in judged if np.isfinite(c.tightness)]
+        worst = min(judged, key=lambda c: c.slack, default=None)
+        tightest = max(tight, key=lambda c: c.tightness, default=None)
+        found = self.counterexamples.get(form)
+        return Row(
+            self.statement.id, form, "any", self.statement.forms[form].established, verdict, len(judged), len(violated), len(unclear),
+            sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
+            tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
+            tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
+            worst.where if worst else {}, sorted({c.mode for c in judged}), None if found is None else found.name,
+        )  # fmt: skip
+
+    def search_result(self, form: str, seed: int, budget: int) -> SearchResult:
+        """What the search for counterexamples found of a form, as the core records it."""
+        found, search = self.counterexamples.get(form), self.search or Search(MethodSetting.of(self.statement))
+        nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
+        score = -1.0 if nearest is None else nearest.score
+        data = [{} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest)]
+        return SearchResult(
+            self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
+            tightest.score if tightest else float("nan"), *data, found.witness if found else None,
+        )  # fmt: skip

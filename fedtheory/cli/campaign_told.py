@@ -1,0 +1,126 @@
+"""What `fedtheory verify` prints of a campaign: its verdicts, what was refuted, how far it came, and what is not as recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from fedtheory.cli.common import error_line, out_console
+
+LINE = 300  # characters of an instance that has no name
+
+__all__ = ["show"]
+
+
+def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
+    """A campaign under way or finished (``run``), its record for campaign.json, and the files written."""
+    from fedtheory.report.tables import details_table, statement_table, table_key
+
+    console, result = out_console(), run.result
+    told = {id for id, study in run.studies.items() if getattr(study, "shows_forms", False)}  # it says all that there is
+    rows = [r for r in result.rows if r.statement not in told]
+    if rows or not told:
+        console.print(statement_table(rows, console.width))
+        console.print(f"\n{table_key(rows)}", style="dim")
+    if run.o.details:
+        console.print()
+        console.print(details_table(result.rows, console.width))
+    _show_refuted({file: check for file, check in run.refuted.items() if check.statement not in told})
+    for n, study in enumerate(run.studies.values()):
+        if n or rows or run.o.details:
+            console.print()
+        console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
+    _show_replay([file for file, check in run.refuted.items() if check.statement in told])
+    _show_effort(run, record)
+    _show_searches([s for s in result.searches if s["statement"] not in told], run.o.own)
+    figures = [f for f in files if f.parent.name == "figures"]
+    more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
+    console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
+    _show_end(run, record)
+
+
+def _show_refuted(refuted: dict[str, Any]) -> None:
+    """The counterexamples that were found to the papers that were asked for, in fractions."""
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.replay import load
+
+    for file, check in refuted.items():
+        setting, witness = setting_of(check.statement), load(file)
+        lhs, rhs = witness.lhs, witness.rhs
+        sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
+        out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
+
+
+def _show_replay(files: Sequence[str]) -> None:
+    """How the first of some counterexamples to the papers that were asked for is rerun."""
+    from fedtheory.verification.registry import paper_of
+    from fedtheory.verification.replay import load
+
+    if not files:
+        return
+    source, option = paper_of(load(files[0]).statement).source, ""
+    if source:
+        path = Path(source)
+        option = f" --paper {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}"
+    out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}", soft_wrap=True)
+
+
+def _show_effort(run: Any, record: dict[str, Any]) -> None:
+    memory, workers, console = record["memory_mib"], run.o.workers, out_console()
+    replayed = record["witnesses"]["replayed"]
+    console.print(
+        f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
+        f"{replayed} witness{'es' * (replayed != 1)} replayed"
+    )
+    several = workers > 1 and run.o.papers is None  # of a paper of one's own there may have been none
+    largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if several else ""
+    console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
+
+
+def _instance_of(found: dict[str, Any]) -> str:
+    """One line on the instance on which a search found a form violated."""
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.witness import Witness
+
+    if found["witness"]:
+        return setting_of(found["statement"]).summary(Witness(**found["witness"])).split("]: ", 1)[-1]
+    at = found["best_instance"]
+    line = at.get("name") or ", ".join(f"{name} = {value}" for name, value in at.items())
+    return line if len(line) <= LINE else f"{line[: LINE - 3]}..."
+
+
+def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
+    from fedtheory.report.tables import tried
+    from fedtheory.verification.registry import rule_words
+
+    if not searches:
+        return
+    found = [s for s in searches if s["found"]]
+    which = "forms" if own else "forms not on record as violated"
+    out_console().print(f"counterexample search: {len(searches)} {which}, {tried(searches)}: {len(found) or 'none'} found")
+    for s in found:
+        if s.get("on_record", "holds") != "holds":
+            continue  # the table has it
+        rule = rule_words(s["rule"], s["statement"])
+        error_line(f"counterexample to {s['statement']} [{s['form']}, {rule}]: {_instance_of(s)}")
+
+
+def _show_end(run: Any, record: dict[str, Any]) -> None:
+    """Whether everything is as recorded, and what is not."""
+    from fedtheory.report.tables import disagreements
+
+    result, console = run.result, out_console()
+    if result.complete and (missed := record["forms_not_met"]):
+        console.print(f"{missed} forms met no instance that they are about in so small a campaign, and are left out")
+    wrong = disagreements(result.rows, result.complete)
+    for name, text in record["witnesses"]["broken"].items():
+        error_line(f"the witness {name} does not replay: {text}")
+    if not result.complete:
+        error_line(f"incomplete: interrupted before all {'searches were finished' if run.checked else 'instances were checked'}")
+    for line in wrong:
+        error_line(f"not as recorded: {line}")
+    if result.complete and not wrong:
+        console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")

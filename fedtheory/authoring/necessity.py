@@ -94,7 +94,7 @@ class AssumptionNeed:
         if self.needed:
             return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
         return (
-            f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances)'}"
+            f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
         )
 
 
@@ -220,7 +220,7 @@ def assumption_need(
     setting: MethodSetting, words: str, variant: MethodSetting, forms: list[str], budget: int, seed: int
 ) -> list[AssumptionNeed]:
     """Search for violations of the forms without one assumption."""
-    search, out = Search(variant, seed), []
+    search, out = Search(variant, seed, without=setting), []
     try:
         search.run(budget, enough=lambda s: all(len(s.violating(f)) > 3 for f in forms))
     except FedTheoryError as error:
@@ -243,9 +243,12 @@ def assumption_need(
                     note = f"violated as it stands, by {stands} (in floats)"
                 else:
                     note = f"needed: violated without it by {found[0]} (in floats)"
-        if search.tried == search.skipped:
+        judged_on, tried = search.finite[form], search.tried - search.skipped
+        if not tried:
             note = f"could not be tried: {search.refused}"
-        out.append(AssumptionNeed(form, words, example, search.tried - search.skipped, note))
+        elif not judged_on and example is None and not note:
+            note = f"without it the bound says nothing: its sides are infinite or both 0 wherever it is broken"
+        out.append(AssumptionNeed(form, words, example, judged_on, note))
     return out
 
 

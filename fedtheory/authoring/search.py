@@ -9,6 +9,7 @@ The second does not take an instance on which nothing moves for a tight one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,7 +26,7 @@ from fedtheory.authoring.setting import MethodSetting, at_minimiser
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
-__all__ = ["Elite", "Scores", "Search", "mutate", "scores"]
+__all__ = ["Elite", "Scores", "Search", "moves", "mutate", "scores"]
 
 STEP = Fraction(1, 16)  # by which share a constant is moved to see what it does
 KEPT = 10
@@ -60,11 +61,12 @@ class Scores:
     ratio: dict[str, float] = field(default_factory=dict)
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def scores(statement: Any, view: Any) -> Scores:
-    """The scores of a view in floats."""
+    """The scores of a view in floats; entries where a side is not finite have none."""
     out, forms = Scores(), statement.on(view)
     sides = {name: reduced(view, claimed) for name, claimed in forms.items()}
-    moves = _moves(view)
+    moving = moves(view)
     sizes = {name: np.asarray(s.scale, dtype=float).ravel() for name, s in sides.items()}
     for constant, value in view.constants.items():
         stated = Fraction(view.overrides.get(constant, value))
@@ -75,7 +77,7 @@ def scores(statement: Any, view: Any) -> Scores:
                 STEP
             )  # the size of a term, which may cancel inside a side
             found = _leeway(sides[name], change, sizes[name])
-            if found is not None and moves:
+            if found is not None and moving:
                 out.leeway[name, constant] = found
     for name, s in sides.items():
         lhs, rhs = (np.asarray(v, dtype=float).ravel() for v in (s.lhs, s.rhs))
@@ -84,7 +86,7 @@ def scores(statement: Any, view: Any) -> Scores:
         if not seen.any():
             continue
         out.excess[name] = float(((lhs - rhs)[seen] / np.maximum(size, scale if s.relation == "==" else 0)[seen]).max())
-        positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moves else seen & False
+        positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moving else seen & False
         if positive.any():
             out.ratio[name] = float((lhs[positive] / rhs[positive]).max())
     return out
@@ -107,7 +109,7 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
     return float(shares[i]), -1 if change[seen][i] > 0 else 1
 
 
-def _moves(view: Any) -> bool:
+def moves(view: Any) -> bool:
     """Whether the model moves at all: on a fixed point everything is attained, and it says
     nothing."""
     if view.fixed:  # nothing moves there, and that is what the statement is about
@@ -133,6 +135,10 @@ class Search:
     tried, skipped : int
         Instances; skipped ones are those on which the statement says nothing (no minimiser, a
         division by 0).
+    without : MethodSetting or None
+        What an assumption is dropped from.
+    finite : Counter form -> instances on which its sides were numbers, not both 0; of a search
+        without an assumption only those that break it
     """
 
     setting: MethodSetting
@@ -143,6 +149,8 @@ class Search:
     directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
+    without: MethodSetting | None = None
+    finite: Counter[str] = field(default_factory=Counter)
     overrides: dict[str, Any] = field(default_factory=dict)
     refused: str = ""
 
@@ -189,6 +197,8 @@ class Search:
             self.skipped += 1
             self.refused = str(error)
             return None
+        if self.without is None or self.without.as_own(instance) is None:
+            self.finite.update(found.excess.keys())
         for name, score in found.excess.items():
             if score <= VISIBLE or not self._enters((name, None), score) or self._violated(view, name):
                 self._keep((name, None), score, instance)

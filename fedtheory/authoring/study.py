@@ -27,7 +27,7 @@ from fedtheory.authoring.necessity import (
     first_proof,
     mutant_fates,
 )
-from fedtheory.authoring.search import Search
+from fedtheory.authoring.search import Search, moves
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.words import renderables, table
@@ -341,10 +341,9 @@ def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: 
     try:
         view = setting.view(instance, exact=True)
         sides = reduced(view, out.statement.on(view)[form])
-        moves = setting.scope == "fixed-point" or bool((np.asarray(view.moved_sq) > 0).any())
     except (MissingCapability, InvalidInput):
         return False
     equal = np.asarray((sides.lhs == sides.rhs) & (sides.scale > 0))
     if setting.scope == "run" and equal.shape[:1] == (instance.rounds + 1,):
         equal = equal[1:]
-    return moves and bool(equal.any())
+    return bool(equal.any()) and moves(view)

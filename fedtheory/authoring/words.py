@@ -96,7 +96,7 @@ def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list
         if a.needed:
             needed.setdefault((a.assumption, f"violated without it by {a.example.instance}"), []).append(a.form)
         else:
-            found = a.note or f"no violation found without it on {a.tried} instances"
+            found = a.note or f"no violation found without it on {a.tried} instances that break it"
             others.setdefault((a.assumption, found), []).append(a.form)
     return tuple(  # type: ignore[return-value]
         [f"{assumption}{' (' + ', '.join(forms) + ')' if several else ''}: {found}" for (assumption, found), forms in group.items()]

@@ -85,7 +85,7 @@ def _instance_of(found: dict[str, Any]) -> str:
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.witness import Witness
 
-    if found["witness"]:
+    if found.get("witness"):
         return setting_of(found["statement"]).summary(Witness(**found["witness"])).split("]: ", 1)[-1]
     at = found["best_instance"]
     line = at.get("name") or ", ".join(f"{name} = {value}" for name, value in at.items())

@@ -185,6 +185,20 @@ def test_a_constant_with_no_room_is_found_where_everything_moves():
     assert c.tight and c.holds_at == 1 and c.example is not None and all(m.rejected for m in found.mutants)
 
 
+def test_a_bound_that_is_infinite_without_an_assumption_is_not_said_to_hold_without_it():
+    """2 mu (F - F*) <= ||grad F||^2, divided by mu: with mu = 0 the bound says nothing."""
+
+    def gap_by_gradient(q):
+        """The gap is bounded by the gradient."""
+        yield printed(le(q.gap, q.gradient_sq / (2 * q.mu)), holds=True)
+
+    found = study(sentence(gap_by_gradient, problems=StronglyConvex((1, 2), 1)), budget=90)
+    [need] = [a for a in found.studies[0].assumptions if "mu = 0" in a.assumption]
+    assert not need.needed and need.tried == 0 and "says nothing" in str(need)
+    others = [a for a in found.studies[0].assumptions if a is not need]
+    assert others and all("instances that break it" in str(a) for a in others)
+
+
 def test_monte_carlo_decides_with_students_t():
     def noise(q):
         """Expected distances with one of five clients: no run stays where it starts."""

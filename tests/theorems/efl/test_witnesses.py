@@ -174,7 +174,7 @@ def test_the_search_finds_and_proves_a_printed_mistake():
     found = search("efl/theorem-2-arrival", "printed", budget=60, seed=1)
     assert not found.empty and isinstance(found.witness, Witness)
     check = replay(found.witness)
-    assert check.verdict == "violated" and check.tightness == pytest.approx(found.tightness)
+    assert check.verdict == "violated" and 1 < check.tightness <= found.tightness * (1 + 1e-9)  # with simpler numbers
 
 
 @pytest.mark.parametrize(

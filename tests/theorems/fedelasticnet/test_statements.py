@@ -28,20 +28,20 @@ from fedtheory.verification.verify import verify
 RULES = ("sign", "true-gradient")
 
 
-def _instances() -> list[battery.Instance]:
+def _instances() -> list[battery.ProblemInstance]:
     """A few instances of each family, among them d = 1, P = 1, P = m, heavy and no l1."""
     out = [
-        battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1),
-        battery.Instance("quadratic", 4, 2, 3, 27.001, 0.3, 2),
-        battery.Instance("quadratic", 3, 3, 2, 100.0, 0.0, 3),
-        battery.Instance("ill-conditioned", 3, 2, 3, 26.862, 0.3, 4),
-        battery.Instance("identical", 3, 1, 1, 27.001, 10.0, 5),
-        battery.Instance("identical", 2, 2, 1, 27.001, 0.03, 6),
-        battery.Instance("identical", 2, 2, 1, 42.0, 10.0, 6),
-        battery.Instance("logistic", 3, 2, 2, 30.0, 0.3, 7),
-        battery.Instance("huber", 3, 1, 2, 27.001, 1.0, 8),
-        battery.Instance("quadratic", 3, 1, 3, 1000.0, 0.0, 9),
-        battery.Instance("quadratic", 2, 1, 5, 100.0, 10.0, 10),
+        battery.ProblemInstance("quadratic", 3, 1, 1, 27.001, 1.0, 1),
+        battery.ProblemInstance("quadratic", 4, 2, 3, 27.001, 0.3, 2),
+        battery.ProblemInstance("quadratic", 3, 3, 2, 100.0, 0.0, 3),
+        battery.ProblemInstance("ill-conditioned", 3, 2, 3, 26.862, 0.3, 4),
+        battery.ProblemInstance("identical", 3, 1, 1, 27.001, 10.0, 5),
+        battery.ProblemInstance("identical", 2, 2, 1, 27.001, 0.03, 6),
+        battery.ProblemInstance("identical", 2, 2, 1, 42.0, 10.0, 6),
+        battery.ProblemInstance("logistic", 3, 2, 2, 30.0, 0.3, 7),
+        battery.ProblemInstance("huber", 3, 1, 2, 27.001, 1.0, 8),
+        battery.ProblemInstance("quadratic", 3, 1, 3, 1000.0, 0.0, 9),
+        battery.ProblemInstance("quadratic", 2, 1, 5, 100.0, 10.0, 10),
     ]
     return out
 
@@ -232,7 +232,7 @@ def test_false_alarms_stay_below_the_stated_level():
 
 
 def test_campaign_rows_flag_a_verdict_that_is_not_on_record():
-    trial = Trial("exact", battery.Instance("quadratic", 3, 1, 1, 27.001, 1.0, 1), max_leaves=20)
+    trial = Trial("exact", battery.ProblemInstance("quadratic", 3, 1, 1, 27.001, 1.0, 1), max_leaves=20)
     tasks = [campaign.Task("fedelasticnet", trial)]
     checks, complete = campaign.run(tasks, workers=1)
     assert complete

@@ -247,7 +247,7 @@ def assumption_need(
         if not tried:
             note = f"could not be tried: {search.refused}"
         elif not judged_on and example is None and not note:
-            note = f"without it the bound says nothing: its sides are infinite or both 0 wherever it is broken"
+            note = "without it the bound says nothing: its sides are infinite or both 0 wherever it is broken"
         out.append(AssumptionNeed(form, words, example, judged_on, note))
     return out
 

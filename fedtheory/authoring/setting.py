@@ -7,7 +7,7 @@ variant of it has one assumption dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -16,11 +16,12 @@ import numpy as np
 
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
+from fedtheory.authoring.fixed_points import by_coordinate, in_floats
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.quantities import ROUNDING, Quantities, RoundQuantities, RunQuantities
+from fedtheory.authoring.quantities import Quantities, RoundQuantities, RunQuantities
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
@@ -237,41 +238,10 @@ class MethodSetting:
             return made.x
 
         x = starts[:1]
-        return self._newton(world, x, after) if isinstance(world, SeparableWorld) else self._newton_in_floats(x, after)
-
-    def _newton(self, world: Any, x: Any, after: Callable[[Any], Any]) -> Any:
-        """Newton's method, coordinate by coordinate: a round of piecewise quadratic losses is
-        piecewise affine."""
-        step = Fraction(1, 4096) if world.exact else 1 / 4096
-        for _ in range(40):
-            low = after(x)
-            slope = (after(x + step) - low) / step
-            if (abs(slope - 1) < 1e-9).any():
-                raise Undefined(
-                    f"{self.of_statement.place}: a coordinate that no client moves has no single fixed point"
-                )
-            move = (low - x) / (1 - slope)
-            if (abs(move) <= (0 if world.exact else ROUNDING * (1 + abs(x)))).all():
-                return x
-            x = x + move
-        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
-
-    def _newton_in_floats(self, x: Any, after: Callable[[Any], Any]) -> Any:
-        """Newton's method on after(x) = x, with differences of rounds from d + 1 points side by
-        side."""
-        dim = x.shape[1]
-        for again in range(40):
-            step = 1.0 + float(np.abs(x).max()) if again == 0 else 1e-4 * (1.0 + float(np.abs(x).max()))
-            ends = after(x + step * np.concatenate([np.zeros((1, dim)), np.eye(dim)]))
-            slope = (ends[1:] - ends[0]).T / step
-            try:
-                move = np.linalg.solve(np.eye(dim) - slope, (ends[0] - x[0]))
-            except np.linalg.LinAlgError as error:
-                raise Undefined(f"{self.of_statement.place}: the fixed point is not unique") from error
-            if np.abs(move).max() <= ROUNDING * (1 + np.abs(x).max()):
-                return x
-            x = x + move
-        raise Undefined(f"{self.of_statement.place}: no fixed point was found")
+        try:
+            return by_coordinate(after, x, world.exact) if isinstance(world, SeparableWorld) else in_floats(after, x)
+        except Undefined as error:
+            raise Undefined(f"{self.of_statement.place}: {error}") from error
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],

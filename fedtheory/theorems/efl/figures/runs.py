@@ -28,12 +28,10 @@ from fedtheory.messages import (
 )
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import complete, incomplete, windows
-from fedtheory.plotting.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import headline, new_figure
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.statements.theorem_2 import shift_view
-from fedtheory.verification.registry import get
 
 __all__ = [
     "COMPRESSORS",
@@ -41,11 +39,9 @@ __all__ = [
     "compute_bits",
     "compute_plateaus",
     "compute_shift",
-    "compute_theorem2",
     "draw_bits",
     "draw_plateaus",
     "draw_shift",
-    "draw_theorem2",
 ]
 
 # Label -> (hyperparameters, colour, line style)
@@ -369,52 +365,5 @@ def draw_shift(data: dict[str, Any]) -> Figure:
         "With noise, a fresh start helps after a large move of the optimum and hurts after a small one; an anchor that stays biases",
         f"EFL on quadratics, N = {data['clients']}, E = 2, shift at round {data['at']}; left and middle: gradient noise, "
         f"{data['scenarios']} runs; right: λ = 0.2, full gradients",
-    )
-    return figure
-
-
-def compute_theorem2(points: int = 41, curvature: int = 4) -> dict[str, Any]:
-    """||w* - new w*||^2 against n_a/n, and bounds (10) and (11) as printed and as repaired.
-
-    F_o = w^2/2 for the others, F_a = c (w - 1)^2/2 for the client that leaves or arrives, with c = ``curvature`` = kappa.
-    """
-    out: dict[str, Any] = {"curvature": curvature}
-    ranges = {"departure": np.linspace(0.02, 0.98, points), "arrival": np.geomspace(0.05, 20, points)}
-    for event, ratios in ranges.items():
-        statement, sharp = get(f"efl/theorem-2-{event}"), "sharp" if event == "departure" else "repaired"
-        rows = []
-        for ratio in ratios:
-            others = 1000 - round(1000 * ratio) if event == "departure" else 1000
-            data = {"event": event, "samples": [str(others), str(round(1000 * ratio))], "h": [["1"], [str(curvature)]]}
-            view = shift_view({**data, "c": [["0"], ["1"]]})
-            rows.append([float(view.distance_sq), *(float(statement.form(f).sides(view).rhs) for f in ("printed", sharp))])
-        true, printed, repaired = np.array(rows).T
-        out[event] = {"ratio": ratios, "true": true, "printed": printed, "repaired": repaired}
-    return out
-
-
-def draw_theorem2(data: dict[str, Any]) -> Figure:
-    """Left: departure. Right: arrival."""
-    figure, axes = new_figure(11.0, 4.6, 1, 2)
-    titles = {"departure": "(10): a client leaves", "arrival": "(11): a client arrives"}
-    for ax, (event, title) in zip(axes[0], titles.items()):
-        p = data[event]
-        x, broken = p["ratio"], p["printed"] < p["true"] * (1 - 1e-12)
-        ax.plot(x, p["repaired"], color=COLOURS["repaired"], linewidth=5, alpha=0.5, label="with the sharp constant")
-        ax.plot(x, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 2)), label="as printed")
-        ax.plot(x, p["true"], color=COLOURS["measured"], linewidth=2.4, label="true squared distance")
-        if broken.any():
-            ax.fill_between(x, p["printed"], p["true"], where=broken, color=COLOURS["printed"], alpha=0.3, linewidth=0)
-            ax.axvline(1, color="#555555", linewidth=0.8, linestyle=":")
-        ax.set(yscale="log", xlabel="$n_a/n$ (samples of the client, of all before the shift)", title=title)
-    axes[0, 1].set_xscale("log")
-    for ax in axes[0]:
-        ax.minorticks_off()
-    axes[0, 0].set_ylabel("squared distance of the two optima")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    headline(
-        figure,
-        "Theorem 2: the printed bound for an arrival fails as soon as the newcomer has more samples than all others",
-        f"one dimension, others w²/2, client a {data['curvature']}(w − 1)²/2; exact",
     )
     return figure

@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, suggest
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.parallel import interrupted
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
@@ -226,8 +226,19 @@ def _papers_of(module: Any, source: str) -> list[Paper]:
 
 
 def papers() -> list[Paper]:
-    """All papers, in the order in which they were registered."""
+    """All papers, in the order in which they were registered.
+
+    Raises
+    ------
+    MissingCapability
+        There is none: no installed package brings one, not even this one.
+    """
     _load()
+    if not _PAPERS:
+        raise MissingCapability(
+            f"no installed package brings a paper (entry points {ENTRY_POINTS!r}): fedtheory runs from a folder that is not "
+            "installed, or that was installed before it had papers; run `pip install -e .` in it"
+        )
     return list(_PAPERS.values())
 
 
@@ -278,6 +289,6 @@ def get(name: str) -> Statement:
 
 
 def all_statements(prefix: str = "") -> Sequence[Statement]:
-    """All statements in the order of their papers, or those whose id starts with the prefix."""
-    _load()
+    """All statements in the order of their papers, or those whose id starts with the prefix; errors as of `papers`."""
+    papers()
     return [s for s in _STATEMENTS.values() if s.id.startswith(prefix)]

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
-from fedtheory import algorithms, messages
+from problem_makers import NONSMOOTH, SMOOTH
+
+from fedtheory import algorithms, messages, problems
 
 GIVEN: dict[Any, Any] = {float: 0.5, int: 2, bool: True}
 
@@ -40,3 +42,14 @@ def compressors_beyond(cases: Iterable[messages.Compressor]) -> list[messages.Co
     """Every registered compressor of which there is no case."""
     known = {c.name for c in cases}
     return [example(messages.get(name)) for name in messages.names() if name not in known]
+
+
+def problems_beyond(cases: Iterable[problems.Problem]) -> dict[str, problems.Problem]:
+    """{name: instance}: one of `problem_makers` of every class of which there is no case."""
+    known, out = {type(c) for c in cases}, {}
+    for name, make in (SMOOTH | NONSMOOTH).items():
+        problem = make()
+        if type(problem) not in known:
+            known.add(type(problem))
+            out[name] = problem
+    return out

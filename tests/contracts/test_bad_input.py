@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from registered import problems_beyond
 
 from fedtheory import algorithms, central, local, messages, optimum, problems, rates, simulate, theorems
 from fedtheory.arrays import astype_like, to_numpy
@@ -307,6 +308,7 @@ PROBLEMS = {
     "chain": problems.ArjevaniShamir(4),
     "joint": central.Joint(problems.Huber(FEATURES, TARGETS, 0.5, 0.1)),
 }
+PROBLEMS |= problems_beyond(PROBLEMS.values())
 
 
 def test_the_property_is_tested_on_every_problem():

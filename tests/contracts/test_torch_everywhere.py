@@ -13,7 +13,7 @@ import inspect
 
 import numpy as np
 import pytest
-from registered import example, methods_beyond
+from registered import example, methods_beyond, problems_beyond
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, local, messages, problems, simulate
 from fedtheory.arrays import to_numpy
@@ -57,6 +57,7 @@ def _problems() -> dict[str, Problem]:
         problems.ArjevaniShamir(4, N),
     ]
     wide = problems.LeastSquares(g.normal(size=(N, 2, 6)), g.normal(size=(N, 2)), ridge=0.5)  # gradients through the samples
+    made += problems_beyond(made).values()
     return {type(p).__name__: p for p in made} | {"LeastSquares, few samples": wide}
 
 

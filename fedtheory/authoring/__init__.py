@@ -70,14 +70,13 @@ can be replayed. 'holds' says that nothing was found against the form on the ins
 it supports a theorem, and proves none.
 '''
 
-from fedtheory.authoring.claims import form, printed, repaired, wrong
+from fedtheory.authoring.claims import eq, form, le, printed, repaired, wrong
 from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
 from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, SmoothConvex, StronglyConvex
 from fedtheory.authoring.study import Study, quantities, study, verify
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.verification.statement import eq, le
 
 __all__ = [
     "AuthoredStatement",

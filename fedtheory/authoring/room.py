@@ -137,6 +137,9 @@ class AuthoredSetting(Setting):
                     statement.on(view)
                 except (NotInFractions, InvalidInput):
                     view = setting.view(made, exact=False)
+                found = check(statement, view, None, instance.name)
+                others = [f for f in statement.forms if f not in {c.form for c in found}]  # in floats only
+                return found + (check(statement, setting.view(made, exact=False), others, instance.name) if others else [])
             return check(statement, view, None, instance.name)
         except NotCertified as error:
             return [_outside(statement, f, str(error), instance.name, "inconclusive") for f in statement.forms]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.absent import SILENT, Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
 from fedtheory.authoring.fixed_points import by_coordinate, in_floats
 from fedtheory.authoring.instances import Instance
@@ -33,6 +33,7 @@ __all__ = ["MAX_PATHS", "MethodSetting", "at_minimiser"]
 MAX_PATHS = 4096
 DRAWS = 200
 EXACT_PATHS = 81  # of a run in fractions
+PROBES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,16 +167,24 @@ class MethodSetting:
 
     # --- views ------------------------------------------------------------------------------------------------------------
     def probe(self) -> Quantities:
-        """A small view in floats."""
-        rng = Stream(0).generator("authoring probe")
-        for _ in range(50):
+        """A small view in floats, on which every form says something if there is such a view among the first."""
+        rng, first = Stream(0).generator("authoring probe"), None
+        for i in range(50):
+            if first is not None and i >= PROBES:
+                break
             try:
-                return self.view(self.random_instance(rng), exact=False)
-            except (Unbounded, Undefined):
+                view = self.view(self.random_instance(rng), exact=False)
+                first = first or view
+                found = self.of_statement.on(view)
+                if not found.absent and found.ended is None:
+                    return view
+            except SILENT:
                 continue
-        raise InvalidInput(
-            f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
-        )
+        if first is None:
+            raise InvalidInput(
+                f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
+            )
+        return first
 
     def view(self, instance: Instance, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.

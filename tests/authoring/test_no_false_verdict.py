@@ -13,6 +13,7 @@ from fedtheory.authoring import (
     GradientSteps,
     Minimise,
     Quadratics,
+    SmoothConvex,
     Uniform,
     eq,
     form,
@@ -184,6 +185,64 @@ def test_what_stands_beside_the_data_is_judged_too():
     for key, value in {"h": [[0.1]], "rounds": 0.5, "start": [1.0]}.items():
         with pytest.raises(InvalidInput):
             replay(paper, replace(example, data={**example.data, key: value}))
+
+
+DROPS = {"a division by 0": lambda q: q.gradient_sq / (2 * q.mu), "a quotient of counts": lambda q: 1 / (q.N - 1) * q.gradient_sq,
+         "no minimiser": lambda q: q.gap, "no Lipschitz constant": lambda q: q.G_sq, "a function": lambda q: np.exp(q.gradient_sq),
+         "a root": lambda q: q.sqrt(2 + q.gradient_sq)}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DROPS)
+@pytest.mark.parametrize("before", [True, False])
+def test_what_one_form_cannot_is_nothing_to_another(what, before):
+    """One step of 1 on f = -x^2/2 from 1 doubles the gradient, and so it does without the other form."""
+
+    def both(q):
+        """The gradient does not grow."""
+        first = printed(le(q.gradient_next_sq, q.gradient_sq), r"a \le b")
+        if not before:
+            yield first
+        yield form("other", le(DROPS[what](q), 2 * DROPS[what](q)), r"c \le 2c")
+        if before:
+            yield first
+
+    setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0))
+    assert list(setting.of_statement.forms) == (["other", "printed"] if before else ["printed", "other"])
+    variant, made = dict(setting.variants())["convex losses"], instance([[-1]], [[0]], [1])
+    exact = {c.form: c for c in check(setting.of_statement, variant.view(made))}
+    floats = {c.form: c for c in check(setting.of_statement, variant.view(made, exact=False))}
+    assert exact["printed"].verdict == floats["printed"].verdict == "violated" and exact["printed"].mode == "rational"
+    assert prove(variant, "printed", made).sides == "lhs 4 > rhs 1"
+    if what in ("a function", "a root"):
+        assert "other" not in exact and floats["other"].verdict == "holds"
+    else:
+        assert {c["other"].verdict for c in (exact, floats)} == {"not applicable"} and exact["other"].reason
+
+
+def test_a_rate_is_refuted_whatever_stands_beside_it():
+    """4 T + 2 is attained by Huber losses, on which mu = 0."""
+
+    def rate(q):
+        """A rate."""
+        yield printed(le(q.gap[-1], q.beta * q.distance_sq[0] / (4 * q.T + Q(9, 4))))
+        yield form("PL", le(q.gap, q.gradient_sq / (2 * q.mu)))
+
+    statement = sentence(rate, over="run", rounds=1, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta))
+    example = prove(MethodSetting.of(statement), "printed", instance([[1]], [[0]], [2], delta=[["2/3"]], rounds=1))
+    assert example.sides == "lhs 2/3 > rhs 16/25"
+    found = study(statement, budget=200, necessity=False)
+    assert found.row("it", "printed").verdict == "violated" and found.counterexamples
+
+
+def test_an_assumption_is_needed_whatever_stands_beside_the_form():
+    def both(q):
+        """The gradient does not grow, and the gap."""
+        yield printed(le(q.gradient_next_sq, q.gradient_sq))
+        yield form("gap", le(q.gap_next, q.gap))
+
+    setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
+    needs = assumption_need(setting, "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 60, 0)
+    assert needs[0].needed and not needs[1].needed and "not convex" in needs[1].note
 
 
 def test_draws_without_a_client_decide_nothing():

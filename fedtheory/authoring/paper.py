@@ -16,6 +16,7 @@ from typing import Any
 from fedtheory.authoring.claims import Claimed, Forms, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.judging import with_noise
+from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -73,14 +74,15 @@ class AuthoredStatement:
     @cached_property
     def probe(self) -> Any:
         """A small view, on which the forms are read off."""
-        return MethodSetting.of(self).probe()
+        return probe(MethodSetting.of(self))
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name, as they come out on `probe`. Raises what `evaluate` raises."""
+        """The forms by name, as they come out on `probe`. Raises what `evaluate` and `check_sums` raise."""
         found = self.on(self.probe)
         if found.ended is not None:
             raise found.ended
+        check_sums(MethodSetting.of(self))
         return found.all
 
     @cached_property

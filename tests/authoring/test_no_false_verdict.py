@@ -245,6 +245,28 @@ def test_an_assumption_is_needed_whatever_stands_beside_the_form():
     assert needs[0].needed and not needs[1].needed and "not convex" in needs[1].note
 
 
+SUMS = {"round": lambda q: np.sum(q.gradient**2), "run": lambda q: np.sum(q.gradient[0] ** 2)}
+
+
+@pytest.mark.parametrize("over", SUMS)
+def test_a_sum_over_all_starts_is_refused(over):
+    """Several starts are judged at once, and all sequences of cohorts: such a sum adds them up."""
+
+    def squares(q):
+        """Squares are not negative."""
+        yield form("right", le(0 * q.gradient_sq, q.sq(q.gradient), q.dot(q.gradient, q.gradient)))
+        yield printed(le(0 * q.gradient_sq, q.gradient_sq, SUMS[over](q)))
+
+    how = {"over": over, "problems": SmoothConvex((2, 3), (1, 2))}
+    with pytest.raises(InvalidInput, match=r"test_no_false_verdict.py, line \d+, .*form 'printed'.*axis=-1"):
+        study(sentence(squares, sampling=Uniform(1), **how), budget=10)
+    if over == "run":  # of one sequence of cohorts it is what it says
+        assert sentence(squares, **how).forms
+    else:
+        with pytest.raises(InvalidInput, match="several starts are judged together"):
+            verify(sentence(squares, **how), random_quadratic(3, 2, seed=1))
+
+
 def test_draws_without_a_client_decide_nothing():
     """eta^2 max ||g_k||^2/N <= E ||x_1 - x_0||^2, an equality where one client of 2000 has a gradient."""
 

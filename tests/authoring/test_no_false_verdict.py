@@ -19,19 +19,23 @@ from fedtheory.authoring import (
     form,
     le,
     printed,
+    repaired,
     replay,
     study,
     verify,
 )
 from fedtheory.authoring.counterexamples import prove
+from fedtheory.authoring.findings import StatementStudy
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import assumption_need
 from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.settling import agree, settle
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import Quadratic, random_quadratic
+from fedtheory.verification.check import Check
 
 
 def test_a_root_is_no_power_in_fractions():
@@ -265,6 +269,67 @@ def test_a_sum_over_all_starts_is_refused(over):
     else:
         with pytest.raises(InvalidInput, match="several starts are judged together"):
             verify(sentence(squares, **how), random_quadratic(3, 2, seed=1))
+
+
+def undecided(found):
+    """Forms that 'hold' although the search found them violated, or tighter than is possible."""
+    found_against = {(s.statement, s.form) for s in found.searches if not s.empty}
+    beyond = {t.form for t in found.tightness if t.ratio > 1 + 1e-7}
+    return [r for r in found.rows if r.verdict == "holds" and ((r.statement, r.form) in found_against or r.form in beyond)]
+
+
+def test_what_is_found_in_floats_is_violated_on_an_instance_that_is_named():
+    """Roots are no fractions, and diagonal Hessians alone move every coordinate by itself."""
+
+    def roots(q):
+        """Half the root of the gap, and a root that holds."""
+        yield printed(le(q.sqrt(2 * q.gradient_next_sq), q.sqrt(q.gradient_sq) / 2))
+        yield form("true", le(q.sqrt(2 * q.gradient_next_sq), 2 * q.sqrt(q.gradient_sq)))
+
+    def coordinates(q):
+        """Every coordinate comes nearer."""
+        yield printed(le((q.x_next - q.x_star) ** 2, (q.x - q.x_star) ** 2))
+
+    for found in (
+        study(sentence(roots, problems=Quadratics(1, (1, 2)), rounds=0), budget=80, necessity=False),
+        study(sentence(coordinates, problems=Quadratics(1, 2)), budget=40, necessity=False),
+    ):
+        row = found.row("it", "printed")
+        assert row.verdict == "violated" and not found.counterexamples and row.modes == ["exact"]
+        assert row.worst and row.worst in row.note and "in floats" in row.note and row.note in " ".join(str(found).split())
+        assert not undecided(found)
+
+
+def test_no_form_holds_against_what_was_found():
+    lemma = descent()["lemma"]
+    setting = MethodSetting.of(lemma)
+    holds = Check(lemma.id, "printed", "any", "holds", "exact", count=1)
+    out = StatementStudy(lemma, [holds], search=Search(setting).run(60))
+    assert out._row("printed").verdict == "holds" and not out.search_result("printed", 0, 60).empty
+    agree(out, setting, 0, 60)
+    row = out._row("printed")
+    assert row.verdict == "inconclusive" and str(out.search.best["printed", None][0].instance) in row.note
+    settle(out, setting, out.search, "printed", ())
+    assert out._row("printed").verdict == "violated" and out.counterexamples["printed"]
+    assert not undecided(study(lemma, budget=60))
+
+
+def test_what_says_nothing_is_said():
+    """A form that was never judged is not as recorded, and 0 <= 0 is no theorem."""
+
+    def nothing(q):
+        """Slips."""
+        yield printed(le(q.F_next, q.F - q.gradient_sq / (q.N - 1)), holds=True)
+        yield repaired(le(0 * q.F, 0 * q.F), holds=True)
+        yield form("equal", eq(0 * q.F, 0 * q.F), holds=True)
+        yield form("true", le(q.gradient_sq, 2 * q.gradient_sq), holds=True)
+        yield form("step", eq(q.x_next, q.x - q.eta * q.gradient, vector=True), holds=True)
+
+    found = study(sentence(nothing, problems=Quadratics(1, 1)), budget=40, necessity=False)
+    rows = {r.form: r for r in found.rows}
+    assert rows["printed"].verdict == "not applicable" and not rows["printed"].ok and "divides by 0" in rows["printed"].note
+    assert {rows[f].note for f in ("repaired", "equal")} == {"both sides are 0 wherever it was judged"}
+    assert rows["repaired"].ok and rows["true"].note == rows["step"].note == "" and "says nothing" in str(found)
 
 
 def test_draws_without_a_client_decide_nothing():

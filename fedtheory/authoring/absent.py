@@ -2,7 +2,8 @@
 
 A statement's forms come from one function, so that an error while one is made would end those after it. The
 function is then asked again, of a `Loose` view: there what does not exist is `Absent`, which stays absent whatever
-is done with it.
+is done with it. Only a branch on it (`if q.gap > 0`, Python's `max`) cannot be followed: there the forms that come
+later say nothing on the instance, either.
 """
 
 from __future__ import annotations

@@ -130,10 +130,11 @@ class Forms(dict[str, Claimed]):
         self.ended: FedTheoryError | None = None
 
     def __missing__(self, name: str) -> Claimed:
-        error = self.absent[name][1] if name in self.absent else self.ended
-        if error is None:
-            raise KeyError(name)
-        raise error
+        raise self.why(name) or KeyError(name)
+
+    def why(self, name: str) -> FedTheoryError | None:
+        """Why a form says nothing here."""
+        return self.absent[name][1] if name in self.absent else self.ended
 
     @property
     def all(self) -> dict[str, Claimed]:

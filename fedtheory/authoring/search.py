@@ -201,7 +201,7 @@ class Search:
             self.refused = str(error)
             return None
         said = self.setting.of_statement.on(view)
-        self.silent.update({name: str(error) for name, (_, error) in said.absent.items()})
+        self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
         if self.without is None or self.without.as_own(instance) is None:
             self.finite.update(found.excess.keys())
         for name, score in found.excess.items():

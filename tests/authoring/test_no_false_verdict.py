@@ -223,6 +223,21 @@ def test_what_one_form_cannot_is_nothing_to_another(what, before):
         assert {c["other"].verdict for c in (exact, floats)} == {"not applicable"} and exact["other"].reason
 
 
+def test_a_branch_on_what_does_not_exist_ends_what_comes_later():
+    """Which is said, and holds nowhere."""
+
+    def branch(q):
+        """A branch."""
+        yield form("before", le(q.gradient_next_sq, q.gradient_sq))
+        yield printed(le(q.gradient_sq, 2 * q.gradient_sq if q.gap.max() >= 0 else q.gradient_sq))
+        yield form("after", le(q.gradient_next_sq, q.gradient_sq))
+
+    setting = MethodSetting.of(sentence(branch, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
+    found = check(setting.of_statement, dict(setting.variants())["convex losses"].view(instance([[-1]], [[0]], [1])))
+    assert [c.verdict for c in found] == ["violated", "not applicable", "not applicable"]
+    assert all("not convex" in c.reason for c in found[1:])
+
+
 def test_a_rate_is_refuted_whatever_stands_beside_it():
     """4 T + 2 is attained by Huber losses, on which mu = 0."""
 

@@ -55,6 +55,9 @@ of the other terms, in expectation over the cohorts unless ``pathwise=True``) or
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
 Half is ``Fraction(1, 2)``: 0.5 is no fraction, and a claim with it is checked in floats only.
+Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
+cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
+minimiser that does not exist, the others are judged all the same.
 
 Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples.
 
@@ -70,14 +73,13 @@ can be replayed. 'holds' says that nothing was found against the form on the ins
 it supports a theorem, and proves none.
 '''
 
-from fedtheory.authoring.claims import form, printed, repaired, wrong
+from fedtheory.authoring.claims import eq, form, le, printed, repaired, wrong
 from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
 from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, SmoothConvex, StronglyConvex
 from fedtheory.authoring.study import Study, quantities, study, verify
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.verification.statement import eq, le
 
 __all__ = [
     "AuthoredStatement",

@@ -12,16 +12,30 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.absent import SILENT, Absent, Loose, Undefined, absent_among
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName
+from fedtheory.verification import statement as core
 from fedtheory.verification.statement import Sides
 
-__all__ = ["Claimed", "Undefined", "Wrong", "evaluate", "form", "printed", "reduced", "repaired", "wrong"]
+__all__ = ["Claimed", "Forms", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "printed", "reduced", "repaired", "wrong"]
 
 
-class Undefined(InvalidInput):
-    """A side divides by 0 on an instance: the statement says nothing there."""
+def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs <= sum of terms."""
+    gone = absent_among(lhs, *terms)
+    return core.le(lhs, *terms, noise=noise, axes=axes) if gone is None else Sides(gone, gone, gone, "<=")
+
+
+def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs == rhs, entry by entry; ``vector`` reduces the last axis by the largest difference.
+
+    ``parts`` are what lhs and rhs were made of; they only enter the scale.
+    """
+    gone = absent_among(lhs, rhs, *parts)
+    made = core.eq(lhs, rhs, *parts, vector=vector, noise=noise, axes=axes) if gone is None else None
+    return made or Sides(gone, gone, gone, "==")
 
 
 @dataclass(frozen=True)
@@ -87,46 +101,92 @@ def wrong(name: str, sides: Sides) -> Wrong:
     return Wrong(name, sides)
 
 
-def place(function: Callable[..., Any], error: BaseException | None, statement: str) -> str:
-    """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up."""
+def place(function: Callable[..., Any], error: BaseException | None, statement: str, line: int | None = None) -> str:
+    """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up, or that line of it."""
     code = function.__code__
     lines = (
         [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
     )
-    return f"{Path(code.co_filename).name}, line {lines[-1] if lines else code.co_firstlineno}, {statement}"
+    at = line or (lines[-1] if lines else code.co_firstlineno)
+    return f"{Path(code.co_filename).name}, line {at}, {statement}"
 
 
-def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> dict[str, Claimed]:
-    """The forms of a statement on one view, by name.
+class Forms(dict[str, Claimed]):
+    """The forms of a statement that say something on a view, by name. To ask for another raises what became of it.
+
+    Attributes
+    ----------
+    absent : dict name -> (the form, why it says nothing here)
+    order : names of all forms that were made, as they came
+    lines : dict name -> line of the file that yields it
+    ended : why no form was made after those, or None
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absent: dict[str, tuple[Claimed, FedTheoryError]] = {}
+        self.order: list[str] = []
+        self.lines: dict[str, int] = {}
+        self.ended: FedTheoryError | None = None
+
+    def __missing__(self, name: str) -> Claimed:
+        raise self.why(name) or KeyError(name)
+
+    def why(self, name: str) -> FedTheoryError | None:
+        """Why a form says nothing here."""
+        return self.absent[name][1] if name in self.absent else self.ended
+
+    @property
+    def all(self) -> dict[str, Claimed]:
+        """Every form that was made, in order; of those that say nothing here the sides are `Absent`."""
+        return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
+
+
+def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+    """The forms of a statement on one view, by name; what one cannot is nothing to another.
 
     Raises
     ------
     UnknownName, InvalidInput, MissingCapability
         With the place: an unknown quantity, sides of unequal shapes, no form, two forms of one
         name, a form that is none.
-    NotInFractions
-        The statement makes floats or square roots on a view in fractions.
-    Undefined
-        A side divides by 0.
+    NotInFractions, Undefined, Unbounded, NotCertified, MissingCapability
+        All forms make floats or square roots on a view in fractions; or divide by 0; or need what does not exist.
     """
-    out: dict[str, Claimed] = {}
+    out = Forms()
+    try:
+        _made(out, function, view, view, statement)
+    except SILENT as error:
+        out = Forms()
+        try:
+            _made(out, function, Loose(view), view, statement)
+        except FedTheoryError:
+            out.ended = error
+    errors = [error for _, error in out.absent.values()] + [out.ended] * (out.ended is not None)
+    if not out and errors and len({type(error) for error in errors}) == 1:
+        raise errors[0]
+    return out
+
+
+def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, view: Any, statement: str) -> None:
+    """Add the forms to ``out``; the function is given the view, or a loose one."""
     try:
         with np.errstate(all="ignore"):
-            found = function(view)
+            found = function(given)
             if not hasattr(found, "__iter__"):
                 raise InvalidInput(
                     f"the function returned {found!r}: yield its forms, for example `yield printed(le(a, b))`"
                 )
             for claimed in found:
-                _add(out, claimed, view)
+                frame = getattr(found, "gi_frame", None)
+                line = function.__code__.co_firstlineno if frame is None else frame.f_lineno
+                _add(out, claimed, view, line, place(function, None, statement, line))
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
     except NotInFractions as error:
         raise NotInFractions(f"{place(function, error, statement)}: {error}") from error
     except FedTheoryError as error:
-        kinds = (Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
-        kind = next((k for k in kinds if isinstance(error, k)), InvalidInput)
-        raise kind(f"{place(function, error, statement)}: {error}") from error
+        raise _kind(error)(f"{place(function, error, statement)}: {error}") from error
     except ValueError as error:
         what = (
             "sides or terms of unequal shapes"
@@ -140,17 +200,21 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
                 f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
             ) from error
         raise InvalidInput(f"{place(function, error, statement)}: {type(error).__name__}: {error}") from error
-    if not out:
+    if not out.order:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
         )
-    return out
 
 
-def _add(out: dict[str, Claimed], claimed: Any, view: Any) -> None:
+def _kind(error: FedTheoryError) -> type[FedTheoryError]:
+    kinds = (NotInFractions, Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
+    return next((k for k in kinds if isinstance(error, k)), InvalidInput)
+
+
+def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{claimed!r} is no form: yield what printed(...), repaired(...) or form(name, ...) gives")
-    if claimed.name in out:
+    if claimed.name in out.order:
         raise InvalidInput(
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
@@ -159,13 +223,31 @@ def _add(out: dict[str, Claimed], claimed: Any, view: Any) -> None:
             raise InvalidInput(
                 f"form {claimed.name!r}: its sides must be what le(lhs, rhs) or eq(lhs, rhs) gives, not {item!r}"
             )
-    name, sides = claimed.name, _numbers(claimed.sides, view, claimed.name)
-    mutants = tuple(Wrong(m.name, _numbers(m.sides, view, name)) for m in claimed.mutants)
-    out[name] = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, mutants)
+    name = claimed.name
+    out.order.append(name)
+    out.lines[name] = line
+    mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
+    sides = _numbers_or_absent(claimed.sides, view, name, where)
+    made = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, mutants)
+    if isinstance(sides.lhs, Absent):
+        out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
+    else:
+        out[name] = made
+
+
+def _numbers_or_absent(sides: Sides, view: Any, name: str, where: str) -> Sides:
+    try:
+        return _numbers(sides, view, name)
+    except SILENT as error:
+        gone = Absent(_kind(error)(f"{where}: {error}"))
+        return Sides(gone, gone, gone, sides.relation)
 
 
 def _numbers(sides: Sides, view: Any, name: str) -> Sides:
     """The sides as fractions or as floats, whatever was mixed into them."""
+    gone = absent_among(sides.lhs, sides.rhs, sides.scale)
+    if gone is not None:
+        raise gone.error
     parts = [np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale)]
     wrong_shape = view.misshapen(parts[0].shape) if sides.relation == "<=" else None
     if wrong_shape is not None:
@@ -191,8 +273,10 @@ def _objects(values: np.ndarray) -> np.ndarray:
 
 
 def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
-    """The sides as they are compared: in expectation, or entry by entry."""
+    """The sides as they are compared: in expectation, or entry by entry. Raises why they do not exist here."""
     sides = claimed.sides if sides is None else sides
+    if isinstance(sides.lhs, Absent):
+        raise sides.lhs.error
     if claimed.pathwise or sides.relation == "==" or view.sampled:
         return sides
     parts = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.claims import Claimed, Undefined, reduced
+from fedtheory.authoring.absent import SILENT
+from fedtheory.authoring.claims import Claimed, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import exact_sides
-from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
@@ -117,7 +117,9 @@ def excess(
         view = setting.view(instance, exact=True)
         view = view.other(overrides) if overrides else view
         return exact_sides(setting.of_statement, view, form, pick)
-    except (Unbounded, Undefined):
+    except NotInFractions:
+        raise
+    except SILENT:
         return None
 
 
@@ -167,7 +169,7 @@ def _fewer(
                 view = setting.view(simpler, exact=False).other(overrides)
                 claimed = setting.of_statement.on(view)[form]
                 sides = reduced(view, claimed, None if pick is None else pick(claimed))
-            except (Unbounded, Undefined):
+            except SILENT:
                 continue
             if ((sides.lhs - sides.rhs) > 1e-6 * sides.scale).any():
                 instance = simpler
@@ -352,11 +354,11 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
 
 
 def in_fractions(setting: MethodSetting, instance: Instance) -> str | None:
-    """Why the statement cannot be judged in fractions, or None."""
+    """Why no form of the statement can be judged in fractions, or None."""
     try:
         setting.of_statement.on(setting.view(instance, exact=True))
     except NotInFractions as error:
         return str(error)
-    except (Unbounded, Undefined):
+    except (*SILENT, InvalidInput):  # too many sequences of cohorts
         return None
     return None

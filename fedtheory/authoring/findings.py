@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,8 @@ class Tightness:
 
 @dataclass
 class Row:
-    """All checks of one form: the columns of the campaign's table."""
+    """All checks of one form: the columns of the campaign's table. Of a violated form the worst instance and the modes are
+    those in which it is violated."""
 
     statement: str
     form: str
@@ -58,6 +60,7 @@ class Row:
     worst_where: dict[str, Any]
     modes: list[str]
     witness: str | None = None
+    note: str = ""  # on which instance it is violated where that is no proof; why it was not judged; what it does not say
 
     @property
     def ok(self) -> bool:
@@ -78,6 +81,8 @@ class StatementStudy:
     mutants: list[MutantFate] = field(default_factory=list)
     searched: int = 0
     in_floats_only: str = ""
+    settled: set[str] = field(default_factory=set)  # forms of which all that was found was judged again
+    notes: dict[str, str] = field(default_factory=dict)  # what is to be said of forms that hold
     search: Search | None = None
     horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
 
@@ -93,7 +98,7 @@ class StatementStudy:
         unclear = [c for c in group if c.verdict == "inconclusive"]
         verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
         tight = [c for c in judged if np.isfinite(c.tightness)]
-        worst = min(judged, key=lambda c: c.slack, default=None)
+        worst = min(violated or judged, key=lambda c: c.slack, default=None)
         tightest = max(tight, key=lambda c: c.tightness, default=None)
         found = self.counterexamples.get(form)
         return Row(
@@ -101,16 +106,31 @@ class StatementStudy:
             sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
             tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
             tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
-            worst.where if worst else {}, sorted({c.mode for c in judged}), None if found is None else found.name,
+            worst.where if worst else {}, sorted({c.mode for c in violated or judged}), None if found is None else found.name,
+            self._note(form, verdict, group, worst),
         )  # fmt: skip
+
+    def _note(self, form: str, verdict: str, group: list[Check], worst: Check | None) -> str:
+        """What the columns do not say: on which instance, or why."""
+        if verdict == "violated" and worst is not None and form not in self.counterexamples:
+            how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(worst.mode, "in floats")
+            return f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} > rhs {worst.rhs:.6g}"
+        reasons = Counter(c.reason for c in group if c.verdict == verdict and c.reason)
+        if verdict == "inconclusive" and reasons:
+            return next(f"on {c.instance}: {c.reason}" for c in group if c.verdict == verdict)
+        if verdict == "not applicable":
+            silent = "" if self.search is None else self.search.silent.get(form, "")
+            return f"never judged: {reasons.most_common(1)[0][0] if reasons else silent or 'no instance was met'}"
+        return self.notes.get(form, "")
 
     def search_result(self, form: str, seed: int, budget: int) -> SearchResult:
         """What the search for counterexamples found of a form, as the core records it."""
         found, search = self.counterexamples.get(form), self.search or Search(MethodSetting.of(self.statement))
         nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
         score = -1.0 if nearest is None else nearest.score
+        rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
         data = [{} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest)]
         return SearchResult(
             self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
-            tightest.score if tightest else float("nan"), *data, found.witness if found else None,
+            tightest.score if tightest else float("nan"), *data, found.witness if found else None, 0.0 if rounding else None,
         )  # fmt: skip

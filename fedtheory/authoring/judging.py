@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Undefined, reduced
 from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities
 from fedtheory.authoring.slots import NotInFractions
@@ -63,16 +64,18 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
 def judged(
     statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None
 ) -> Check:
-    """One form, or with ``pick`` a mutant of it, on a view."""
+    """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
+    fractions and the form is not."""
     fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)
             _check_defined(statement, view, name, sides)
-    except Undefined as error:
-        return Check(verdict="not applicable", mode="exact", reason=str(error), **fields)
-    except NotCertified as error:
-        return Check(verdict="inconclusive", mode="exact", reason=str(error), **fields)
+    except NotInFractions:
+        raise
+    except SILENT as error:
+        verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
+        return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
     if view.rational:
         return judge(sides, mode="rational", **fields)
     claimed = statement.on(view)[name]
@@ -110,10 +113,15 @@ def check(
     instance: str = "",
     confidence: float = CONFIDENCE,
 ) -> list[Check]:
-    """One check a form."""
-    return [
-        judged(statement, view, name, instance, confidence) for name in (statement.forms if names is None else names)
-    ]
+    """One check a form; on a view in fractions only of the forms that are in fractions."""
+    out = []
+    for name in statement.forms if names is None else names:
+        try:
+            out.append(judged(statement, view, name, instance, confidence))
+        except NotInFractions:
+            if not view.rational:
+                raise
+    return out
 
 
 def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:

@@ -247,7 +247,8 @@ def assumption_need(
         if not tried:
             note = f"could not be tried: {search.refused}"
         elif not judged_on and example is None and not note:
-            note = "without it the bound says nothing: its sides are infinite or both 0 wherever it is broken"
+            why = search.silent.get(form, "its sides are infinite or both 0 wherever it is broken")
+            note = f"without it the bound says nothing: {why.split(f'{setting.of_statement.id}: ')[-1]}"
         out.append(AssumptionNeed(form, words, example, judged_on, note))
     return out
 

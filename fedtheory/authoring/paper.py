@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedtheory.authoring.claims import Claimed, evaluate, place
+from fedtheory.authoring.claims import Claimed, Forms, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.judging import with_noise
+from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -59,7 +60,7 @@ class AuthoredStatement:
     function: Callable[[Any], Any]
     symbols: dict[str, str] = field(default_factory=dict)
 
-    def on(self, view: Any) -> dict[str, Claimed]:
+    def on(self, view: Any) -> Forms:
         """The forms with their sides on a view."""
         if "yielded" not in view.__dict__:
             view.__dict__["yielded"] = evaluate(self.function, view, self.id)
@@ -73,12 +74,16 @@ class AuthoredStatement:
     @cached_property
     def probe(self) -> Any:
         """A small view, on which the forms are read off."""
-        return MethodSetting.of(self).probe()
+        return probe(MethodSetting.of(self))
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name, as they come out on `probe`. Raises what `evaluate` raises."""
-        return dict(self.on(self.probe))
+        """The forms by name, as they come out on `probe`. Raises what `evaluate` and `check_sums` raise."""
+        found = self.on(self.probe)
+        if found.ended is not None:
+            raise found.ended
+        check_sums(MethodSetting.of(self))
+        return found.all
 
     @cached_property
     def constants(self) -> dict[str, Any]:

@@ -3,8 +3,9 @@ each statement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from fedtheory.authoring.claims import Undefined
@@ -111,9 +112,7 @@ class AuthoredSetting(Setting):
         out: list[Any] = []
         for kind in self.kinds:
             setting = self._of(kind)
-            rng = Stream(plan.seed).generator(f"authoring campaign {setting.of_statement.id}")
-            for i in range(max(6, round(INSTANCES * plan.scale))):
-                instance = setting.random_instance(rng)
+            for i, instance in enumerate(islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))):
                 out.append(DrawnInstance(kind, str(instance), instance.to_data(), i % 3 == 0))
             if setting.refusal() is None:
                 out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
@@ -137,6 +136,9 @@ class AuthoredSetting(Setting):
                     statement.on(view)
                 except (NotInFractions, InvalidInput):
                     view = setting.view(made, exact=False)
+                found = check(statement, view, None, instance.name)
+                others = [f for f in statement.forms if f not in {c.form for c in found}]  # in floats only
+                return found + (check(statement, setting.view(made, exact=False), others, instance.name) if others else [])
             return check(statement, view, None, instance.name)
         except NotCertified as error:
             return [_outside(statement, f, str(error), instance.name, "inconclusive") for f in statement.forms]
@@ -212,7 +214,23 @@ class AuthoredSetting(Setting):
     ) -> Study | None:  # fmt: skip
         """`fedtheory.authoring.study` of one statement."""
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
-        return study(self.authored[statement.id], budget, seed, on_progress=tell, checks=checks)
+        authored = self.authored[statement.id]
+        again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})
+        return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _draws(setting: MethodSetting, seed: int) -> Iterator[Instance]:
+    """The random instances of a campaign, one after another."""
+    rng = Stream(seed).generator(f"authoring campaign {setting.of_statement.id}")
+    while True:
+        yield setting.random_instance(rng)
+
+
+def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Instance]:
+    """Of a campaign's first instances those with one of these names, by name."""
+    kind = setting.of_statement.name
+    drawn = {f"{kind}: {i}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
+    return {name: i for name, i in drawn.items() if name in names}
 
 
 def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:

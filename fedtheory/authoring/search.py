@@ -72,6 +72,8 @@ def scores(statement: Any, view: Any) -> Scores:
         stated = Fraction(view.overrides.get(constant, value))
         moved = view.other({**view.overrides, constant: stated + STEP * (abs(stated) or 1)})
         for name, claimed in statement.on(moved).items():
+            if name not in sides:
+                continue
             change = _change_of_slack(sides[name], reduced(moved, claimed))
             sizes[name] = sizes[name] + np.abs(change) / float(
                 STEP
@@ -153,6 +155,7 @@ class Search:
     finite: Counter[str] = field(default_factory=Counter)
     overrides: dict[str, Any] = field(default_factory=dict)
     refused: str = ""
+    silent: dict[str, str] = field(default_factory=dict)  # form -> why it said nothing on the last instance where it did not
 
     def __post_init__(self) -> None:
         self.rng = Stream(self.seed).generator(f"authoring search {self.setting.of_statement.id}")
@@ -197,6 +200,8 @@ class Search:
             self.skipped += 1
             self.refused = str(error)
             return None
+        said = self.setting.of_statement.on(view)
+        self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
         if self.without is None or self.without.as_own(instance) is None:
             self.finite.update(found.excess.keys())
         for name, score in found.excess.items():

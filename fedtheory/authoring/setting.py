@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
 from fedtheory.authoring.fixed_points import by_coordinate, in_floats
 from fedtheory.authoring.instances import Instance
@@ -165,18 +165,6 @@ class MethodSetting:
         return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
 
     # --- views ------------------------------------------------------------------------------------------------------------
-    def probe(self) -> Quantities:
-        """A small view in floats."""
-        rng = Stream(0).generator("authoring probe")
-        for _ in range(50):
-            try:
-                return self.view(self.random_instance(rng), exact=False)
-            except (Unbounded, Undefined):
-                continue
-        raise InvalidInput(
-            f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
-        )
-
     def view(self, instance: Instance, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
 
@@ -195,6 +183,20 @@ class MethodSetting:
                 world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
             )
         return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
+
+    def view_from(self, instance: Instance, starts: Any) -> Quantities:
+        """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
+        world = SeparableWorld(instance.losses(False), instance.start.astype(float))
+        return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
+
+    def view_twice(self, instance: Instance) -> Quantities:
+        """In floats a run with every sequence of cohorts twice, with half its chance each time."""
+        like, law = instance.start.astype(float), self.law(instance)
+        cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False, MAX_PATHS)
+        twice = np.repeat(np.arange(len(chance)), 2)
+        starts = np.repeat(like[None], len(twice), axis=0)
+        world = SeparableWorld(instance.losses(False), like)
+        return self._made(world, starts, law, [rows(c, twice) for c in cohorts], chance[twice] / 2, instance.drawn)
 
     def _round(
         self,

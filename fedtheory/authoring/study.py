@@ -4,7 +4,7 @@ necessity, rows, and a figure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.authoring.claims import Undefined, reduced
+from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
 from fedtheory.authoring.findings import Row, StatementStudy, Tightness
 from fedtheory.authoring.instances import Instance
@@ -24,12 +24,11 @@ from fedtheory.authoring.necessity import (
     MutantFate,
     assumption_need,
     constant_need,
-    first_proof,
     mutant_fates,
 )
-from fedtheory.authoring.search import Search, moves
+from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting
-from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.settling import agree, settle, tightness
 from fedtheory.authoring.words import renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
@@ -189,7 +188,7 @@ class Study:
 
 def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
-    on_progress: OnProgress | None = None, checks: Sequence[Check] = (),
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Instance] | None = None,
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is
     needed.
@@ -206,6 +205,7 @@ def study(
         Also ask what the constants and assumptions of forms that were not refuted are needed for.
     on_progress : callable(done, total, words)
     checks : of a campaign; a statement that has some is not judged on random instances again
+    instances : by the names that the checks have for them, those of a campaign that violate a form
 
     Raises
     ------
@@ -221,7 +221,7 @@ def study(
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
     tell = on_progress or (lambda done, total, words: None)
     known = {s.id: [c for c in checks if c.statement == s.id] for s in statements}
-    return Study([_one(s, budget, seed, necessity, tell, known[s.id]) for s in statements], seed, budget)
+    return Study([_one(s, budget, seed, necessity, tell, known[s.id], instances or {}) for s in statements], seed, budget)
 
 
 def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
@@ -245,8 +245,9 @@ def quantities(over: str = "round") -> dict[str, str]:
 
 
 def _one(
-    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check]
-) -> StatementStudy:
+    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check],
+    instances: Mapping[str, Instance],
+) -> StatementStudy:  # fmt: skip
     out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
     forms = list(statement.forms)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
@@ -258,18 +259,14 @@ def _one(
     out.in_floats_only = next(
         filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), ""
     )
-    _checks(out, setting, search, rng, seed)
+    refuting = _checks(out, setting, search, rng, seed)
+    for c in known:
+        if c.verdict == "violated" and c.instance in instances:
+            refuting.setdefault(c.form, []).append(instances[c.instance])
     for form in forms:
-        try:
-            found = first_proof(setting, form, search)
-        except NotInFractions:
-            found = None
-            for instance in search.violating(form)[:3]:
-                out.checks += check(statement, setting.view(instance, exact=False), [form], str(instance))
-        if found is not None:
-            out.counterexamples[form] = found
-            out.checks.append(replay({statement.id: statement}, found, setting))
-    _tightness(out, setting, search)
+        settle(out, setting, search, form, refuting.get(form, ()))
+    tightness(out, setting, search)
+    agree(out, setting, seed, budget)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
     third = max(budget // 3, 20)
     for form in standing if necessity else ():
@@ -289,10 +286,12 @@ def _one(
     return out
 
 
-def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:
+def _checks(
+    out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int
+) -> dict[str, list[Instance]]:
     """Random instances in floats and in fractions, the search's best in fractions, and problems
-    of the package."""
-    statement = out.statement
+    of the package. The instances on which a form is violated are returned."""
+    statement, refuting = out.statement, dict[str, list[Instance]]()
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
     drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
     problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
@@ -311,6 +310,9 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
             found = [
                 c for c in found if decided.get(c.form, c.verdict) == c.verdict
             ] + exact  # fractions have the last word
+        for c in found:
+            if c.verdict == "violated" and instance not in refuting.setdefault(c.form, []):
+                refuting[c.form].append(instance)
         out.checks += found
     for name, problem in problems:
         try:
@@ -323,27 +325,4 @@ def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np
             ]
         except (InvalidInput, MissingCapability):
             continue
-
-
-def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
-    if setting.scope == "run":
-        for (form, rounds), elite in search.horizons.items():
-            out.horizons.setdefault(form, {})[rounds] = elite
-    for form, elite in search.tightest.items():
-        sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
-        where = next((i for i in sorted([elite.instance, *sharp], key=lambda i: len(str(i))) if _attained(out, setting, form, i)), None)
-        out.tightness.append(Tightness(form, elite.score, str(where or elite.instance), where is not None))
-
-
-def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Instance) -> bool:
-    """Whether lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
-    the model moves; of a run after a round at least."""
-    try:
-        view = setting.view(instance, exact=True)
-        sides = reduced(view, out.statement.on(view)[form])
-    except (MissingCapability, InvalidInput):
-        return False
-    equal = np.asarray((sides.lhs == sides.rhs) & (sides.scale > 0))
-    if setting.scope == "run" and equal.shape[:1] == (instance.rounds + 1,):
-        equal = equal[1:]
-    return bool(equal.any()) and moves(view)
+    return refuting

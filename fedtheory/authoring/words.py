@@ -73,6 +73,10 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
 
     for form, example in one.counterexamples.items():
         yield "refuted", f"{form}: {example.instance}: {example.sides}"
+    labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
+    for row in one.rows:
+        if row.note:
+            yield labels[row.verdict], f"{row.form}: {row.note}"
     for t in one.tightness:
         if t.form in standing:
             how = "attained" if t.attained else f"lhs/rhs up to {t.ratio:.4g}"

@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,9 +184,14 @@ class _Run:
         broken = {name: text for name, text in self.replayed if isinstance(text, str)}
         fine = [(name, check) for name, check in self.replayed if name not in broken] + list(self.refuted.items())
         result.rows = campaign.summarise(self.checks, fine, o.statements)
+        studied = {(r.statement, r.form, r.rule): r for study in self.studies.values() for r in getattr(study, "rows", ())}
+        for i, row in enumerate(result.rows):  # a study, which has these checks too, may find what they did not
+            own = studied.get((row.statement, row.form, row.rule), row)
+            if (row.verdict, own.verdict) != ("holds", "holds"):
+                result.rows[i] = replace(own, witness=row.witness)
         rows = len(result.rows)
         if not result.complete or o.size[0] < 1:  # a form that met no instance that it is about has no verdict to compare
-            result.rows = [r for r in result.rows if r.instances or r.inconclusive]
+            result.rows = [r for r in result.rows if r.instances or r.inconclusive or (r.statement, r.form, r.rule) in studied]
         result.seconds = time.perf_counter() - self.start
         studies = {"studies": {id: study.to_json() for id, study in self.studies.items()}} if self.studies else {}
         return {

@@ -13,24 +13,29 @@ from fedtheory.authoring import (
     GradientSteps,
     Minimise,
     Quadratics,
+    SmoothConvex,
     Uniform,
     eq,
     form,
     le,
     printed,
+    repaired,
     replay,
     study,
     verify,
 )
 from fedtheory.authoring.counterexamples import prove
+from fedtheory.authoring.findings import StatementStudy
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import assumption_need
 from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.settling import agree, settle
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import Quadratic, random_quadratic
+from fedtheory.verification.check import Check
 
 
 def test_a_root_is_no_power_in_fractions():
@@ -184,6 +189,162 @@ def test_what_stands_beside_the_data_is_judged_too():
     for key, value in {"h": [[0.1]], "rounds": 0.5, "start": [1.0]}.items():
         with pytest.raises(InvalidInput):
             replay(paper, replace(example, data={**example.data, key: value}))
+
+
+DROPS = {"a division by 0": lambda q: q.gradient_sq / (2 * q.mu), "a quotient of counts": lambda q: 1 / (q.N - 1) * q.gradient_sq,
+         "no minimiser": lambda q: q.gap, "no Lipschitz constant": lambda q: q.G_sq, "a function": lambda q: np.exp(q.gradient_sq),
+         "a root": lambda q: q.sqrt(2 + q.gradient_sq)}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DROPS)
+@pytest.mark.parametrize("before", [True, False])
+def test_what_one_form_cannot_is_nothing_to_another(what, before):
+    """One step of 1 on f = -x^2/2 from 1 doubles the gradient, and so it does without the other form."""
+
+    def both(q):
+        """The gradient does not grow."""
+        first = printed(le(q.gradient_next_sq, q.gradient_sq), r"a \le b")
+        if not before:
+            yield first
+        yield form("other", le(DROPS[what](q), 2 * DROPS[what](q)), r"c \le 2c")
+        if before:
+            yield first
+
+    setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0))
+    assert list(setting.of_statement.forms) == (["other", "printed"] if before else ["printed", "other"])
+    variant, made = dict(setting.variants())["convex losses"], instance([[-1]], [[0]], [1])
+    exact = {c.form: c for c in check(setting.of_statement, variant.view(made))}
+    floats = {c.form: c for c in check(setting.of_statement, variant.view(made, exact=False))}
+    assert exact["printed"].verdict == floats["printed"].verdict == "violated" and exact["printed"].mode == "rational"
+    assert prove(variant, "printed", made).sides == "lhs 4 > rhs 1"
+    if what in ("a function", "a root"):
+        assert "other" not in exact and floats["other"].verdict == "holds"
+    else:
+        assert {c["other"].verdict for c in (exact, floats)} == {"not applicable"} and exact["other"].reason
+
+
+def test_a_branch_on_what_does_not_exist_ends_what_comes_later():
+    """Which is said, and holds nowhere."""
+
+    def branch(q):
+        """A branch."""
+        yield form("before", le(q.gradient_next_sq, q.gradient_sq))
+        yield printed(le(q.gradient_sq, 2 * q.gradient_sq if q.gap.max() >= 0 else q.gradient_sq))
+        yield form("after", le(q.gradient_next_sq, q.gradient_sq))
+
+    setting = MethodSetting.of(sentence(branch, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
+    found = check(setting.of_statement, dict(setting.variants())["convex losses"].view(instance([[-1]], [[0]], [1])))
+    assert [c.verdict for c in found] == ["violated", "not applicable", "not applicable"]
+    assert all("not convex" in c.reason for c in found[1:])
+
+
+def test_a_rate_is_refuted_whatever_stands_beside_it():
+    """4 T + 2 is attained by Huber losses, on which mu = 0."""
+
+    def rate(q):
+        """A rate."""
+        yield printed(le(q.gap[-1], q.beta * q.distance_sq[0] / (4 * q.T + Q(9, 4))))
+        yield form("PL", le(q.gap, q.gradient_sq / (2 * q.mu)))
+
+    statement = sentence(rate, over="run", rounds=1, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta))
+    example = prove(MethodSetting.of(statement), "printed", instance([[1]], [[0]], [2], delta=[["2/3"]], rounds=1))
+    assert example.sides == "lhs 2/3 > rhs 16/25"
+    found = study(statement, budget=200, necessity=False)
+    assert found.row("it", "printed").verdict == "violated" and found.counterexamples
+
+
+def test_an_assumption_is_needed_whatever_stands_beside_the_form():
+    def both(q):
+        """The gradient does not grow, and the gap."""
+        yield printed(le(q.gradient_next_sq, q.gradient_sq))
+        yield form("gap", le(q.gap_next, q.gap))
+
+    setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
+    needs = assumption_need(setting, "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 60, 0)
+    assert needs[0].needed and not needs[1].needed and "not convex" in needs[1].note
+
+
+SUMS = {"round": lambda q: np.sum(q.gradient**2), "run": lambda q: np.sum(q.gradient[0] ** 2)}
+
+
+@pytest.mark.parametrize("over", SUMS)
+def test_a_sum_over_all_starts_is_refused(over):
+    """Several starts are judged at once, and all sequences of cohorts: such a sum adds them up."""
+
+    def squares(q):
+        """Squares are not negative."""
+        yield form("right", le(0 * q.gradient_sq, q.sq(q.gradient), q.dot(q.gradient, q.gradient)))
+        yield printed(le(0 * q.gradient_sq, q.gradient_sq, SUMS[over](q)))
+
+    how = {"over": over, "problems": SmoothConvex((2, 3), (1, 2))}
+    with pytest.raises(InvalidInput, match=r"test_no_false_verdict.py, line \d+, .*form 'printed'.*axis=-1"):
+        study(sentence(squares, sampling=Uniform(1), **how), budget=10)
+    if over == "run":  # of one sequence of cohorts it is what it says
+        assert sentence(squares, **how).forms
+    else:
+        with pytest.raises(InvalidInput, match="several starts are judged together"):
+            verify(sentence(squares, **how), random_quadratic(3, 2, seed=1))
+
+
+def undecided(found):
+    """Forms that 'hold' although the search found them violated, or tighter than is possible."""
+    found_against = {(s.statement, s.form) for s in found.searches if not s.empty}
+    beyond = {t.form for t in found.tightness if t.ratio > 1 + 1e-7}
+    return [r for r in found.rows if r.verdict == "holds" and ((r.statement, r.form) in found_against or r.form in beyond)]
+
+
+def test_what_is_found_in_floats_is_violated_on_an_instance_that_is_named():
+    """Roots are no fractions, and diagonal Hessians alone move every coordinate by itself."""
+
+    def roots(q):
+        """Half the root of the gap, and a root that holds."""
+        yield printed(le(q.sqrt(2 * q.gradient_next_sq), q.sqrt(q.gradient_sq) / 2))
+        yield form("true", le(q.sqrt(2 * q.gradient_next_sq), 2 * q.sqrt(q.gradient_sq)))
+
+    def coordinates(q):
+        """Every coordinate comes nearer."""
+        yield printed(le((q.x_next - q.x_star) ** 2, (q.x - q.x_star) ** 2))
+
+    for found in (
+        study(sentence(roots, problems=Quadratics(1, (1, 2)), rounds=0), budget=80, necessity=False),
+        study(sentence(coordinates, problems=Quadratics(1, 2)), budget=40, necessity=False),
+    ):
+        row = found.row("it", "printed")
+        assert row.verdict == "violated" and not found.counterexamples and row.modes == ["exact"]
+        assert row.worst and row.worst in row.note and "in floats" in row.note and row.note in " ".join(str(found).split())
+        assert not undecided(found)
+
+
+def test_no_form_holds_against_what_was_found():
+    lemma = descent()["lemma"]
+    setting = MethodSetting.of(lemma)
+    holds = Check(lemma.id, "printed", "any", "holds", "exact", count=1)
+    out = StatementStudy(lemma, [holds], search=Search(setting).run(60))
+    assert out._row("printed").verdict == "holds" and not out.search_result("printed", 0, 60).empty
+    agree(out, setting, 0, 60)
+    row = out._row("printed")
+    assert row.verdict == "inconclusive" and str(out.search.best["printed", None][0].instance) in row.note
+    settle(out, setting, out.search, "printed", ())
+    assert out._row("printed").verdict == "violated" and out.counterexamples["printed"]
+    assert not undecided(study(lemma, budget=60))
+
+
+def test_what_says_nothing_is_said():
+    """A form that was never judged is not as recorded, and 0 <= 0 is no theorem."""
+
+    def nothing(q):
+        """Slips."""
+        yield printed(le(q.F_next, q.F - q.gradient_sq / (q.N - 1)), holds=True)
+        yield repaired(le(0 * q.F, 0 * q.F), holds=True)
+        yield form("equal", eq(0 * q.F, 0 * q.F), holds=True)
+        yield form("true", le(q.gradient_sq, 2 * q.gradient_sq), holds=True)
+        yield form("step", eq(q.x_next, q.x - q.eta * q.gradient, vector=True), holds=True)
+
+    found = study(sentence(nothing, problems=Quadratics(1, 1)), budget=40, necessity=False)
+    rows = {r.form: r for r in found.rows}
+    assert rows["printed"].verdict == "not applicable" and not rows["printed"].ok and "divides by 0" in rows["printed"].note
+    assert {rows[f].note for f in ("repaired", "equal")} == {"both sides are 0 wherever it was judged"}
+    assert rows["repaired"].ok and rows["true"].note == rows["step"].note == "" and "says nothing" in str(found)
 
 
 def test_draws_without_a_client_decide_nothing():

@@ -327,6 +327,20 @@ def test_a_study_is_given_the_campaign_s_checks_and_searches_once(descent, tmp_p
     assert rows["repaired"]["instances"] - again["repaired"]["instances"] < 24, "the random instances were not drawn again"
 
 
+def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
+    file = tmp_path / "never.py"
+    never = "le(q.F_next, q.F, -q.gradient_sq / (q.N - q.N))"
+    file.write_text(re.sub(r"le\(q.F_next, q.F, [^\n]*\)(?=,)", never, DESCENT.read_text(), count=1).replace("descent-lemma", "never"))
+    try:
+        result = call("verify", file, "--quick", "--budget", 20, "--out", tmp_path / "out", code=1)
+    finally:
+        for known in [p for p in registry.papers() if p.source == str(file)]:
+            registry._forget(known)
+    assert "not applicable, on record as violated" in result.stderr and "divides by 0" in " ".join(result.stdout.split())
+    rows = {r["form"]: r for r in json.loads((tmp_path / "out" / "campaign.json").read_text())["rows"]}
+    assert not rows["printed"]["ok"] and "divides by 0" in rows["printed"]["note"] and rows["repaired"]["ok"]
+
+
 def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
     monkeypatch.setattr("fedtheory.parallel._executor", lambda workers: pytest.fail("a process was started"))
     call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)

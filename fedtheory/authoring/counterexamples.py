@@ -19,6 +19,7 @@ from fedtheory.authoring.claims import Claimed, Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.problem_classes import rescaled
 from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
@@ -226,6 +227,9 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
         equal = instance.weights.copy()
         equal[:] = Fraction(1, n)
         yield instance.changed(weights=equal)
+    for what, values in (("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))):
+        if max(abs(v) for part in values for v in part.ravel()) >= 10:  # of a large one other units
+            yield rescaled(instance, what, Fraction(1, 10))
     yield from _plainer_losses(instance)
     for name, value in instance.drawn.items():
         for new in _shorter(value):
@@ -286,6 +290,8 @@ def _shorter(value: Fraction) -> list[Fraction]:
     """Shorter fractions near it and the shortest of all, the shortest first."""
     near = [Fraction(0), Fraction(1), Fraction(-1), Fraction(round(value)), -value]
     near += [value.limit_denominator(q) for q in (2, 3, 4, 8, 16, 64)]
+    digits = len(str(abs(int(value))))
+    near += [Fraction(round(value / 10**k) * 10**k) for k in (digits - 1, digits - 2) if k > 0]
     return sorted({v for v in near if cost(v) < cost(value) and v != value}, key=cost)
 
 

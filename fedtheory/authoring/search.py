@@ -9,6 +9,7 @@ The second does not take an instance on which nothing moves for a tight one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
+from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
@@ -213,6 +214,11 @@ class Search:
                 self.horizons[at] = Elite(ratio, instance)
         return found
 
+    def learn(self, other: Search) -> None:
+        """Try what another search over the same setting found on every form, as it stands."""
+        for instance in {id(e[0].instance): e[0].instance for e in other.best.values() if e}.values():
+            self.look(instance)
+
     def _violated(self, view: Any, form: str) -> bool:
         """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""
         return judged(self.setting.of_statement, view, form).verdict == "violated"
@@ -237,7 +243,8 @@ class Search:
             for e in elites
             if e.score > (VISIBLE if aim[1] is None else 1e-6)
         ]
-        return [e.instance for e in sorted(own, key=lambda e: -e.score)]
+        ordered = [e.instance for e in sorted(own, key=lambda e: -e.score)]
+        return list({id(instance): instance for instance in ordered}.values())
 
 
 # --- changes ------------------------------------------------------------------------------------------------------------------
@@ -270,7 +277,11 @@ def _change(instance: Instance, rng: np.random.Generator, setting: MethodSetting
         return instance.changed(weights=_vector([v / sum(raw) for v in raw]))
     if what < 0.30:
         return at_minimiser(instance)
-    if what < 0.45:
+    if what < 0.36:
+        factors = [Fraction(1, 2), Fraction(2), *POWERS]
+        part = ("curvature", "position", "start")[int(rng.integers(3))]
+        return rescaled(instance, part, factors[int(rng.integers(len(factors)))])
+    if what < 0.48:
         start = instance.start.copy()
         i = int(rng.integers(d))
         start[i] = _moved(start[i], rng, POSITIONS)
@@ -299,7 +310,8 @@ def _moved(value: Fraction, rng: np.random.Generator, special: Sequence[Fraction
         return -value
     step = float(10.0 ** rng.uniform(-3.5, 0.3)) * float(rng.normal())
     new = float(value) * (1 + step) if value and rng.random() < 0.7 else float(value) + step
-    return Fraction(new).limit_denominator(int(rng.choice([8, 64, 1024])))
+    unit = Fraction(10) ** math.floor(math.log10(abs(new))) if 0 < abs(new) < 0.1 else 1  # a small number stays one
+    return unit * Fraction(new / float(unit)).limit_denominator(int(rng.choice([8, 64, 1024])))
 
 
 def _vector(values: Sequence[Fraction]) -> np.ndarray:

@@ -259,25 +259,23 @@ def _one(
         filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), ""
     )
     _checks(out, setting, search, rng, seed)
-    for form in forms:
-        try:
-            found = first_proof(setting, form, search)
-        except NotInFractions:
-            found = None
-            for instance in search.violating(form)[:3]:
-                out.checks += check(statement, setting.view(instance, exact=False), [form], str(instance))
-        if found is not None:
-            out.counterexamples[form] = found
-            out.checks.append(replay({statement.id: statement}, found, setting))
+    _refute(out, setting, search, forms)
     _tightness(out, setting, search)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
     third = max(budget // 3, 20)
     for form in standing if necessity else ():
+        _refute(out, setting, search, [form])
+        if form in out.counterexamples:
+            continue
         for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
             on_progress(0, third, f"{statement.id}: constant {constant}")
             need = constant_need(search, name, constant, third, seed)
             out.constants += [] if need is None else [need]
         out.mutants += mutant_fates(search, form, out.constants)
+    _refute(out, setting, search, standing)  # by what was found for another form, or with a constant moved
+    standing = [form for form in standing if form not in out.counterexamples]
+    out.constants = [n for n in out.constants if n.form in standing]
+    out.mutants = [m for m in out.mutants if m.form in standing]
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
@@ -287,6 +285,21 @@ def _one(
             out.counterexamples[need.form] = found
             out.checks.append(replay({statement.id: statement}, found, setting))
     return out
+
+
+def _refute(out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str]) -> None:
+    """Prove what the search found against forms that stand, and try each counterexample on every form."""
+    for form in [f for f in forms if f not in out.counterexamples]:
+        try:
+            found = first_proof(setting, form, search)
+        except NotInFractions:
+            found = None
+            for instance in search.violating(form)[:3]:
+                out.checks += check(out.statement, setting.view(instance, exact=False), [form], str(instance))
+        if found is not None:
+            out.counterexamples[form] = found
+            out.checks.append(replay({out.statement.id: out.statement}, found, setting))
+            search.look(found.instance)
 
 
 def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:

@@ -83,8 +83,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     yield from (("needed", words) for words in needed)
     yield from (("undecided", words) for words in open_)
     for m in one.mutants:
-        label = "rejected" if m.rejected else "not rejected"
-        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {str(m).split(': ', 1)[1]}"
+        label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
+        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
 
 

@@ -19,10 +19,10 @@ from fedtheory.authoring.claims import Claimed, Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.problem_classes import rescaled
 from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.units import rescaled
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.verification.check import Check, judge
 from fedtheory.verification.rational import fraction
@@ -227,9 +227,6 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
         equal = instance.weights.copy()
         equal[:] = Fraction(1, n)
         yield instance.changed(weights=equal)
-    for what, values in (("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))):
-        if max(abs(v) for part in values for v in part.ravel()) >= 10:  # of a large one other units
-            yield rescaled(instance, what, Fraction(1, 10))
     yield from _plainer_losses(instance)
     for name, value in instance.drawn.items():
         for new in _shorter(value):
@@ -247,6 +244,10 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
             start = instance.start.copy()
             start[i] = new
             yield instance.changed(start=start)
+    for what, values in (("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))):
+        largest = max(abs(v) for part in values for v in part.ravel())
+        if largest >= 10 or 0 < largest < Fraction(1, 10):  # in other units the numbers are shorter
+            yield rescaled(instance, what, Fraction(10) if largest < 1 else Fraction(1, 10))
 
 
 def _structural(instance: Instance) -> Iterator[Instance]:

@@ -293,7 +293,7 @@ def _fate(
             view = setting.view(instance, exact=False).other(moved)
             if judged(setting.of_statement, view, form, pick=pick).verdict != "violated":
                 continue
-            proof = prove(setting, form, instance, moved, pick=pick, budget=60)
+            proof = prove(setting, form, instance, moved, pick=pick, budget=120)
         except NotInFractions:
             return MutantFate(form, words, True)
         if proof is not None:

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedtheory.authoring.float_problems import in_floats
 from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.units import in_other_units
 from fedtheory.errors import InvalidInput
 
 __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "SmoothConvex", "StronglyConvex", "simple"]
@@ -22,8 +24,8 @@ __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "SmoothConvex", "StronglyC
 CURVATURES = [Fraction(v) for v in ("1", "1", "1", "1/2", "2", "1/4", "1/10", "0", "1/100", "3", "1/1000")]
 POSITIONS = [Fraction(v) for v in ("0", "0", "1", "-1", "2", "-2", "1/2", "-1/2", "3", "-3", "10", "-10", "1/10")]
 WIDTHS = [Fraction(v) for v in ("1", "1/2", "1/4", "1/3", "1/10", "1/7", "2", "1/20")]
-POWERS = [Fraction(10) ** k for k in (-3, -2, -1, 1, 1, 2, 2, 3, 4)]  # of ten: short numbers stay short
-EXTREME = Fraction(10) ** 6  # no number is made larger than that, or smaller than its inverse, by rescaling
+LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
+MOST = 40  # clients or dimensions of a problem that is drawn
 
 
 def simple(rng: np.random.Generator, special: list[Fraction], spread: float = 2.0, positive: bool = False) -> Fraction:
@@ -32,35 +34,6 @@ def simple(rng: np.random.Generator, special: list[Fraction], spread: float = 2.
         return special[int(rng.integers(len(special)))]
     value = Fraction(float(rng.normal(0, spread))).limit_denominator(16)
     return abs(value) if positive else value
-
-
-def rescaled(instance: Instance, what: str, factor: Fraction) -> Instance:
-    """The same problem in other units: every curvature and slope times a factor, every position (the
-    start among them), or the start alone.
-
-    what : 'curvature', 'position' or 'start'; factor > 0
-    """
-    names = {"curvature": ("h", "m", "a"), "position": ("c", "delta", "start"), "start": ("start",)}[what]
-    scaled = {name: _times(getattr(instance, name), factor) for name in names}
-    sizes = [abs(v) for values in scaled.values() for v in values.ravel() if v]
-    far = bool(sizes) and (max(sizes) > EXTREME or min(sizes) * EXTREME < 1)
-    return instance if far else instance.changed(**scaled)
-
-
-def _times(values: np.ndarray, factor: Fraction) -> np.ndarray:
-    out = np.empty(values.shape, dtype=object)
-    for index, v in np.ndenumerate(values):
-        out[index] = None if v is None else v * factor
-    return out
-
-
-def in_other_units(instance: Instance, rng: np.random.Generator) -> Instance:
-    """A problem of short numbers, often with its curvatures, its positions or its start some orders
-    of magnitude larger or smaller."""
-    for what, share in (("curvature", 0.35), ("position", 0.2), ("start", 0.1)):
-        if rng.random() < share:
-            instance = rescaled(instance, what, POWERS[int(rng.integers(len(POWERS)))])
-    return instance
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -81,7 +54,7 @@ class ProblemClass:
     Parameters
     ----------
     clients, dimension : int or (least, most)
-        N and d. The exact engine looks at few of both: a counterexample rarely needs more.
+        N and d. Most instances have few of both, as a counterexample rarely needs more; some have many of one, up to 40.
     weights : 'equal' or 'any'
     identical : bool
         All f_k are the same function.
@@ -105,8 +78,7 @@ class ProblemClass:
     # --- instances in fractions -------------------------------------------------------------------------------------------
     def draw(self, rng: np.random.Generator) -> Instance:
         """A random instance: losses, weights and a start."""
-        n = int(rng.integers(self.clients[0], min(self.clients[1], 4 + self.clients[0]) + 1))
-        d = int(rng.integers(self.dimension[0], min(self.dimension[1], 2 + self.dimension[0]) + 1))
+        n, d = self._size(rng)
         parts: dict[str, np.ndarray] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
         family = self.families[int(rng.integers(len(self.families)))]
         for index in np.ndindex(n, d):
@@ -123,6 +95,18 @@ class ProblemClass:
         start = np.empty(d, dtype=object)
         start[:] = [simple(rng, POSITIONS, 3.0) for _ in range(d)]
         return in_other_units(Instance(*parts.values(), weights, start), rng)
+
+    def _size(self, rng: np.random.Generator) -> tuple[int, int]:
+        """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""
+        ranges = (*self.clients, 4), (*self.dimension, 2)
+        few = [int(rng.integers(least, min(most, least + more) + 1)) for least, most, more in ranges]
+        wide = [i for i, (least, most, more) in enumerate(ranges) if most > least + more]
+        if wide and rng.random() < LARGE:
+            i = wide[int(rng.integers(len(wide)))]
+            least, most, more = ranges[i]
+            few[i] = int(rng.integers(least + more + 1, max(least + more + 1, min(most, MOST)) + 1))
+            few[1 - i] = ranges[1 - i][0]
+        return few[0], few[1]
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """h, c, m, a, delta of one client's loss in one coordinate."""
@@ -215,11 +199,6 @@ def _identical(problem: Any) -> bool:
     return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
 
 
-def _shape(rng: np.random.Generator, cls: ProblemClass) -> dict[str, int]:
-    n = int(rng.integers(cls.clients[0], cls.clients[1] + 1))
-    return {"num_clients": n, "dim": int(rng.integers(cls.dimension[0], cls.dimension[1] + 1))}
-
-
 @dataclass(frozen=True)
 class SmoothConvex(ProblemClass):
     """Convex losses with Lipschitz gradients: beta = max_k beta_k.
@@ -238,7 +217,7 @@ class SmoothConvex(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics, least squares, Huber, logistic."""
-        yield from _float_problems(
+        yield from in_floats(
             self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
         )
 
@@ -268,7 +247,7 @@ class Quadratics(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics and least squares."""
-        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares"))
+        yield from in_floats(self, rng, range(first, first + count), ("quadratic", "least squares"))
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -329,7 +308,7 @@ class StronglyConvex(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from _float_problems(
+        yield from in_floats(
             self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
         )
 
@@ -363,39 +342,3 @@ class Lipschitz(ProblemClass):
     def why_not_problem(self, problem: Any) -> str | None:
         """No problem of the package is judged under this class yet."""
         return "statements about Lipschitz losses are checked on l1 distances in fractions and floats only"
-
-
-def _float_problems(
-    cls: ProblemClass, rng: np.random.Generator, numbers: range, kinds: tuple[str, ...], ridge: float = 0.0
-) -> Iterator[tuple[str, Any]]:
-    from fedtheory import problems
-
-    for i in numbers:
-        kind, shape, seed = kinds[i % len(kinds)], _shape(rng, cls), int(rng.integers(2**31))
-        n, d = shape["num_clients"], shape["dim"]
-        spread = float(rng.choice([0.3, 1.0, 3.0])) if n > 1 and not cls.identical else 0.0
-        raw = rng.integers(1, 9, n)
-        how: dict[str, Any] = {
-            "heterogeneity": spread,
-            "seed": seed,
-            "condition": 1.0 if d == 1 else float(rng.choice([3.0, 30.0])),
-        }
-        samples: Any = [int(v) + d + 4 for v in raw] if cls.weights == "any" else d + 8
-        how["weights"] = (
-            "samples" if cls.weights == "any" else "uniform"
-        )  # a client's weight is its share of the samples
-        if cls.identical and n > 1 and kind != "quadratic":
-            kind = "quadratic"
-        if kind == "quadratic":
-            counts = raw.astype(float) if cls.weights == "any" else np.ones(n)
-            made: Any = problems.random_quadratic(
-                **shape, **how | {"weights": counts / counts.sum()}, shared_hessian=cls.identical
-            )
-            made.sample_counts = counts
-        elif kind == "least squares":
-            made = problems.random_least_squares(**shape, **how, samples=samples, ridge=ridge)
-        elif kind == "huber":
-            made = problems.random_huber(**shape, **how, samples=samples, delta=0.5)
-        else:
-            made = problems.random_logistic(**shape, **how, samples=samples, ridge=ridge or 0.05)
-        yield f"{kind} N={n} d={d} spread={spread:g} seed={seed}", made

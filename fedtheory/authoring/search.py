@@ -22,8 +22,9 @@ from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
+from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
+from fedtheory.authoring.units import POWERS, rescaled
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
@@ -136,6 +137,8 @@ class Search:
     tried, skipped : int
         Instances; skipped ones are those on which the statement says nothing (no minimiser, a
         division by 0).
+    largest : (int, int)
+        Clients and dimensions, each the most of an instance that was judged.
     without : MethodSetting or None
         What an assumption is dropped from.
     finite : Counter form -> instances on which its sides were numbers, not both 0; of a search
@@ -150,6 +153,7 @@ class Search:
     directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
+    largest: tuple[int, int] = (0, 0)
     without: MethodSetting | None = None
     finite: Counter[str] = field(default_factory=Counter)
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -169,7 +173,7 @@ class Search:
         aims : which elites are worked on (default: all). enough : stops early.
         """
         for instance in starts:
-            if self.setting.why_not(instance) is None:
+            if self.setting.why_not(instance) is None and self.setting.few(instance):
                 self.look(instance)
         for i in range(budget):
             keys, known = [k for k in self.best if aims is None or k in aims], True
@@ -178,7 +182,7 @@ class Search:
             else:
                 elites = self.best[keys[int(self.rng.integers(len(keys)))]]
                 instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
-                known = self.setting.why_not(instance) is None
+                known = self.setting.why_not(instance) is None and self.setting.few(instance)
             if known:
                 self.look(instance)
             if on_progress is not None and i % 20 == 19:
@@ -198,6 +202,7 @@ class Search:
             self.skipped += 1
             self.refused = str(error)
             return None
+        self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
         if self.without is None or self.without.as_own(instance) is None:
             self.finite.update(found.excess.keys())
         for name, score in found.excess.items():

@@ -10,6 +10,7 @@ from statements_at_hand import instance, sentence
 from fedtheory.algorithms import FedProx
 from fedtheory.authoring import (
     Minimise,
+    Paper,
     SmoothConvex,
     StronglyConvex,
     Uniform,
@@ -21,9 +22,11 @@ from fedtheory.authoring import (
     study,
 )
 from fedtheory.authoring.judging import check
-from fedtheory.authoring.problem_classes import rescaled
+from fedtheory.authoring.room import AuthoredSetting
 from fedtheory.authoring.search import Search
-from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.setting import MANY, MethodSetting
+from fedtheory.authoring.units import rescaled
+from fedtheory.authoring.words import scope
 
 
 def proximal():
@@ -115,3 +118,79 @@ def test_a_constant_that_is_not_violated_is_not_said_to_be_free():
 
     text = " ".join(str(study(sentence(loose), budget=60)).split())
     assert "no violation found" in text and "room" not in text
+
+
+def test_every_number_of_clients_and_dimensions_is_drawn():
+    """Also large ones, which hardly any counterexample needs: N <= 5 and d <= 3 are refuted, in fractions."""
+
+    def small(q):
+        """False for N > 5 or d > 3."""
+        yield printed(le(q.N * (1 + q.F), 5 * (1 + q.F)))
+        yield repaired(le(q.d * (1 + q.F), 3 * (1 + q.F)))
+
+    statement = sentence(small, problems=SmoothConvex((1, 30), (1, 20)))
+    found = study(statement, budget=400, necessity=False)
+    assert {c.form: (len(c.data["h"]), len(c.data["h"][0])) for c in found.counterexamples} == {"printed": (6, 1), "repaired": (1, 4)}
+    rng = np.random.default_rng(0)
+    sizes = [(made.num_clients, made.dim) for made in (statement.problems.draw(rng) for _ in range(600))]
+    assert max(n for n, _ in sizes) > 25 and max(d for _, d in sizes) > 17
+    assert np.mean([n <= 5 and d <= 3 for n, d in sizes]) > 0.8
+
+
+def test_the_size_that_was_reached_is_said_where_it_is_less_than_declared():
+    def descent(q):
+        """Descent."""
+        yield printed(le(q.F_next, q.F))
+
+    wide = study(sentence(descent, problems=SmoothConvex((1, 500), 1)), budget=60, necessity=False)
+    n, d = wide.studies[0].search.largest
+    assert 5 < n <= 40 and d == 1 and f"searched up to N = {n}, d = 1" in " ".join(str(wide).split())
+    narrow = study(sentence(descent, problems=SmoothConvex((1, 2), 1)), budget=60, necessity=False)
+    assert narrow.studies[0].search.largest == (2, 1) and "searched up to" not in str(narrow)
+
+
+def test_cohorts_that_are_too_many_to_enumerate_are_not_drawn():
+    """Of 30 clients 15 make 155,117,520 cohorts."""
+    statement = sentence(lambda q: [printed(le(q.F_next, q.F))], sampling=Uniform, problems=SmoothConvex((1, 30), 1))
+    setting, rng = MethodSetting.of(statement), np.random.default_rng(0)
+    drawn = [setting.random_instance(rng) for _ in range(300)]
+    assert max(made.num_clients for made in drawn) > 20
+    assert max(setting.law(made).count(made.num_clients) for made in drawn) <= MANY < 2**10
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (dict(over="run"), "a run of 1 to 4 rounds"),
+        (dict(over="run", rounds=1), "a run of 1 round"),
+        (dict(over="run", rounds=3, sampling=Uniform), "a run of 3 rounds, cohorts of every size, drawn uniformly"),
+        (dict(sampling=Uniform(2), problems=SmoothConvex((2, 3), 1)), "one round after 0 to 2 rounds, cohorts by Uniform(size=2)"),
+        (dict(rounds=0), "the first round"),
+        (dict(over="fixed-point"), "a fixed point of the method"),
+    ],
+)
+def test_the_horizon_and_the_law_are_named(how, says):
+    over = how.get("over", "round")
+
+    def it(q):
+        """Something true."""
+        yield printed(le(q.gap[-1:] if over == "run" else q.gap, 1 + 2 * (q.gap[-1:] if over == "run" else q.gap)))
+
+    statement = sentence(it, **how)
+    assert scope(statement) == says
+    assert f"weights; {says}" in " ".join(str(study(statement, budget=20, necessity=False)).split())
+    paper = AuthoredSetting(Paper("test-scope"))
+    paper.authored.statements["it"] = statement
+    assert paper.scope_in_words(statement.statement) == f"about {says}"
+
+
+def test_changes_of_an_instance_keep_its_cohorts_few():
+    """Four rounds of two of five clients have 10,000 sequences: a change of the horizon does not lead there."""
+    statement = sentence(
+        lambda q: [printed(le(q.gap[-1], q.gap[0]))], over="run", sampling=Uniform, problems=SmoothConvex((5, 5), 1)
+    )
+    setting = MethodSetting.of(statement)
+    start = instance([[1]] * 5, [[v] for v in range(5)], [9], rounds=1, cohort_size=2)
+    assert setting.few(start) and not setting.few(start.changed(rounds=4))
+    search = Search(setting).run(150, starts=[start, start.changed(rounds=4)])
+    assert search.tried - search.skipped > 100

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from fedtheory.authoring.problem_classes import ProblemClass
-
-__all__ = ["in_floats"]
+__all__ = ["identical", "in_floats"]
 
 
-def _shape(rng: np.random.Generator, cls: ProblemClass) -> dict[str, int]:
+def identical(problem: Any) -> bool:
+    """Whether all clients' losses have one gradient, up to rounding, at three points."""
+    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
+    gradients = problem.gradient(x)
+    return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
+
+
+def _shape(rng: np.random.Generator, cls: Any) -> dict[str, int]:
     n = int(rng.integers(cls.clients[0], cls.clients[1] + 1))
     return {"num_clients": n, "dim": int(rng.integers(cls.dimension[0], cls.dimension[1] + 1))}
 
 
 def in_floats(
-    cls: ProblemClass, rng: np.random.Generator, numbers: range, kinds: tuple[str, ...], ridge: float = 0.0
+    cls: Any, rng: np.random.Generator, numbers: range, kinds: tuple[str, ...], ridge: float = 0.0
 ) -> Iterator[tuple[str, Any]]:
     """(name, problem) with certified optima, one a number, of the kinds in turn."""
     from fedtheory import problems

@@ -22,9 +22,8 @@ from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
-from fedtheory.authoring.units import POWERS, rescaled
+from fedtheory.authoring.units import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 

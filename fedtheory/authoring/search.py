@@ -204,24 +204,38 @@ class Search:
         self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
         if self.without is None or self.without.as_own(instance) is None:
             self.finite.update(found.excess.keys())
+        beyond: dict[str, bool] = {}  # whether a form is violated beyond rounding, where that was asked
+
+        def violated(name: str) -> bool:
+            if name not in beyond:
+                beyond[name] = self._violated(view, name)
+            return beyond[name]
+
         for name, score in found.excess.items():
-            if score <= VISIBLE or not self._enters((name, None), score) or self._violated(view, name):
+            if score <= VISIBLE or not self._enters((name, None), score) or violated(name):
                 self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():
             self._keep((name, constant), -leeway, instance)
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
-            if name not in self.tightest or ratio > self.tightest[name].score:
-                self.tightest[name] = Elite(ratio, instance)
             at = name, instance.rounds
-            if at not in self.horizons or ratio > self.horizons[at].score:
+            best, here = (kept[k].score if k in kept else -np.inf for kept, k in ((self.tightest, name), (self.horizons, at)))
+            if ratio <= min(best, here) or (ratio > 1 + VISIBLE and not violated(name)):
+                continue  # of sides that are 0 but for rounding the ratio is anything
+            if ratio > best:
+                self.tightest[name] = Elite(ratio, instance)
+            if ratio > here:
                 self.horizons[at] = Elite(ratio, instance)
         return found
 
     def learn(self, other: Search) -> None:
-        """Try what another search over the same setting found on every form, as it stands."""
-        for instance in {id(e[0].instance): e[0].instance for e in other.best.values() if e}.values():
-            self.look(instance)
+        """Try the best of another search over the same setting on every form, as it stands; not what it found of forms that
+        are violated already."""
+        known = {id(e.instance) for elites in self.best.values() for e in elites}
+        best = [e[0] for aim, e in other.best.items() if e and not self.violating(aim[0])]
+        for instance in {id(e.instance): e.instance for e in best}.values():
+            if id(instance) not in known:
+                self.look(instance)
 
     def _violated(self, view: Any, form: str) -> bool:
         """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""

@@ -9,6 +9,7 @@ from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import FedProx
 from fedtheory.authoring import (
+    GradientSteps,
     Minimise,
     Paper,
     SmoothConvex,
@@ -194,3 +195,17 @@ def test_changes_of_an_instance_keep_its_cohorts_few():
     assert setting.few(start) and not setting.few(start.changed(rounds=4))
     search = Search(setting).run(150, starts=[start, start.changed(rounds=4)])
     assert search.tried - search.skipped > 100
+
+
+def test_a_ratio_of_rounding_errors_is_no_tightness():
+    """Quadratics of one curvature end at x*: both sides are 0 in fractions, and noise in floats."""
+
+    def bias(q):
+        """||grad F||^2 <= beta^2 ||x - x*||^2."""
+        yield printed(le(q.gradient_sq, q.beta**2 * q.distance_sq))
+
+    statement = sentence(bias, over="fixed-point", local=GradientSteps(3, lambda c: 1 / (3 * c.beta)))
+    made = instance([["1/10"], ["1/10"]], [["-1/500"], ["-1/2000"]], ["-1/1000"])
+    search = Search(MethodSetting.of(statement))
+    assert search.look(made).ratio["printed"] > 1.1 and "printed" not in search.tightest
+    assert search.look(instance([[1], [2]], [[0], [1]], [0])) is not None and 0 < search.tightest["printed"].score <= 1 + 1e-9

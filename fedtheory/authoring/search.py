@@ -190,15 +190,16 @@ class Search:
                 break
         return self
 
-    def look(self, instance: Instance) -> Scores | None:
-        """Score one instance of the setting's, and keep it where it is among the best."""
-        self.tried += 1
+    def look(self, instance: Instance, counted: bool = True) -> Scores | None:
+        """Score one instance of the setting's, and keep it where it is among the best. Not counted is one that another
+        search found."""
+        self.tried += counted
         try:
             view = self.setting.view(instance, exact=False)
             view = view.other(self.overrides) if self.overrides else view
             found = scores(self.setting.of_statement, view)
         except (Unbounded, Undefined, MissingCapability) as error:
-            self.skipped += 1
+            self.skipped += counted
             self.refused = str(error)
             return None
         self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
@@ -235,7 +236,7 @@ class Search:
         best = [e[0] for aim, e in other.best.items() if e and not self.violating(aim[0])]
         for instance in {id(e.instance): e.instance for e in best}.values():
             if id(instance) not in known:
-                self.look(instance)
+                self.look(instance, counted=False)
 
     def _violated(self, view: Any, form: str) -> bool:
         """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""

@@ -299,7 +299,7 @@ def _refute(out: StatementStudy, setting: MethodSetting, search: Search, forms: 
         if found is not None:
             out.counterexamples[form] = found
             out.checks.append(replay({out.statement.id: out.statement}, found, setting))
-            search.look(found.instance)
+            search.look(found.instance, counted=False)
 
 
 def _checks(out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int) -> None:

@@ -43,8 +43,8 @@ sampling
     ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is empty),
     or the class ``Uniform`` itself for cohorts of every size.
 problems
-    `SmoothConvex`, `StronglyConvex`, `Quadratics` or `Lipschitz`, with numbers of clients and
-    dimensions.
+    `SmoothConvex`, `StronglyConvex`, `Quadratics`, `Lipschitz`, or for a nonconvex theorem `Smooth`
+    (F bounded below; F* is its least value), with numbers of clients and dimensions.
 over
     'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
     'fixed-point' (a round that begins where it ends).
@@ -77,7 +77,7 @@ from fedtheory.authoring.claims import eq, form, le, printed, repaired, wrong
 from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
-from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, SmoothConvex, StronglyConvex
+from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
 from fedtheory.authoring.study import Study, quantities, study, verify
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 
@@ -91,6 +91,7 @@ __all__ = [
     "Minimise",
     "Paper",
     "Quadratics",
+    "Smooth",
     "SmoothConvex",
     "StronglyConvex",
     "Study",

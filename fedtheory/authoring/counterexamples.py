@@ -22,6 +22,7 @@ from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
+from fedtheory.authoring.units import rescaled
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.verification.check import Check, judge
 from fedtheory.verification.rational import fraction
@@ -245,6 +246,10 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
             start = instance.start.copy()
             start[i] = new
             yield instance.changed(start=start)
+    for what, values in (("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))):
+        largest = max(abs(v) for part in values for v in part.ravel())
+        if largest >= 10 or 0 < largest < Fraction(1, 10):  # in other units the numbers are shorter
+            yield rescaled(instance, what, Fraction(10) if largest < 1 else Fraction(1, 10))
 
 
 def _structural(instance: Instance) -> Iterator[Instance]:
@@ -288,6 +293,8 @@ def _shorter(value: Fraction) -> list[Fraction]:
     """Shorter fractions near it and the shortest of all, the shortest first."""
     near = [Fraction(0), Fraction(1), Fraction(-1), Fraction(round(value)), -value]
     near += [value.limit_denominator(q) for q in (2, 3, 4, 8, 16, 64)]
+    digits = len(str(abs(int(value))))
+    near += [Fraction(round(value / 10**k) * 10**k) for k in (digits - 1, digits - 2) if k > 0]
     return sorted({v for v in near if cost(v) < cost(value) and v != value}, key=cost)
 
 

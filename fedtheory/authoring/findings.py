@@ -82,6 +82,7 @@ class StatementStudy:
     searched: int = 0
     in_floats_only: str = ""
     settled: set[str] = field(default_factory=set)  # forms of which all that was found was judged again
+    judged_again: set[tuple[str, str]] = field(default_factory=set)  # (form, instance)
     notes: dict[str, str] = field(default_factory=dict)  # what is to be said of forms that hold
     search: Search | None = None
     horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest

@@ -167,7 +167,7 @@ class Instance:
                     self.delta[k, i],
                     "x" if self.dim == 1 else f"x{i + 1}",
                 )
-            parts.append(f"f{k + 1} = {' + '.join(terms) or '0'}")
+            parts.append(f"f{k + 1} = {' + '.join(terms).replace('+ -', '- ') or '0'}")
         words = ["; ".join(parts)]
         if len(set(self.weights)) > 1:
             words.append(f"weights {_list(self.weights)}")
@@ -191,7 +191,7 @@ def _term(h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | 
     r = x if c == 0 else f"({x} {'-' if c > 0 else '+'} {abs(c)})"
     out = []
     if h:
-        times = "" if h == 1 else f"{h} "
+        times = "" if h == 1 else "-" if h == -1 else f"{h} "
         out.append(f"{times}{r}²/2" if delta is None else f"{times}huber_{delta}({r.strip('()')})")
     if m:
         out.append(f"{'' if m == 1 else f'{m} '}{r}²/2")

@@ -6,7 +6,8 @@ the same code.
 with phi Huber's function, r^2/2 for |r| <= delta_ki and delta_ki |r| - delta_ki^2/2 beyond
 (r^2/2 everywhere where there is no delta_ki). Diagonal quadratics, Huber losses, strongly convex
 mixtures and l1 distances are all of this form, and so are the worst functions of many a
-convergence proof.
+convergence proof. With h_ki < -m_ki < 0 it is a double well: concave for |r| < delta_ki, convex
+beyond. Minimisers are global: of a sum that is not convex all pieces are gone through.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fedtheory.errors import InvalidInput
 
 ZERO = Fraction(0)
 
-__all__ = ["Pieces", "SeparableLosses", "Unbounded", "fractions", "interval"]
+__all__ = ["Pieces", "SeparableLosses", "Unbounded", "fractions", "interval", "minimisers"]
 
 
 class Unbounded(InvalidInput):
@@ -93,7 +94,9 @@ class Pieces(NamedTuple):
         """
         anchor = center if anchor is None else anchor
         far = np.where(self.bent, self.m, self.h + self.m) + curvature
-        if (far < 0).any():
+        hollow = self.bent & (self.h + self.m + curvature < 0)  # concave between two other pieces
+        falls = hollow & (far == 0) & (abs(linear) > self.h * self.delta + self.a + l1)
+        if (far < 0).any() or falls.any():
             raise Unbounded("a local objective falls for ever: it has no minimiser")
         none, signs = (0,), (-1, 1)
         candidates = []
@@ -112,11 +115,18 @@ class Pieces(NamedTuple):
         if l1:
             candidates.append(anchor + 0 * candidates[0])
         entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
-        best, least = candidates[0], None
+        best, least, seen = candidates[0], None, []
         for y in candidates:
             value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
             value = value + l1 * abs(y - anchor) if l1 else value
+            seen.append((y, value))
             best, least = (y, value) if least is None else (np.where(value < least, y, best), np.minimum(value, least))
+        if hollow.any():
+            near = 0 if best.dtype == object else 1e-9
+            for y, value in seen:
+                as_low = value - least <= near * (abs(least) + abs(linear * best))
+                if (hollow & as_low & (abs(y - best) > near * (abs(y) + abs(best)))).any():
+                    raise Unbounded("a local objective that is not convex has several minimisers: which one is not said")
         slope = self.gradient(best) - linear + curvature * (best - center)
         slack = self.a * (best == self.c) + (l1 * (best == anchor) if l1 else 0)
         slope = slope + (l1 * np.sign(best - anchor) if l1 else 0)
@@ -130,45 +140,86 @@ class Pieces(NamedTuple):
 
 
 def interval(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None]:
-    """The minimisers [low, high] of sum_k h_k phi(x - c_k) + ... over one number x; None stands
-    for no end. All in fractions.
+    """`minimisers` without the last."""
+    return minimisers(h, c, m, a, delta)[:2]
+
+
+def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None, bool]:
+    """The global minimisers of sum_k h_k phi(x - c_k) + ... over one number x, in fractions.
+
+    Where the sum is convex they are all of [low, high], and None stands for no end. Elsewhere the
+    pieces are gone through, and low = high is one of them; the third entry says whether it is the
+    only one (of convex sums it is True).
 
     Raises
     ------
     Unbounded
-        There is no minimiser, or the function is not convex.
+        There is none.
     """
-    everywhere = sum(
-        mk + (hk if dk is None else 0) for hk, mk, dk in zip(h, m, delta, strict=True)
-    )  # curvature far away
-    corners = {ck for ck, ak in zip(c, a, strict=True) if ak}
-    for ck, dk, hk in zip(c, delta, h, strict=True):
-        corners |= set() if dk is None or not hk else {ck - dk, ck + dk}
-    rows = list(zip(h, c, m, a, delta, strict=True))
-
-    def slope(x: Fraction, side: int) -> Fraction:
-        total = Fraction(0)
-        for hk, ck, mk, ak, dk in rows:
-            r = x - ck
-            total += hk * (r if dk is None else min(max(r, -dk), dk)) + mk * r
-            total += ak * (side if r == 0 else (1 if r > 0 else -1))
-        return total
-
-    if everywhere < 0 or any(hk < 0 and dk is not None for hk, _, _, _, dk in rows):
-        raise Unbounded("F is not convex: it has no least value that could be computed here")
-    if not corners:
+    points, pieces = _slopes(list(zip(h, c, m, a, delta, strict=True)))
+    (first, before), (everywhere, after) = pieces[0], pieces[-1]  # curvature and slope at 0 far away
+    if everywhere < 0:
+        raise Unbounded("F is not convex, and falls for ever: it has no least value")
+    if not points:
         if everywhere == 0:
-            if slope(Fraction(0), 0) != 0:
+            if before != 0:
                 raise Unbounded("F falls for ever in some direction: it has no minimiser")
-            return None, None
-        x = -slope(Fraction(0), 0) / everywhere
-        return x, x
-    points = sorted(corners)
-    left, right = [slope(x, -1) for x in points], [slope(x, 1) for x in points]
-    ends: list[Fraction | None] = []
-    for zero_is_inside in (True, False):  # the low end, then the high end
-        ends.append(_end(points, left, right, everywhere, zero_is_inside))
-    return ends[0], ends[1]
+            return None, None, True
+        x = -before / everywhere
+        return x, x, True
+    if everywhere == 0 and (before > 0 or after < 0):
+        raise Unbounded("F falls for ever in some direction: it has no minimiser")
+    if any(curvature < 0 for curvature, _ in pieces):
+        return _least(points, pieces)
+    left = [k * x + s for x, (k, s) in zip(points, pieces[:-1], strict=True)]
+    right = [k * x + s for x, (k, s) in zip(points, pieces[1:], strict=True)]
+    return _end(points, left, right, first, True), _end(points, left, right, first, False), True
+
+
+def _slopes(rows: list[tuple[Any, ...]]) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
+    """The corners of the slope of sum_k h_k phi(x - c_k) + ..., in order, and its pieces between them: (k, s) stands for
+    k x + s."""
+    curvature, slope, change = ZERO, ZERO, {}
+    for h, c, m, a, delta in rows:
+        curvature, slope = curvature + m, slope - m * c - a
+        if delta is None:
+            curvature, slope = curvature + h, slope - h * c
+        elif h:
+            slope = slope - h * delta
+            for x, turn in ((c - delta, h), (c + delta, -h)):
+                k, s = change.get(x, (ZERO, ZERO))
+                change[x] = k + turn, s - turn * x
+        if a:
+            k, s = change.get(c, (ZERO, ZERO))
+            change[c] = k, s + 2 * a
+    points, pieces = sorted(change), [(curvature, slope)]
+    for x in points:
+        k, s = change[x]
+        pieces.append((pieces[-1][0] + k, pieces[-1][1] + s))
+    return points, pieces
+
+
+def _least(points: list[Fraction], pieces: list[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction, bool]:
+    """One of the points where a function with these slopes is least, twice, and whether it is the only one: a corner, or
+    the stationary point of a convex piece."""
+
+    def change(i: int, x: Fraction, y: Fraction) -> Fraction:
+        k, s = pieces[i]
+        return (y - x) * (k * (x + y) / 2 + s)
+
+    values = [ZERO]
+    for i in range(1, len(points)):
+        values.append(values[-1] + change(i, points[i - 1], points[i]))
+    found = dict(zip(points, values, strict=True))
+    for i, (k, s) in enumerate(pieces):
+        inside = k > 0 and (i == 0 or -s / k > points[i - 1]) and (i == len(points) or -s / k < points[i])
+        if inside:
+            at = max(i - 1, 0)
+            found[-s / k] = values[at] + change(i, points[at], -s / k)
+    least = min(found.values())
+    where = [x for x, value in found.items() if value == least]
+    flat = [x for x, piece in ((points[0], pieces[0]), (points[-1], pieces[-1])) if piece == (0, 0)]
+    return where[0], where[0], len(where) == 1 and where[0] not in flat
 
 
 def _end(
@@ -248,10 +299,10 @@ class SeparableLosses:
         """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared
         subgradient; None: unbounded)."""
         p, zero = self.pieces, self.weights[0] * 0
-        top, low = abs(p.h + p.m), p.m + np.where(p.bent, np.minimum(p.h, 0), p.h)
+        top, low = np.maximum(abs(p.h + p.m), np.where(p.bent, abs(p.m), 0 * p.m)), p.m + np.where(p.bent, np.minimum(p.h, 0), p.h)
         w = self.weights[:, None]
         joint_low = np.maximum((w * low).sum(axis=0).min(), zero)
-        steep = p.a + np.where(p.bent, p.h * p.delta, 0)
+        steep = p.a + np.where(p.bent, abs(p.h) * p.delta, 0)
         bounded = bool(((p.m == 0) & (p.bent | (p.h == 0))).all())
         return {
             "beta": top.max(), "mu": np.maximum(low.min(), zero),
@@ -260,20 +311,35 @@ class SeparableLosses:
         }  # fmt: skip
 
     @cached_property
-    def _ends(self) -> list[tuple[Fraction | None, Fraction | None]]:
-        p = self.pieces
-        as_fraction = [fractions(v) for v in (p.h, p.c, p.m, p.a, p.delta)]
-        w = fractions(self.weights)
+    def _columns(self) -> list[tuple[Any, ...]]:
+        """h, c, m, a, delta of every coordinate of F, in fractions, times the weights."""
+        p, w = self.pieces, fractions(self.weights)
+        h, c, m, a, delta = (fractions(v) for v in (p.h, p.c, p.m, p.a, p.delta))
+        bounds = [[d if b else None for d, b in zip(*both, strict=True)] for both in zip(delta.T, p.bent.T, strict=True)]
+        return [(w * h[:, i], c[:, i], w * m[:, i], w * a[:, i], bounds[i]) for i in range(self.dim)]
+
+    def stationary(self) -> list[list[Fraction]]:
+        """Of every coordinate the points where F's slope is 0 and changes its sign: local minimisers and maximisers."""
         out = []
-        for i in range(self.dim):
-            h, c, m, a, delta = (v[:, i] for v in as_fraction)
-            out.append(
-                interval(w * h, c, w * m, w * a, [d if b else None for d, b in zip(delta, p.bent[:, i], strict=True)])
-            )
+        for column in self._columns:
+            points, pieces = _slopes(list(zip(*column, strict=True)))
+            edges = zip([None, *points], pieces, [*points, None], strict=True)
+            zeros = [(low, -s / k, high) for low, (k, s), high in edges if k]
+            out.append([x for low, x, high in zeros if (low is None or x >= low) and (high is None or x <= high)])
         return out
 
+    @cached_property
+    def _ends(self) -> list[tuple[Fraction | None, Fraction | None, bool]]:
+        return [minimisers(*column) for column in self._columns]
+
+    @property
+    def unique(self) -> bool:
+        """Whether x* is one point: F is convex (where it has several, the nearest to the start is meant), or has one
+        global minimiser."""
+        return all(one for _, _, one in self._ends)
+
     def minimiser(self, near: Any) -> Any:
-        """The minimiser of F nearest to a point (d,), computed in fractions.
+        """The minimiser of F nearest to a point (d,), computed in fractions; of a nonconvex F with several any of them.
 
         Raises
         ------
@@ -281,7 +347,7 @@ class SeparableLosses:
             F has none.
         """
         out = np.empty(self.dim, dtype=object)
-        for i, (low, high) in enumerate(self._ends):
+        for i, (low, high, _) in enumerate(self._ends):
             x = Fraction(near[i])
             x = x if low is None else max(x, low)
             out[i] = x if high is None else min(x, high)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.claims import Undefined
 from fedtheory.errors import MissingCapability
 
 __all__ = ["ROUND", "RUN", "sq"]
@@ -41,7 +42,10 @@ def sq(v: Any) -> Any:
 # --- of both --------------------------------------------------------------------------------------------------------------
 @_quantity(ROUND, RUN)
 def x_star(q: Any) -> Any:
-    """x*, the minimiser of F; where there are several, the one nearest to the start (d,)."""
+    """x*, the minimiser of F; where there are several, the one nearest to the start (d,). Of a nonconvex F
+    it must be the only one."""
+    if not q._best.unique:
+        raise Undefined("F is not convex and has several minimisers: which of them x* is, is not said")
     return q._best.x
 
 

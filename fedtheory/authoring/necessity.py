@@ -106,12 +106,19 @@ class MutantFate:
     mutant: str
     rejected: bool
     example: Counterexample | None = None
-    room: bool = False  # nothing to reject: the bound holds with it, as far as was found
+    searched: bool = False  # of a constant: a search of its own found no violation at this value either
+
+    @property
+    def fate(self) -> str:
+        """What became of it: a mutant that is not rejected is not proved either."""
+        if self.rejected:
+            return "rejected" if self.example is None else f"rejected by {self.example.instance}"
+        if self.searched:
+            return "no violation found at this value, in a search of its own"
+        return "NOT rejected: study it longer, or think again"
 
     def __str__(self) -> str:
-        by = f" by {self.example.instance}" if self.example is not None else ""
-        no = "not rejected: the bound has room for it" if self.room else "NOT rejected: study it longer, or think again"
-        return f"[{self.form}] {self.mutant}: {f'rejected{by}' if self.rejected else no}"
+        return f"[{self.form}] {self.mutant}: {self.fate}"
 
 
 def _n(value: Fraction) -> str:
@@ -153,6 +160,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
 
     starts = [e.instance for e in search.best[aim]]
     refined = Search(setting, seed).run(budget, [aim], starts)
+    search.learn(refined)
     pool = [e.instance for e in refined.best[aim]]
     leeway, worst = _least(setting, form, constant, pool, at, direction)
     for again in range(4):  # what the leeway leaves must hold on new instances, too
@@ -162,6 +170,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
         tried = Search(setting, seed + 1 + again, overrides={constant: at(inside)})
         tried.run(budget // 2, [aim], pool, lambda s: bool(s.violating(form)))
         found = tried.violating(form)
+        search.learn(tried)
         if not found:
             break
         less, instance = _least(setting, form, constant, found, at, direction)
@@ -254,8 +263,8 @@ def assumption_need(
 
 
 def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[MutantFate]:
-    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say which
-    constants have room for that."""
+    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say at which
+    values of a constant no violation was found."""
     setting, statement, out = search.setting, search.setting.of_statement, []
     pool = list(
         {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
@@ -268,7 +277,8 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
         fate = _fate(setting, form, words, [e.instance for e in elites] + pool, moved, None)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
-        out.append(replace(fate, room=any(search.directions[name, constant] * (v - moved[constant]) >= 0 for v in holds)))
+        direction = search.directions[name, constant]
+        out.append(replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds)))
     for i, mutant in enumerate(statement.forms[form].mutants):
         others = [e.instance for es in search.best.values() for e in es]
         drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]
@@ -284,7 +294,7 @@ def _fate(
             view = setting.view(instance, exact=False).other(moved)
             if judged(setting.of_statement, view, form, pick=pick).verdict != "violated":
                 continue
-            proof = prove(setting, form, instance, moved, pick=pick, budget=60)
+            proof = prove(setting, form, instance, moved, pick=pick, budget=120)
         except NotInFractions:
             return MutantFate(form, words, True)
         if proof is not None:

@@ -170,8 +170,8 @@ class Paper:
         Parameters
         ----------
         about : the method: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
-        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics` or
-        `Lipschitz`
+        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
+        `Lipschitz` or `Smooth`
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
         sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
         cohorts of every size

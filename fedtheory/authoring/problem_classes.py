@@ -14,22 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.float_problems import identical, in_floats
+from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
 from fedtheory.errors import InvalidInput
 
-__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "SmoothConvex", "StronglyConvex", "simple"]
+__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex"]
 
-CURVATURES = [Fraction(v) for v in ("1", "1", "1", "1/2", "2", "1/4", "1/10", "0", "1/100", "3", "1/1000")]
-POSITIONS = [Fraction(v) for v in ("0", "0", "1", "-1", "2", "-2", "1/2", "-1/2", "3", "-3", "10", "-10", "1/10")]
-WIDTHS = [Fraction(v) for v in ("1", "1/2", "1/4", "1/3", "1/10", "1/7", "2", "1/20")]
-
-
-def simple(rng: np.random.Generator, special: list[Fraction], spread: float = 2.0, positive: bool = False) -> Fraction:
-    """A special number, or any with a small denominator."""
-    if rng.random() < 0.6:
-        return special[int(rng.integers(len(special)))]
-    value = Fraction(float(rng.normal(0, spread))).limit_denominator(16)
-    return abs(value) if positive else value
+LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
+MOST = 40  # clients or dimensions of a problem that is drawn
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:
@@ -50,7 +44,7 @@ class ProblemClass:
     Parameters
     ----------
     clients, dimension : int or (least, most)
-        N and d. The exact engine looks at few of both: a counterexample rarely needs more.
+        N and d. Most instances have few of both, as a counterexample rarely needs more; some have many of one, up to 40.
     weights : 'equal' or 'any'
     identical : bool
         All f_k are the same function.
@@ -74,8 +68,7 @@ class ProblemClass:
     # --- instances in fractions -------------------------------------------------------------------------------------------
     def draw(self, rng: np.random.Generator) -> Instance:
         """A random instance: losses, weights and a start."""
-        n = int(rng.integers(self.clients[0], min(self.clients[1], 4 + self.clients[0]) + 1))
-        d = int(rng.integers(self.dimension[0], min(self.dimension[1], 2 + self.dimension[0]) + 1))
+        n, d = self._size(rng)
         parts: dict[str, np.ndarray] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
         family = self.families[int(rng.integers(len(self.families)))]
         for index in np.ndindex(n, d):
@@ -91,7 +84,19 @@ class ProblemClass:
             weights[:] = [v / sum(raw) for v in raw]
         start = np.empty(d, dtype=object)
         start[:] = [simple(rng, POSITIONS, 3.0) for _ in range(d)]
-        return Instance(*parts.values(), weights, start)
+        return in_other_units(Instance(*parts.values(), weights, start), rng)
+
+    def _size(self, rng: np.random.Generator) -> tuple[int, int]:
+        """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""
+        ranges = (*self.clients, 4), (*self.dimension, 2)
+        few = [int(rng.integers(least, min(most, least + more) + 1)) for least, most, more in ranges]
+        wide = [i for i, (least, most, more) in enumerate(ranges) if most > least + more]
+        if wide and rng.random() < LARGE:
+            i = wide[int(rng.integers(len(wide)))]
+            least, most, more = ranges[i]
+            few[i] = int(rng.integers(least + more + 1, max(least + more + 1, min(most, MOST)) + 1))
+            few[1 - i] = ranges[1 - i][0]
+        return few[0], few[1]
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """h, c, m, a, delta of one client's loss in one coordinate."""
@@ -128,7 +133,7 @@ class ProblemClass:
 
     def why_not_losses(self, instance: Instance) -> str | None:
         """The same for the losses alone: convex and smooth."""
-        if self.convex and (instance.h < 0).any():
+        if self.convex and (instance.h + instance.m < 0).any():
             return "some client's loss is not convex"
         if (instance.a != 0).any():
             return "some client's loss is not smooth"
@@ -155,7 +160,7 @@ class ProblemClass:
         ):  # fmt: skip
             if value < least or (least == most and value > most):
                 return f"{value} {what}: the statement is about {least if least == most else f'at least {least}'}"
-        if self.identical and not _identical(problem):
+        if self.identical and not identical(problem):
             return "the clients' losses are not identical (property: identical)"
         if self.convex and not problem.convex:
             return "some client's loss is not convex (property: convex)"
@@ -177,18 +182,6 @@ class ProblemClass:
         return f"{self.words}, {span(self.clients)} {same}clients, dimension {span(self.dimension)}, {self.weights} weights"
 
 
-def _identical(problem: Any) -> bool:
-    """Whether all clients' losses have one gradient, up to rounding, at three points."""
-    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
-    gradients = problem.gradient(x)
-    return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
-
-
-def _shape(rng: np.random.Generator, cls: ProblemClass) -> dict[str, int]:
-    n = int(rng.integers(cls.clients[0], cls.clients[1] + 1))
-    return {"num_clients": n, "dim": int(rng.integers(cls.dimension[0], cls.dimension[1] + 1))}
-
-
 @dataclass(frozen=True)
 class SmoothConvex(ProblemClass):
     """Convex losses with Lipschitz gradients: beta = max_k beta_k.
@@ -202,14 +195,87 @@ class SmoothConvex(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Convexity, and what all classes have."""
-        yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
+        yield "convex losses", Nonconvex(self.clients, self.dimension, self.weights, self.identical)
         yield from super().variants()
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics, least squares, Huber, logistic."""
-        yield from _float_problems(
+        yield from in_floats(
             self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
         )
+
+
+@dataclass(frozen=True)
+class Smooth(ProblemClass):
+    """Losses with Lipschitz gradients, convex or not, whose F is bounded below.
+
+    In fractions: quadratics and Huber losses of curvatures of either sign, and double wells, which
+    are concave between two convex pieces. beta bounds the absolute curvature. F* is the least value,
+    found piece by piece; x* is the global minimiser, and a statement that names it says nothing
+    where there are several. In floats: random quadratics, least squares, Huber and logistic
+    regression, all of them convex.
+    """
+
+    convex: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    words: ClassVar[str] = "smooth losses, convex or not, F bounded below"
+    families: ClassVar[tuple[str, ...]] = ("quadratic", "huber", "well", "well", "well", "well")
+
+    def _size(self, rng: np.random.Generator) -> tuple[int, int]:
+        """More often two clients than one: a well alone has two minimisers, and no x*."""
+        n, d = super()._size(rng)
+        return (2 if n == 1 < self.clients[1] and rng.random() < 0.6 else n), d
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """As of every class; often with all clients but the last alike, so that their wells add up and the last one tilts
+        them, and often started where F is stationary."""
+        made = super().draw(rng)
+        if made.num_clients > 1 and not self.identical and rng.random() < 0.5:
+            rows = [0] * (made.num_clients - 1) + [made.num_clients - 1]
+            made = made.changed(**{f: getattr(made, f)[rows] for f in ARRAYS})
+        if rng.random() < 0.35:
+            start = made.start.copy()
+            for i, points in enumerate(made.exact_losses.stationary()):
+                start[i] = points[int(rng.integers(len(points)))] if points else start[i]
+            made = made.changed(start=start)
+        return made
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """A well between two convex pieces, or a loss as of `SmoothConvex` with either sign."""
+        kind = rng.random()
+        if family == "well" and kind < 0.6:
+            out = super().entry(rng, "quadratic")
+            out["m"] = simple(rng, CURVATURES, 1.0, True) or Fraction(1, 2)
+            depth = DEPTHS[int(rng.integers(len(DEPTHS)))]
+            return out | {"h": -depth * out["m"], "delta": simple(rng, WIDTHS, 1.0, True) or Fraction(1)}
+        out = super().entry(rng, "huber" if family == "well" else family)
+        return out | {"h": -out["h"] if kind > 0.9 and family != "well" else out["h"]}
+
+    def why_not_losses(self, instance: Instance) -> str | None:
+        """Also: F is bounded below."""
+        reason = super().why_not_losses(instance)
+        if reason is None and self.bounded:
+            try:
+                instance.exact_losses.minimiser(instance.start)
+            except Unbounded as error:
+                return str(error)
+        return reason
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """As `SmoothConvex`."""
+        yield from SmoothConvex.problems(self, rng, count, first)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Nonconvex(Smooth):
+    """What is left of `SmoothConvex` without convexity: F may have no least value."""
+
+    bounded: ClassVar[bool] = False
+    words: ClassVar[str] = "smooth losses, convex or not"
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """None."""
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -237,7 +303,7 @@ class Quadratics(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics and least squares."""
-        yield from _float_problems(self, rng, range(first, first + count), ("quadratic", "least squares"))
+        yield from in_floats(self, rng, range(first, first + count), ("quadratic", "least squares"))
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -298,7 +364,7 @@ class StronglyConvex(ProblemClass):
 
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from _float_problems(
+        yield from in_floats(
             self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
         )
 
@@ -332,39 +398,3 @@ class Lipschitz(ProblemClass):
     def why_not_problem(self, problem: Any) -> str | None:
         """No problem of the package is judged under this class yet."""
         return "statements about Lipschitz losses are checked on l1 distances in fractions and floats only"
-
-
-def _float_problems(
-    cls: ProblemClass, rng: np.random.Generator, numbers: range, kinds: tuple[str, ...], ridge: float = 0.0
-) -> Iterator[tuple[str, Any]]:
-    from fedtheory import problems
-
-    for i in numbers:
-        kind, shape, seed = kinds[i % len(kinds)], _shape(rng, cls), int(rng.integers(2**31))
-        n, d = shape["num_clients"], shape["dim"]
-        spread = float(rng.choice([0.3, 1.0, 3.0])) if n > 1 and not cls.identical else 0.0
-        raw = rng.integers(1, 9, n)
-        how: dict[str, Any] = {
-            "heterogeneity": spread,
-            "seed": seed,
-            "condition": 1.0 if d == 1 else float(rng.choice([3.0, 30.0])),
-        }
-        samples: Any = [int(v) + d + 4 for v in raw] if cls.weights == "any" else d + 8
-        how["weights"] = (
-            "samples" if cls.weights == "any" else "uniform"
-        )  # a client's weight is its share of the samples
-        if cls.identical and n > 1 and kind != "quadratic":
-            kind = "quadratic"
-        if kind == "quadratic":
-            counts = raw.astype(float) if cls.weights == "any" else np.ones(n)
-            made: Any = problems.random_quadratic(
-                **shape, **how | {"weights": counts / counts.sum()}, shared_hessian=cls.identical
-            )
-            made.sample_counts = counts
-        elif kind == "least squares":
-            made = problems.random_least_squares(**shape, **how, samples=samples, ridge=ridge)
-        elif kind == "huber":
-            made = problems.random_huber(**shape, **how, samples=samples, delta=0.5)
-        else:
-            made = problems.random_logistic(**shape, **how, samples=samples, ridge=ridge or 0.05)
-        yield f"{kind} N={n} d={d} spread={spread:g} seed={seed}", made

@@ -15,6 +15,7 @@ from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
+from fedtheory.authoring.words import scope
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
@@ -190,9 +191,8 @@ class AuthoredSetting(Setting):
         return None if self.refusal(statement) else "--problem quadratic"
 
     def scope_in_words(self, statement: Statement) -> str:
-        """One round, a run, a fixed point."""
-        words = {"round": "about one round from a state that can be reached", "run": "about a run of T rounds"}
-        return words.get(statement.scope, "about a fixed point of the method")
+        """One round, runs of which horizons, a fixed point; and the law of the cohorts."""
+        return f"about {scope(self._of(statement.id.partition('/')[2]).of_statement)}"
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:

@@ -9,6 +9,7 @@ The second does not take an instance on which nothing moves for a tight one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ from fedtheory.authoring.claims import Undefined, reduced
 from fedtheory.authoring.instances import ARRAYS, Instance
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.problem_classes import CURVATURES, POSITIONS, WIDTHS
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
+from fedtheory.authoring.units import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 
@@ -137,6 +138,8 @@ class Search:
     tried, skipped : int
         Instances; skipped ones are those on which the statement says nothing (no minimiser, a
         division by 0).
+    largest : (int, int)
+        Clients and dimensions, each the most of an instance that was judged.
     without : MethodSetting or None
         What an assumption is dropped from.
     finite : Counter form -> instances on which its sides were numbers, not both 0; of a search
@@ -151,6 +154,7 @@ class Search:
     directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
     skipped: int = 0
+    largest: tuple[int, int] = (0, 0)
     without: MethodSetting | None = None
     finite: Counter[str] = field(default_factory=Counter)
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +175,7 @@ class Search:
         aims : which elites are worked on (default: all). enough : stops early.
         """
         for instance in starts:
-            if self.setting.why_not(instance) is None:
+            if self.setting.why_not(instance) is None and self.setting.few(instance):
                 self.look(instance)
         for i in range(budget):
             keys, known = [k for k in self.best if aims is None or k in aims], True
@@ -180,7 +184,7 @@ class Search:
             else:
                 elites = self.best[keys[int(self.rng.integers(len(keys)))]]
                 instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
-                known = self.setting.why_not(instance) is None
+                known = self.setting.why_not(instance) is None and self.setting.few(instance)
             if known:
                 self.look(instance)
             if on_progress is not None and i % 20 == 19:
@@ -189,34 +193,55 @@ class Search:
                 break
         return self
 
-    def look(self, instance: Instance) -> Scores | None:
-        """Score one instance of the setting's, and keep it where it is among the best."""
-        self.tried += 1
+    def look(self, instance: Instance, counted: bool = True) -> Scores | None:
+        """Score one instance of the setting's, and keep it where it is among the best. Not counted is one that another
+        search found."""
+        self.tried += counted
         try:
             view = self.setting.view(instance, exact=False)
             view = view.other(self.overrides) if self.overrides else view
             found = scores(self.setting.of_statement, view)
         except (Unbounded, Undefined, MissingCapability) as error:
-            self.skipped += 1
+            self.skipped += counted
             self.refused = str(error)
             return None
         said = self.setting.of_statement.on(view)
         self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
+        self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
         if self.without is None or self.without.as_own(instance) is None:
             self.finite.update(found.excess.keys())
+        beyond: dict[str, bool] = {}  # whether a form is violated beyond rounding, where that was asked
+
+        def violated(name: str) -> bool:
+            if name not in beyond:
+                beyond[name] = self._violated(view, name)
+            return beyond[name]
+
         for name, score in found.excess.items():
-            if score <= VISIBLE or not self._enters((name, None), score) or self._violated(view, name):
+            if score <= VISIBLE or not self._enters((name, None), score) or violated(name):
                 self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():
             self._keep((name, constant), -leeway, instance)
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
-            if name not in self.tightest or ratio > self.tightest[name].score:
-                self.tightest[name] = Elite(ratio, instance)
             at = name, instance.rounds
-            if at not in self.horizons or ratio > self.horizons[at].score:
+            best, here = (kept[k].score if k in kept else -np.inf for kept, k in ((self.tightest, name), (self.horizons, at)))
+            if ratio <= min(best, here) or (ratio > 1 + VISIBLE and not violated(name)):
+                continue  # of sides that are 0 but for rounding the ratio is anything
+            if ratio > best:
+                self.tightest[name] = Elite(ratio, instance)
+            if ratio > here:
                 self.horizons[at] = Elite(ratio, instance)
         return found
+
+    def learn(self, other: Search) -> None:
+        """Try the best of another search over the same setting on every form, as it stands; not what it found of forms that
+        are violated already."""
+        known = {id(e.instance) for elites in self.best.values() for e in elites}
+        best = [e[0] for aim, e in other.best.items() if e and not self.violating(aim[0])]
+        for instance in {id(e.instance): e.instance for e in best}.values():
+            if id(instance) not in known:
+                self.look(instance, counted=False)
 
     def _violated(self, view: Any, form: str) -> bool:
         """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""
@@ -242,7 +267,8 @@ class Search:
             for e in elites
             if e.score > (VISIBLE if aim[1] is None else 1e-6)
         ]
-        return [e.instance for e in sorted(own, key=lambda e: -e.score)]
+        ordered = [e.instance for e in sorted(own, key=lambda e: -e.score)]
+        return list({id(instance): instance for instance in ordered}.values())
 
 
 # --- changes ------------------------------------------------------------------------------------------------------------------
@@ -275,7 +301,11 @@ def _change(instance: Instance, rng: np.random.Generator, setting: MethodSetting
         return instance.changed(weights=_vector([v / sum(raw) for v in raw]))
     if what < 0.30:
         return at_minimiser(instance)
-    if what < 0.45:
+    if what < 0.36:
+        factors = [Fraction(1, 2), Fraction(2), *POWERS]
+        part = ("curvature", "position", "start")[int(rng.integers(3))]
+        return rescaled(instance, part, factors[int(rng.integers(len(factors)))])
+    if what < 0.48:
         start = instance.start.copy()
         i = int(rng.integers(d))
         start[i] = _moved(start[i], rng, POSITIONS)
@@ -304,7 +334,8 @@ def _moved(value: Fraction, rng: np.random.Generator, special: Sequence[Fraction
         return -value
     step = float(10.0 ** rng.uniform(-3.5, 0.3)) * float(rng.normal())
     new = float(value) * (1 + step) if value and rng.random() < 0.7 else float(value) + step
-    return Fraction(new).limit_denominator(int(rng.choice([8, 64, 1024])))
+    unit = Fraction(10) ** math.floor(math.log10(abs(new))) if 0 < abs(new) < 0.1 else 1  # a small number stays one
+    return unit * Fraction(new / float(unit)).limit_denominator(int(rng.choice([8, 64, 1024])))
 
 
 def _vector(values: Sequence[Fraction]) -> np.ndarray:

@@ -28,9 +28,10 @@ from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import CONFIDENCE, Check
 
-__all__ = ["MAX_PATHS", "MethodSetting", "at_minimiser"]
+__all__ = ["MANY", "MAX_PATHS", "MethodSetting", "at_minimiser"]
 
 MAX_PATHS = 4096
+MANY = 128  # cohorts of one round of more clients than need be
 DRAWS = 200
 EXACT_PATHS = 81  # of a run in fractions
 
@@ -80,12 +81,19 @@ class MethodSetting:
             made = self._drawn(rng)
             if made is None or self.why_not(made) is not None:
                 continue
-            if self.scope != "run" or self.law(made).count(made.num_clients) ** made.rounds <= MAX_PATHS:
+            if self.few(made):
                 return made
         raise InvalidInput(
-            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of a run with at most {MAX_PATHS} "
+            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; with at most {MAX_PATHS} "
             "sequences of cohorts: declare smaller numbers of clients, or fewer rounds"
         )
+
+    def few(self, made: Instance) -> bool:
+        """Whether the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
+        count = self.law(made).count(made.num_clients)
+        if self.scope == "run":
+            return count**made.rounds <= MAX_PATHS
+        return count <= (MANY if made.num_clients > self.problems.clients[0] + 4 else MAX_PATHS)
 
     def _drawn(self, rng: np.random.Generator) -> Instance | None:
         base = self.problems.draw(rng)
@@ -199,14 +207,8 @@ class MethodSetting:
         return self._made(world, starts, law, [rows(c, twice) for c in cohorts], chance[twice] / 2, instance.drawn)
 
     def _round(
-        self,
-        world: Any,
-        starts: Any,
-        sampling: Sampling,
-        rounds: int,
-        before: Sequence[Sequence[int]],
-        drawn: dict[str, Fraction],
-    ) -> Quantities:
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
+    ) -> Quantities:  # fmt: skip
         """One round after some others: starts (S, d), all cohorts of the law each."""
         fixed = self.scope == "fixed-point"
         if fixed:
@@ -324,10 +326,7 @@ class MethodSetting:
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        first = {
-            k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in self._parameters().items()
-        }
-        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), first, 1)
+        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
         return algorithm, work
 
     def refusal(self) -> str | None:

@@ -45,8 +45,9 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
             found = None
         if found is not None:
             break
-        known = any(name.endswith(str(instance)) for name in violated)
-        out.checks += [] if known else [_judged_again(setting, form, instance)]
+        if (form, str(instance)) not in out.judged_again and not any(name.endswith(str(instance)) for name in violated):
+            out.checks.append(_judged_again(setting, form, instance))
+        out.judged_again.add((form, str(instance)))
     out.settled.add(form)
     if found is not None:
         out.counterexamples[form] = found

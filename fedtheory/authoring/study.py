@@ -263,18 +263,24 @@ def _one(
     for c in known:
         if c.verdict == "violated" and c.instance in instances:
             refuting.setdefault(c.form, []).append(instances[c.instance])
-    for form in forms:
-        settle(out, setting, search, form, refuting.get(form, ()))
-    tightness(out, setting, search)
-    agree(out, setting, seed, budget)
+    _refute(out, setting, search, forms, refuting)
+    _conclude(out, setting, search, seed, budget)
+    refuted = len(out.counterexamples)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
     third = max(budget // 3, 20)
     for form in standing if necessity else ():
+        _refute(out, setting, search, [form])
+        if form in out.counterexamples:
+            continue
         for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
             on_progress(0, third, f"{statement.id}: constant {constant}")
             need = constant_need(search, name, constant, third, seed)
             out.constants += [] if need is None else [need]
         out.mutants += mutant_fates(search, form, out.constants)
+    _refute(out, setting, search, standing)  # by what was found for another form, or with a constant moved
+    standing = [form for form in standing if form not in out.counterexamples]
+    out.constants = [n for n in out.constants if n.form in standing]
+    out.mutants = [m for m in out.mutants if m.form in standing]
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
@@ -283,7 +289,26 @@ def _one(
         if found is not None and not found.without and need.form not in out.counterexamples:
             out.counterexamples[need.form] = found
             out.checks.append(replay({statement.id: statement}, found, setting))
+    if len(out.counterexamples) > refuted:
+        _conclude(out, setting, search, seed, budget)
     return out
+
+
+def _refute(
+    out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str], refuting: Mapping[str, list[Instance]] | None = None
+) -> None:
+    """Decide what was found against forms that stand, and try each counterexample on every form."""
+    for form in [f for f in forms if f not in out.counterexamples]:
+        settle(out, setting, search, form, (refuting or {}).get(form, ()))
+        if form in out.counterexamples:
+            search.look(out.counterexamples[form].instance, counted=False)
+
+
+def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed: int, budget: int) -> None:
+    """How tight the forms are, from all that is known by now, and that no row says more than that."""
+    out.tightness, out.horizons = [], {}
+    tightness(out, setting, search)
+    agree(out, setting, seed, budget)
 
 
 def _checks(

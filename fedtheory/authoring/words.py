@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["renderables", "table"]
+from fedtheory.participation.cohorts import Full, Uniform
+
+__all__ = ["renderables", "scope", "table"]
 
 
 def table(study: Any) -> str:
@@ -29,7 +31,7 @@ def renderables(study: Any) -> Iterator[Any]:
         if n:
             yield Text()
         yield Text(f"{one.statement.name}: {one.statement.title}", "bold")
-        yield Text(f"{one.searched:,} instances searched: {one.statement.problems}", "dim")
+        yield Text(f"{one.searched:,} instances searched: {_searched(one)}", "dim")
         if one.in_floats_only:
             yield Text(f"in floats only: {one.in_floats_only}", "dim")
         yield Text()
@@ -43,6 +45,25 @@ def renderables(study: Any) -> Iterator[Any]:
             found.add_row(label if label != before else "", Text(words))
             before = label
         yield found
+
+
+def scope(statement: Any) -> str:
+    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, where not all clients take part."""
+    least, most = statement.rounds
+    rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
+    words = {"run": f"a run of {rounds}", "round": f"one round after {rounds}" if most else "the first round"}
+    law = "cohorts of every size, drawn uniformly" if statement.sampling is Uniform else f"cohorts by {statement.sampling}"
+    return words.get(statement.over, "a fixed point of the method") + ("" if isinstance(statement.sampling, Full) else f", {law}")
+
+
+def _searched(one: Any) -> str:
+    """What the instances were of: the class, the horizons and the law of the cohorts; and how large they were at most, where
+    the class is larger."""
+    problems, words = one.statement.problems, [str(one.statement.problems), scope(one.statement)]
+    most = (problems.clients[1], problems.dimension[1])
+    if one.search is not None and any(seen < declared for seen, declared in zip(one.search.largest, most, strict=True)):
+        words.append("searched up to N = {}, d = {}".format(*one.search.largest))
+    return "; ".join(words)
 
 
 def _forms(one: Any) -> Any:
@@ -87,8 +108,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     yield from (("needed", words) for words in needed)
     yield from (("undecided", words) for words in open_)
     for m in one.mutants:
-        label = "rejected" if m.rejected else "not rejected"
-        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {str(m).split(': ', 1)[1]}"
+        label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
+        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
 
 

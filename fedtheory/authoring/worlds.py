@@ -30,13 +30,14 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class Best:
-    """A minimiser of F: x (d,), F_low <= F* <= F_high, and how far x may be from a minimiser
-    (radius)."""
+    """A minimiser of F: x (d,), F_low <= F* <= F_high, how far x may be from a minimiser (radius),
+    and whether x* is well defined (unique): of a nonconvex F with several it is not."""
 
     x: Any
     F_low: Any
     F_high: Any
     radius: Any
+    unique: bool = True
 
 
 class SeparableWorld:
@@ -53,8 +54,8 @@ class SeparableWorld:
         x = self.losses.minimiser(self.start)
         value = (self.weights * self.losses.values(x)).sum()
         if self.exact:
-            return Best(x, value, value, Fraction(0))
-        return Best(x, value, value, 4 * EPS * float(np.abs(x).max(initial=0.0)))
+            return Best(x, value, value, Fraction(0), self.losses.unique)
+        return Best(x, value, value, 4 * EPS * float(np.abs(x).max(initial=0.0)), self.losses.unique)
 
     def values(self, x: Any) -> Any:
         """f_k(x): (..., d) -> (..., N)."""

@@ -18,6 +18,7 @@ from fedtheory.cli.common import (
     not_writable,
     progress,
     shipped_witnesses,
+    warn_of_formulas,
 )
 from fedtheory.errors import FedTheoryError
 
@@ -209,6 +210,8 @@ def campaign_command(o: CampaignOptions) -> int:
     from fedtheory.report.html import write_reports
 
     check_out(o.out)
+    for statement in o.statements if o.own else ():
+        warn_of_formulas(statement)
     run = _Run(o)
     result = run.result
     try:

@@ -19,6 +19,7 @@ from fedtheory.cli.common import (
     save,
     shipped_witnesses,
     statements_in,
+    warn_of_formulas,
 )
 
 __all__ = ["explain"]
@@ -31,6 +32,7 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
     chosen = [find_statement(name)] if whose == [None] else [s for p in whose if p is not None for s in p.statements]
     found = []
     for n, statement in enumerate(chosen):
+        warn_of_formulas(statement)
         found.append(_about(statement))
         save(out, f"explain-{statement.id.replace('/', '-')}", found[-1])
         if not as_json:
@@ -54,7 +56,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
             console.print(Text(line, style))
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
-    block(f"{about['source']}; {about['kind']}, {about['scope_in_words']}", 2, "dim")
+    block("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
@@ -62,7 +64,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
         if form["wording"]:
             block(f"({WORDINGS[form['wording']]})", 4, "dim")
         block(form["text"], 4, "cyan")
-        if form["name"] in ("printed", "repaired") or form["wording"]:
+        if form["latex"] and (form["name"] in ("printed", "repaired") or form["wording"]):
             block(f"LaTeX: {form['latex']}", 4, "dim")
         if form["note"]:
             block(f"Note: {form['note']}")
@@ -112,7 +114,7 @@ def _try(statement: Any) -> str:
 
 
 def _about(statement: Any) -> dict[str, Any]:
-    from fedtheory.report.formulas import to_text
+    from fedtheory.report.formulas import shown
     from fedtheory.verification.registry import paper_of
 
     paper = paper_of(statement)
@@ -139,7 +141,7 @@ def _about(statement: Any) -> dict[str, Any]:
                 "name": f.name,
                 "wording": f.wording,
                 "latex": f.latex,
-                "text": to_text(f.latex),
+                "text": shown(f, statement.title),
                 "note": f.note,
                 "established": dict(f.established),
                 "limits": dict(f.limits),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.provenance import write_atomic
-from fedtheory.report.formulas import to_mathml
+from fedtheory.report.formulas import shown_html
 from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
@@ -191,7 +191,7 @@ def _statement(name: str, group: Sequence[Row]) -> str:
             for r in rows
         )
         forms.append(
-            f"<h4>{escape(form.name)}</h4>{to_mathml(form.latex)}"
+            f"<h4>{escape(form.name)}</h4>{shown_html(form, statement.title)}"
             + (f'<p class="note">{escape(WORDINGS[form.wording].capitalize())}.</p>' if form.wording else "")
             + (f'<p class="note">{escape(form.note)}</p>' if form.note else "")
             + '<div class="scroll"><table><thead><tr><th>rule</th><th>verdict</th><th>on record</th><th>violated / instances</th>'

@@ -54,7 +54,8 @@ The function gets the quantities ``q`` by name: ``quantities()`` lists them. It 
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``; its LaTeX;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
-Half is ``Fraction(1, 2)``: 0.5 is no fraction, and a claim with it is checked in floats only.
+Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is
+declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
 
 Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples.
 

@@ -8,14 +8,16 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedtheory.authoring.claims import Claimed, evaluate, place
+from fedtheory.authoring.claims import Claimed, Undefined, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.judging import with_noise
+from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -77,8 +79,13 @@ class AuthoredStatement:
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name, as they come out on `probe`. Raises what `evaluate` raises."""
-        return dict(self.on(self.probe))
+        """The forms by name, as they come out on `probe`; that their sides have shapes that fit is seen on a wider one, too.
+        Raises what `evaluate` raises."""
+        found, wide = dict(self.on(self.probe)), MethodSetting.of(self).wide_probe()
+        if wide is not None:
+            with suppress(Undefined, Unbounded):
+                self.on(wide)
+        return found
 
     @cached_property
     def constants(self) -> dict[str, Any]:
@@ -263,6 +270,11 @@ def _check(made: AuthoredStatement, at: str) -> None:
     if not isinstance(made.problems, ProblemClass):
         raise InvalidInput(
             f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+        )
+    if isinstance(sampling, Uniform) and sampling.size > (most := made.problems.clients[1]):
+        raise InvalidInput(
+            f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
+            f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
         )
     if made.over not in SCOPES:
         raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")

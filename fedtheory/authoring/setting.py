@@ -76,15 +76,17 @@ class MethodSetting:
         InvalidInput
             None was found: the class is empty, or its runs have too many sequences of cohorts.
         """
+        reason = ""
         for _ in range(DRAWS):
             made = self._drawn(rng)
-            if made is None or self.why_not(made) is not None:
+            if made is None:
+                reason = f"{self.sampling} needs at least {self.sampling.size} clients: declare clients={self.sampling.size}"
                 continue
-            if self.scope != "run" or self.law(made).count(made.num_clients) ** made.rounds <= MAX_PATHS:
+            if (why := self.why_not(made)) is None:
                 return made
+            reason = f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why else why
         raise InvalidInput(
-            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of a run with at most {MAX_PATHS} "
-            "sequences of cohorts: declare smaller numbers of clients, or fewer rounds"
+            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}"
         )
 
     def _drawn(self, rng: np.random.Generator) -> Instance | None:
@@ -122,6 +124,10 @@ class MethodSetting:
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
+        if reason is None and self.scope == "run":
+            count = self.law(instance).count(instance.num_clients) ** instance.rounds
+            if count > MAX_PATHS:
+                reason = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
         return reason
 
     def _not_before(self, instance: Instance) -> str | None:
@@ -176,6 +182,21 @@ class MethodSetting:
         raise InvalidInput(
             f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
         )
+
+    def wide_probe(self) -> Quantities | None:
+        """A view in floats with axes of several lengths, as of two clients or more, three coordinates and five starts where the
+        class has them, so that sides of unequal shapes do not fit by chance; None where it cannot be run."""
+        rng = Stream(0).generator("authoring wide probe")
+        try:
+            instance = max((self.random_instance(rng) for _ in range(12)), key=lambda i: (min(i.dim, 3), -i.num_clients))
+            if self.scope != "round":
+                return self.view(instance, exact=False)
+            start = instance.start.astype(float)
+            starts = start + np.arange(5.0)[:, None] / 8
+            world = SeparableWorld(instance.losses(False), start)
+            return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
+        except (Unbounded, Undefined):
+            return None
 
     def view(self, instance: Instance, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.

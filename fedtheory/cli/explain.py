@@ -110,7 +110,7 @@ def _try(statement: Any) -> str:
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     if found:
         return f"fedtheory replay {found[0]}"
-    return f"fedtheory verify {name if paper.source else '--quick --details'} (it is about instances of its own kind)"
+    return f"fedtheory verify {name if paper.source else f'{paper.id}/ --details'} (it is about instances of its own kind)"
 
 
 def _about(statement: Any) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
 
+import json
 import textwrap
 
 import pytest
-from command_line import call
+from command_line import call, refused
 
-from fedtheory.verification import registry
+from fedtheory.verification import Setting, Statement, form, le, registry
 
 HEAD = """
 from fractions import Fraction
@@ -70,3 +71,62 @@ def test_a_counterexample_without_a_formula_is_replayed(written, tmp_path):
     small_campaign(file, tmp_path / "out")
     [witness] = (tmp_path / "out/witnesses").iterdir()
     assert "violated" in call("replay", witness, "--paper", file).stdout
+
+
+SHAPES = "yield printed(le(q.x_next, q.F, -q.gradient_sq / q.beta), r'F \\le G')"
+RUN = {"over": '"run"', "rounds": "(1, 30)"}
+
+
+@pytest.mark.parametrize("body, declared, says", [
+    (SHAPES, {"problems": "SmoothConvex(clients=(1, 4), dimension=(1, 4))"}, "form 'printed': a side has shape"),
+    ("yield printed(le(q.F_next[-1], q.F[0]))", {"over": '"run"'}, "'F_next' is a quantity of a round; a run has q.F[t] for t = 0..T"),
+    ("yield printed(le(q.average_gap, q.F))", {}, "'average_gap' is a quantity of a run; a round has"),
+    ("yield printed(le(q.F_next, q.F))", {"sampling": "Uniform(9)", "problems": "SmoothConvex(clients=(1, 4), dimension=1)"},
+     "cohorts need at least 9 clients, and the problems have at most 4: declare clients=(9, 10)"),
+    ("yield printed(le(q.F[-1], q.F[0]))",
+     {"over": '"run"', "rounds": "9", "sampling": "Uniform(3)", "problems": "SmoothConvex(clients=(5, 6), dimension=1)"},
+     "sequences of cohorts, more than 4096: declare smaller numbers of clients or of rounds"),
+])  # fmt: skip
+def test_every_command_refuses_a_file_with_the_same_message(written, tmp_path, body, declared, says):
+    file = written(body, **declared)
+    told = {refused("list", file), refused("explain", file), refused("verify", file, "--out", tmp_path / "out")}
+    assert len(told) == 1 and says in (line := told.pop()) and "file.py, line" in line and "strange/a" in line
+
+
+def test_a_long_run_of_many_clients_is_searched_where_it_can_be(written, tmp_path):
+    sizes = "SmoothConvex(clients=(1, 30), dimension=(1, 3))"
+    file = written("yield printed(le(q.T * (1 + q.F[0]), 30 * (1 + q.F[0])))", problems=sizes, sampling="Uniform", **RUN)
+    out = tmp_path / "out"
+    call("verify", file, "--quick", "--budget", 60, "--workers", 1, "--out", out)
+    assert json.loads((out / "campaign.json").read_text())["ok"]
+
+
+def test_an_entry_point_that_gives_no_paper_is_told_with_what_it_gave(monkeypatch):
+    statement = registry.all_statements()[0]
+
+    class Point:
+        name, value = "theirs", "theirs:LEMMA"
+
+        def load(self):
+            return statement
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+    for known in ("_PAPERS", "_STATEMENTS", "_ALIASES", "_BROUGHT"):
+        monkeypatch.setattr(registry, known, {})
+    monkeypatch.setattr(registry, "_LOADED", [])
+    with pytest.warns(UserWarning, match=r"the papers of theirs \(theirs:LEMMA\) are left out: .*\(Statement\), and must give a Paper"):
+        registry._load()
+
+
+def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
+    class Own(Setting):
+        kinds = ("own",)
+
+    only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
+    registry.papers()
+    made = registry.register(registry.Paper("one-shot", "One shot", "means", (only,), Own()))
+    try:
+        assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
+        assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
+    finally:
+        registry._forget(made)

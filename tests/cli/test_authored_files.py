@@ -1,13 +1,16 @@
 """A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
 
 import json
+import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from command_line import call, refused
 
 from fedtheory.verification import Setting, Statement, form, le, registry
 
+ROOT = Path(__file__).parents[2]
 HEAD = """
 from fractions import Fraction
 import numpy as np
@@ -130,3 +133,20 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
         assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
     finally:
         registry._forget(made)
+
+
+def test_the_readmes_lemma_is_judged_on_its_problem():
+    readme = (ROOT / "README.md").read_text()
+    [options] = re.findall(r"`verify\s+descent_lemma\.py::lemma-1 ([^`]*)`", readme)
+    found = json.loads(call("verify", ROOT / "examples/descent_lemma.py::lemma-1", *options.split(), "--json").stdout)
+    assert {c["form"]: c["verdict"] for c in found["checks"]} == {"printed": "violated", "repaired": "holds"}
+
+
+def test_unequal_numbers_of_samples_name_the_numbers_of_clients_that_would_do():
+    lemma = ROOT / "examples/descent_lemma.py::lemma-1"
+    reason = json.loads(call("verify", lemma, "--problem", "diabetes", "--json").stdout)["checks"][0]["reason"]
+    assert "the clients have 88 to 89 samples each, and weights 1/5" in reason
+    [numbers] = re.findall(r"as ([\d or]+) \(--clients\)", reason)
+    for clients in numbers.split(" or "):
+        judged = json.loads(call("verify", lemma, "--problem", "diabetes", "--clients", clients, "--json").stdout)
+        assert judged["verdict"] == "holds"

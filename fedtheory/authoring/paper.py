@@ -20,6 +20,7 @@ from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.shapes import wide_view
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.verification import registry as core
@@ -81,7 +82,7 @@ class AuthoredStatement:
     def forms(self) -> dict[str, Claimed]:
         """The forms by name, as they come out on `probe`; that their sides have shapes that fit is seen on a wider one, too.
         Raises what `evaluate` raises."""
-        found, wide = dict(self.on(self.probe)), MethodSetting.of(self).wide_probe()
+        found, wide = dict(self.on(self.probe)), wide_view(MethodSetting.of(self))
         if wide is not None:
             with suppress(Undefined, Unbounded):
                 self.on(wide)

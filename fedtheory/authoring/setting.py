@@ -126,8 +126,8 @@ class MethodSetting:
             reason = self._not_drawn(instance) or self._not_before(instance)
         if reason is None and self.scope == "run":
             count = self.law(instance).count(instance.num_clients) ** instance.rounds
-            if count > MAX_PATHS:
-                reason = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
+            many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
+            reason = many if count > MAX_PATHS else None
         return reason
 
     def _not_before(self, instance: Instance) -> str | None:
@@ -182,21 +182,6 @@ class MethodSetting:
         raise InvalidInput(
             f"{self.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
         )
-
-    def wide_probe(self) -> Quantities | None:
-        """A view in floats with axes of several lengths, as of two clients or more, three coordinates and five starts where the
-        class has them, so that sides of unequal shapes do not fit by chance; None where it cannot be run."""
-        rng = Stream(0).generator("authoring wide probe")
-        try:
-            instance = max((self.random_instance(rng) for _ in range(12)), key=lambda i: (min(i.dim, 3), -i.num_clients))
-            if self.scope != "round":
-                return self.view(instance, exact=False)
-            start = instance.start.astype(float)
-            starts = start + np.arange(5.0)[:, None] / 8
-            world = SeparableWorld(instance.losses(False), start)
-            return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
-        except (Unbounded, Undefined):
-            return None
 
     def view(self, instance: Instance, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
@@ -343,10 +328,7 @@ class MethodSetting:
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        first = {
-            k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in self._parameters().items()
-        }
-        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), first, 1)
+        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
         return algorithm, work
 
     def refusal(self) -> str | None:

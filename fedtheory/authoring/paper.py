@@ -19,6 +19,7 @@ from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.ratios import moves_with_offset
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.shapes import wide_view
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -87,6 +88,11 @@ class AuthoredStatement:
             with suppress(Undefined, Unbounded):
                 self.on(wide)
         return found
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """The forms whose sides move with a constant that is added to F: lhs/rhs says nothing of them."""
+        return moves_with_offset(self, self.probe)
 
     @cached_property
     def constants(self) -> dict[str, Any]:

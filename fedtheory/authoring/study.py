@@ -135,13 +135,15 @@ class Study:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Everything as plain data; None for a number that there is not."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, Fraction):
                 return str(value)
             if isinstance(value, Counterexample):
                 return value.to_json()
+            if isinstance(value, float) and not np.isfinite(value):
+                return None
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()}
             return [plain(v) for v in value] if isinstance(value, list | tuple) else value
@@ -150,7 +152,7 @@ class Study:
             return {k: plain(getattr(item, k)) for k in item.__dataclass_fields__}
 
         return {
-            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**asdict(r), "ok": r.ok} for r in self.rows],
+            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**plain(asdict(r)), "ok": r.ok} for r in self.rows],
             "counterexamples": [c.to_json() for c in self.counterexamples], "tightness": [fields(t) for t in self.tightness],
             "constants": [fields(c) for s in self.studies for c in s.constants],
             "assumptions": [fields(a) for s in self.studies for a in s.assumptions], "mutants": [fields(m) for m in self.mutants],
@@ -332,7 +334,8 @@ def _tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> N
     for form, elite in search.tightest.items():
         sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
         where = next((i for i in sorted([elite.instance, *sharp], key=lambda i: len(str(i))) if _attained(out, setting, form, i)), None)
-        out.tightness.append(Tightness(form, elite.score, str(where or elite.instance), where is not None))
+        ratio = float("nan") if out.no_ratio(form) else elite.score
+        out.tightness.append(Tightness(form, ratio, str(where or elite.instance), where is not None))
 
 
 def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Instance) -> bool:

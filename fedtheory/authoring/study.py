@@ -30,7 +30,7 @@ from fedtheory.authoring.necessity import (
 from fedtheory.authoring.search import Search, moves
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.authoring.words import renderables, table
+from fedtheory.authoring.words import findings, renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.plotting.figure import Figure
@@ -169,6 +169,10 @@ class Study:
                 f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
             )
         return draw(chosen[0], Path(path))
+
+    def findings(self) -> list[tuple[str, str]]:
+        """(label, words) of everything that was found, for reports."""
+        return [pair for one in self.studies for pair in findings(one)]
 
     def figures(self) -> tuple[Figure, ...]:
         """One figure a statement: `fedtheory.authoring.figure.figure`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["renderables", "table"]
+__all__ = ["findings", "renderables", "scope", "table"]
 
 
 def table(study: Any) -> str:
@@ -55,6 +55,12 @@ def scope(one: Any) -> str:
     """What was looked at: the class of problems, and how many of its instances the search tried (which are judged only where they
     are nearest to a violation)."""
     return f"{one.statement.problems}; {one.searched:,} instances tried in the search"
+
+
+def findings(one: Any) -> list[tuple[str, str]]:
+    """(label, words) of what was found of a statement, what was looked at first."""
+    floats = [("in floats only", one.in_floats_only)] * bool(one.in_floats_only)
+    return [("searched", scope(one)), *floats, *_found(one)]
 
 
 def _forms(one: Any) -> Any:

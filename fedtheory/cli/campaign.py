@@ -176,6 +176,11 @@ class _Run:
                 advance()
         return True
 
+    def _findings(self) -> dict[str, Any]:
+        """What the reports say of the studies that have words for them."""
+        told = {id: study.findings() for id, study in self.studies.items() if hasattr(study, "findings")}
+        return {"findings": told} if told else {}
+
     def record(self) -> dict[str, Any]:
         """Everything for campaign.json."""
         from fedtheory.provenance import provenance
@@ -193,6 +198,7 @@ class _Run:
         return {
             **result.to_json(),
             **studies,
+            **self._findings(),
             "checked": len({c.instance for c in self.checks if c.instance}),
             "comparisons": sum(c.count for c in self.checks),
             "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},

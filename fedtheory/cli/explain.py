@@ -57,6 +57,10 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     block("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
+    if about["declares"]:
+        console.print("\n  About", style="bold")
+        for what, words in about["declares"].items():
+            block(f"{what}: {words}")
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
@@ -134,7 +138,8 @@ def _about(statement: Any) -> dict[str, Any]:
         "asks": [] if why_not else list(paper.setting.asks(statement)),
         "takes": {} if why_not else paper.setting.takes(statement),
         "assumptions": list(statement.assumptions),
-        "symbols": dict(statement.symbols),
+        "declares": paper.setting.declares(statement),
+        "symbols": paper.setting.symbols(statement),
         "code": paper.source or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
             {

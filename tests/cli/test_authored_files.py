@@ -1,5 +1,6 @@
 """A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
 
+import html
 import json
 import re
 import textwrap
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HEAD = """
 from fractions import Fraction
 import numpy as np
-from fedtheory.algorithms import FedAvg
+from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.authoring import *
 ONE = GradientSteps(1, lr=lambda c: 1 / c.beta)
 SMALL = SmoothConvex(clients=1, dimension=1)
@@ -34,8 +35,14 @@ def written(tmp_path):
         file.write_text(f'{HEAD}@paper.statement("a", {arguments})\ndef a(q):\n    """The loss goes down."""\n{body}\n')
         return file
 
-    yield write
-    for known in [p for p in registry.papers() if p.source.startswith(str(tmp_path))]:
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _no_file_stays_registered():
+    """Other tests are about the installed papers."""
+    yield
+    for known in [p for p in registry.papers() if p.source]:
         registry._forget(known)
 
 
@@ -150,3 +157,48 @@ def test_unequal_numbers_of_samples_name_the_numbers_of_clients_that_would_do():
     for clients in numbers.split(" or "):
         judged = json.loads(call("verify", lemma, "--problem", "diabetes", "--clients", clients, "--json").stdout)
         assert judged["verdict"] == "holds"
+
+
+def test_explain_says_what_a_file_declares(written):
+    file = written(
+        "yield printed(le(q.F_next, q.F, q.dissimilarity / q.beta))",
+        about="method(FedProx, mu=lambda c: 2 * c.beta)", local="GradientSteps(among(1, 2), lr=upto(lambda k: 1 / k.beta))",
+        sampling="Uniform", problems="SmoothConvex(clients=(1, 3), dimension=2, weights='any')",
+    )  # fmt: skip
+    about = json.loads(call("explain", file, "--json").stdout)
+    assert about["declares"] == {
+        "method": "FedProx(mu = 2 * beta)",
+        "local work": "1 or 2 local gradient steps, lr = every number in (0, 1 / beta]",
+        "sampling": "uniform cohorts of every size P",
+        "problems": "smooth convex losses, 1 to 3 clients, dimension 2, any weights",
+        "round": "after 0 to 2 others",
+    }
+    assert {"F", "F_next", "dissimilarity", "beta"} == {*about["symbols"]}
+    text = " ".join(call("explain", file).stdout.split())
+    assert all(f"{what}: {words}" in text for what, words in about["declares"].items())
+    assert "dissimilarity: sum_k w_k ||grad f_k(x) - grad F(x)||^2" in text
+
+
+def test_the_reports_have_what_the_study_found(tmp_path):
+    lemma, out = ROOT / "examples/descent_lemma.py", tmp_path / "out"
+    shown = " ".join(call("verify", lemma, "--quick", "--budget", 90, "--workers", 1, "--out", out).stdout.split())
+    found = json.loads((out / "campaign.json").read_text())["findings"]["descent-lemma/lemma-1"]
+    labels = {label for label, _ in found}
+    assert {"searched", "refuted", "constant", "needed", "undecided", "rejected", "tightness"} <= labels
+    page, text = ((out / name).read_text() for name in ("report.html", "report.md"))
+    for label, words in found:
+        assert f"- **{label}**: {words}" in text and f"<dt>{label}</dt>" in page and html.escape(words) in page
+        assert words.split(": ")[0] in shown
+    assert "violated at half = 1001/2000" in text
+
+
+def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, written):
+    from fedtheory.report.html import html_report, markdown_report
+    from fedtheory.verification.campaign import summarise
+
+    small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
+    record = json.loads((tmp_path / "out/campaign.json").read_text())
+    rows = summarise([], statements=[registry.get("strange/a")])
+    assert "What was found" in html_report(rows, record) and "What was found" in markdown_report(rows, record)
+    del record["findings"]
+    assert "What was found" not in html_report(rows, record) + markdown_report(rows, record)

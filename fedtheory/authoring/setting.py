@@ -85,9 +85,8 @@ class MethodSetting:
             if (why := self.why_not(made)) is None:
                 return made
             reason = f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why else why
-        raise InvalidInput(
-            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}"
-        )
+        where = self.of_statement.place
+        raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
 
     def _drawn(self, rng: np.random.Generator) -> Instance | None:
         base = self.problems.draw(rng)

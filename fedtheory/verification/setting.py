@@ -337,7 +337,7 @@ class Setting:
             It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
             ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
             ``searches`` (`SearchResult`) and ``findings()`` for the reports, a list of (label, words); and it may say with
-            ``shows_forms = True`` that what it prints has the verdict and the counterexample of every form. None where the setting has no such study.
+            ``shows_forms = True`` that what it prints has the verdict and the counterexample of every form. None without a study.
         """
         return None
 

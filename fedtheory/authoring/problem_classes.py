@@ -174,7 +174,8 @@ class ProblemClass:
             return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
 
         same = "identical " if self.identical else ""
-        return f"{self.words}, {span(self.clients)} {same}clients, dimension {span(self.dimension)}, {self.weights} weights"
+        who = f"{same}client{'s' * (self.clients[1] > 1)}"
+        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
 
 
 def _not_shares(problem: Any) -> str:

@@ -202,3 +202,12 @@ def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, wr
     assert "What was found" in html_report(rows, record) and "What was found" in markdown_report(rows, record)
     del record["findings"]
     assert "What was found" not in html_report(rows, record) + markdown_report(rows, record)
+
+
+def test_a_dollar_in_a_title_costs_no_figure(written, tmp_path):
+    file = written("yield printed(le(q.F_next, q.F), note=r'at $1')")
+    twice = file.read_text().replace('Paper("strange")', 'Paper("strange", title=r"Costs $1, \\frac{ $")')
+    file.write_text(twice + '\n\n@paper.statement("b", about=FedAvg(), local=ONE, problems=SMALL)\ndef b(q):\n    """For $2 $."""\n'
+                    "    yield printed(le(q.gap_next, q.gap))\n")  # fmt: skip
+    small_campaign(file, tmp_path / "out")
+    assert {"bound_a.png", "bound_b.png", "verdicts.png"} <= {p.name for p in (tmp_path / "out/figures").iterdir()}

@@ -54,7 +54,8 @@ The function gets the quantities ``q`` by name: ``quantities()`` lists them. It 
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``; its LaTeX;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
-Half is ``Fraction(1, 2)``: 0.5 is no fraction, and a claim with it is checked in floats only.
+Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is
+declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
 Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
 cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
 minimiser that does not exist, the others are judged all the same.

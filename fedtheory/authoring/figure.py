@@ -1,13 +1,15 @@
 """The figure of a study: bound against measured, form by form, with the data of it.
 
 Of a statement about a round, a row of points a form, one point an instance: how far the measured
-side is from the bound, as a share of both; right of the line the form fails there, on it the bound
-is attained. Of a run, the largest measured/bound that was found at each horizon T.
+side is from the bound, as a share of the sizes of all terms; right of the line the form fails
+there, on it the bound is attained. Of a run, the largest measured/bound that the search found at
+each horizon T. Beside each form stands its formula, where matplotlib can draw it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +21,13 @@ from fedtheory.plotting.figure import Figure
 
 __all__ = ["data", "draw", "figure", "picture"]
 
-WIDTH = 96  # characters of small print under a row's name
+WIDTH = 118  # characters of small print under a row's name
+LONGEST = 76  # characters of a headline
+MATHTEXT = (  # LaTeX that matplotlib does not know -> what it knows
+    (r"\\le", r"\leq"), (r"\\ge", r"\geq"), (r"\\ne", r"\neq"), (r"\\[bB]igg?[lrm]?", ""), (r"\\operatorname", r"\mathrm"),
+    (r"\\lVert", r"\|"), (r"\\rVert", r"\|"),
+)  # fmt: skip
+FAR = 10.0  # ratios above it are drawn on a logarithmic axis
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -36,30 +44,33 @@ def data(one: Any) -> dict[str, Any]:
     shown["forms"] = verdicts
     shown["points"] = {
         name: [
-            {"bound": c.rhs, "measured": c.lhs, "verdict": c.verdict, "instance": c.instance}
+            {"bound": c.rhs, "measured": c.lhs, "slack": c.slack, "verdict": c.verdict, "instance": c.instance}
             for c in one.checks
             if c.form == name and c.verdict in ("holds", "violated")
         ]
         for name in one.statement.forms
     }
-    if len({T for horizons in one.horizons.values() for T in horizons}) > 1:
+    horizons = {name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {}) for name in one.statement.forms}
+    if len({T for found in horizons.values() for T in found}) > 1:
         shown["rounds"] = {
-            name: [{"T": T, "ratio": e.score, "instance": str(e.instance)} for T, e in sorted(one.horizons.get(name, {}).items())]
-            for name in one.statement.forms
+            name: [{"T": T, "ratio": e.score, "instance": str(e.instance)} for T, e in sorted(found.items())]
+            for name, found in horizons.items()
         }
     return shown
 
 
 def _verdict(one: Any, row: Any) -> dict[str, Any]:
-    """A form's verdict, on how many instances it fails, and its worst instance in words."""
+    """A form's formula and verdict, on how many instances it fails, its worst instance and its constants in words."""
     out = {"verdict": row.verdict, "violations": row.violations, "instances": row.instances, "attained": False, "worst": ""}
+    out |= {"latex": one.statement.forms[row.form].latex, "no_ratio": one.no_ratio(row.form)}
+    out["constants"] = [str(need).replace(f"[{need.form}] ", "", 1) for need in one.constants if need.form == row.form]
     found = one.counterexamples.get(row.form)
     tight = next((t for t in one.tightness if t.form == row.form), None)
     if found is not None:
         out["worst"] = f"{found.sides} for {found.instance}"
     elif tight is not None:
         out["attained"] = tight.attained
-        how = "attained" if tight.attained else f"measured/bound up to {tight.ratio:.4g}"
+        how = "attained" if tight.attained else "nearest to equality" if out["no_ratio"] else f"measured/bound up to {tight.ratio:.4g}"
         out["worst"] = f"{how} for {tight.instance}"
     return out
 
@@ -80,34 +91,68 @@ def picture(shown: Mapping[str, Any]) -> Any:
     from fedtheory.plotting.style import headline, new_figure
 
     rounds = any(len(rows) > 1 for rows in shown.get("rounds", {}).values())
-    made, axes = new_figure(7.6, 4.4 if rounds else 1.9 + 0.95 * len(shown["points"]))
+    title = f"{shown['statement'].partition('/')[2]}: {shown['title'].rstrip('.')}. {shown['searched']:,} instances tried in the search"
+    lines = textwrap.wrap(_plain(title), 118)
+    height = 4.0 + 0.2 * len(shown["points"]) if rounds else 1.6 + 1.05 * len(shown["points"])
+    made, axes = new_figure(7.6, height + 0.15 * (len(lines) - 1))
     (_draw_rounds if rounds else _draw_points)(axes[0, 0], shown)
-    title = textwrap.shorten(shown["title"], 70, placeholder=" ...")
-    detail = f"{shown['statement'].partition('/')[2]}: {title} {shown['searched']:,} instances were searched"
-    headline(made, finding(shown), detail)
+    headline(made, _plain(finding(shown)), "\n".join(lines))
     return made
 
 
 def finding(shown: Mapping[str, Any]) -> str:
-    """The headline: which forms fail, which hold, and which are attained."""
-    fail = [name for name, f in shown["forms"].items() if f["verdict"] == "violated"]
-    hold = [name for name, f in shown["forms"].items() if f["verdict"] == "holds"]
-    sharp = [name for name in hold if shown["forms"][name]["attained"]]
-    parts = [f"{' and '.join(fail)} fail{'s' * (len(fail) == 1)}"] if fail else []
-    if hold and hold == sharp:
-        parts.append(f"{' and '.join(hold)} hold{'s' * (len(hold) == 1)}, with equality")
-    elif hold:
-        parts.append(f"{' and '.join(hold)} hold{'s' * (len(hold) == 1)}")
-        parts += [f"{' and '.join(sharp)} with equality"] if sharp else []
+    """The headline: which forms fail, which hold, and which are attained; only how many, where their names are too long."""
+    forms = shown["forms"]
+    fail = [name for name, f in forms.items() if f["verdict"] == "violated"]
+    hold = [name for name, f in forms.items() if f["verdict"] == "holds"]
+    sharp = [name for name in hold if forms[name]["attained"]]
+    texts = (_sentence([" and ".join(v) for v in (fail, hold, sharp)], fail, hold, sharp),
+             _sentence([_counted(v) for v in (fail, hold, sharp)], fail, hold, sharp))  # fmt: skip
+    return next((t for t in texts if len(t) <= LONGEST), texts[-1])
+
+
+def _sentence(words: list[str], fail: list[str], hold: list[str], sharp: list[str]) -> str:
+    parts = [f"{words[0]} fail{'s' * (len(fail) == 1)}"] if fail else []
+    if hold:
+        parts.append(f"{words[1]} hold{'s' * (len(hold) == 1)}" + ", with equality" * (hold == sharp))
+        parts += [f"{words[2]} with equality"] if sharp and hold != sharp else []
     text = "; ".join(parts) or "nothing could be decided"
-    return textwrap.shorten(text[0].upper() + text[1:], 76, placeholder=" ...")
+    return text[0].upper() + text[1:]
 
 
-def _share(point: Mapping[str, Any]) -> float:
-    """(measured - bound)/(|measured| + |bound|), in [-1, 1]: 0 where the bound is attained, if only up to rounding."""
-    size = abs(point["measured"]) + abs(point["bound"])
-    share = (point["measured"] - point["bound"]) / size if size else 0.0
-    return min(share, 0.0) if point["verdict"] == "holds" else share
+def _counted(names: list[str]) -> str:
+    """'printed', or '3 forms'."""
+    return names[0] if len(names) == 1 and len(names[0]) < 24 else f"{len(names)} form{'s' * (len(names) != 1)}"
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib takes for no formula."""
+    return text.replace("$", r"\$")
+
+
+def formula(latex: str, room: float = 6.0) -> str:
+    """A formula as matplotlib draws it, '$...$'; '' where it cannot, where there is none, or where it is wider than ``room`` inches."""
+    from matplotlib.mathtext import MathTextParser
+
+    piece = r"(\{(?:[^{}]|\{[^{}]*\})*\}|\\[a-zA-Z]+|[^\s{}\\])"
+
+    def braced(match: re.Match[str]) -> str:
+        return r"\frac" + "".join(v if v.startswith("{") else f"{{{v}}}" for v in match.groups())
+
+    text = re.sub(rf"\\[td]?frac\s*{piece}\s*{piece}", braced, " ".join(latex.split()))
+    for theirs, ours in MATHTEXT:
+        text = re.sub(theirs + "(?![a-zA-Z])", lambda _, to=ours: to, text)
+    try:
+        width = MathTextParser("path").parse(f"${text}$").width / 72  # at ten points
+    except (ValueError, RuntimeError):
+        return ""
+    return f"${text}$" if text and width <= room else ""
+
+
+def _excess(point: Mapping[str, Any]) -> float:
+    """(measured - bound)/(the sum of all terms' sizes): 0 where the bound is attained, if only up to rounding."""
+    excess = -point["slack"] if np.isfinite(point["slack"]) else 0.0
+    return min(excess, 0.0) if point["verdict"] == "holds" else excess
 
 
 def _draw_points(ax: Any, shown: Mapping[str, Any]) -> None:
@@ -116,55 +161,81 @@ def _draw_points(ax: Any, shown: Mapping[str, Any]) -> None:
     names, hollow = list(shown["points"]), False
     sizes = [abs(p["measured"]) + abs(p["bound"]) for points in shown["points"].values() for p in points]
     least = 1e-12 * float(np.median(sizes)) if sizes else 0.0
-    ax.axvspan(0, 1.06, color=COLOURS["violated"], alpha=0.07, linewidth=0)
+    every = [_excess(p) for points in shown["points"].values() for p in points]
+    left, right = min([*every, 0.0]), max([*every, 0.0])
+    margin = 0.06 * ((right - left) or 1.0)
+    left, right = left - margin, right + margin
+    ax.axvspan(0, right, color=COLOURS["violated"], alpha=0.07, linewidth=0)
+    across = ax.get_yaxis_transform()  # x as a share of the axes
     for y, name in enumerate(names):
         points, form = shown["points"][name], shown["forms"][name]
-        ax.plot([0, 0], [y + 0.38, y + 0.76], color="#000000", linewidth=1.2)
-        height = [y + 0.5 + 0.3 * ((i * 0.618034) % 1 - 0.3) for i in range(len(points))]  # so that they do not hide each other
+        ax.plot([0, 0], [y + 0.5, y + 0.9], color="#000000", linewidth=1.2)
+        height = [y + 0.7 + 0.3 * ((i * 0.618034) % 1 - 0.5) for i in range(len(points))]  # so that they do not hide each other
         nothing = [abs(p["measured"]) + abs(p["bound"]) <= least for p in points]
         hollow = hollow or any(nothing)
         colours = [COLOURS[p["verdict"]] for p in points]
         faces = ["none" if n else c for n, c in zip(nothing, colours, strict=True)]
         ax.scatter(
-            [_share(p) for p in points], height, s=16, facecolors=faces, edgecolors=colours, alpha=0.6, linewidth=0.8, clip_on=False,
+            [_excess(p) for p in points], height, s=16, facecolors=faces, edgecolors=colours, alpha=0.6, linewidth=0.8, clip_on=False,
             zorder=3,
         )  # fmt: skip
-        count = f"fails on {form['violations']} of {form['instances']} instances"
-        words = count if form["verdict"] == "violated" else f"holds on all {form['instances']} instances"
+        count = f"fails on {form['violations']} of {form['instances']} instances judged"
+        words = count if form["verdict"] == "violated" else f"holds on all {form['instances']} instances judged"
         words = words if form["verdict"] in ("holds", "violated") else form["verdict"]
-        ax.text(-1.03, y + 0.1, f"{name}: {words}", fontsize=9.5, fontweight="bold", color=COLOURS[form["verdict"]], va="center")
-        small = textwrap.shorten(form["worst"], WIDTH, placeholder=" ...")
-        ax.text(-1.03, y + 0.28, small, fontsize=7.5, color="#444444", va="center")
-    ax.set(xlim=(-1.06, 1.06), ylim=(len(names), -0.08), yticks=[])
-    ax.set_xticks([-1, -0.5, 0, 0.5, 1], ["", "the bound has room", "attained", "the form fails", ""])
+        bold = {"fontsize": 9.5, "fontweight": "bold", "color": COLOURS[form["verdict"]], "va": "center", "transform": across}
+        ax.text(0.01, y + 0.1, _plain(f"{name}: {words}"), **bold)
+        drawn = formula(form["latex"], 6.6 - 0.085 * len(f"{name}: {words}"))
+        ax.text(0.99, y + 0.1, drawn, fontsize=9.5, va="center", ha="right", transform=across)
+        for i, line in enumerate([form["worst"], "; ".join(form["constants"])]):
+            small = textwrap.shorten(line, WIDTH, placeholder=" ...")
+            ax.text(0.01, y + 0.27 + 0.14 * i, _plain(small), fontsize=7.5, color="#444444", va="center", transform=across)
+    ax.set(xlim=(left, right), ylim=(len(names), -0.08), yticks=[])
+    ax.xaxis.get_major_locator().set_params(nbins=7)
     also = "; hollow: both are 0" if hollow else ""
-    ax.set_xlabel(f"(measured − bound) / (|measured| + |bound|), a point for each instance{also}")
+    measure = "(measured − bound)/(sizes of all terms): < 0 room, 0 attained, > 0 fails"
+    ax.set_xlabel(f"{measure}; a point for each instance{also}", fontsize=8.5)
     ax.grid(False)
     ax.spines["left"].set_visible(False)
-    ax.tick_params(length=0)
+    ax.tick_params(length=3)
+
+
+def _up(y: Any) -> Any:
+    """Linear up to 1, logarithmic above."""
+    y = np.asarray(y, dtype=float)
+    return np.where(y > 1, 1 + np.log10(np.maximum(y, 1)), y)
+
+
+def _down(v: Any) -> Any:
+    v = np.asarray(v, dtype=float)
+    return np.where(v > 1, 10.0 ** (np.maximum(v, 1) - 1), v)
 
 
 def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     from fedtheory.plotting.style import COLOURS
 
-    others = iter(OTHERS * (1 + len(shown["rounds"])))
-    top = 1.0
+    others, markers = iter(OTHERS * (1 + len(shown["rounds"]))), iter("osD^vP*X" * (1 + len(shown["rounds"])))
+    top = max([1.0, *(r["ratio"] for rows in shown["rounds"].values() for r in rows)])
+    far = top > FAR
     for name, rows in shown["rounds"].items():
-        if not rows:
-            continue
-        colour = COLOURS[name] if name in ("printed", "repaired") else next(others)
-        horizon, ratio = [r["T"] for r in rows], [r["ratio"] for r in rows]
         form = shown["forms"][name]
         word = {"violated": "fails", "holds": "attained" if form["attained"] else "holds"}.get(form["verdict"], form["verdict"])
-        ax.plot(horizon, ratio, color=colour, marker="o", markersize=5, label=f"{name}: {word}", clip_on=False, zorder=3)
-        top = max(top, *ratio)
-    ax.set_ylim(0, 1.12 * top)
-    ax.axhspan(1, 1.12 * top, color=COLOURS["violated"], alpha=0.07, linewidth=0)
+        label = f"{_plain(name)}: {word}   {formula(form['latex'])}" + ("" if rows else "  (no measured/bound)")
+        colour = COLOURS[name] if name in ("printed", "repaired") else next(others)
+        horizon, ratio = [r["T"] for r in rows], [max(r["ratio"], 0.0) for r in rows]
+        ax.plot(horizon, ratio, color=colour, marker=next(markers), markersize=5, label=label, clip_on=False, zorder=3, alpha=0.85)
+    if far:
+        ax.set_yscale("function", functions=(_up, _down))
+        powers = 10.0 ** np.arange(1, int(np.ceil(np.log10(top))) + 1)
+        powers = powers[:: 1 + len(powers) // 6]
+        ax.set_yticks([0, 0.5, 1, *powers], ["0", "0.5", "1", *(f"{p:g}" for p in powers)])
+    end = float(_down(_up(top) + 0.3)) if far else 1.12 * top
+    ax.set_ylim(0, end)
+    ax.axhspan(1, end, color=COLOURS["violated"], alpha=0.07, linewidth=0)
     ax.axhline(1, color="#000000", linewidth=1.2)
     ax.annotate(
-        "the bound fails", (1, 1), xycoords="axes fraction", xytext=(-4, -4), textcoords="offset points", ha="right", va="top",
+        "the bound fails", (0, 1), xycoords="axes fraction", xytext=(4, -4), textcoords="offset points", ha="left", va="top",
         fontsize=8.5, color=COLOURS["violated"],
     )  # fmt: skip
-    ax.set(xlabel="rounds T", ylabel="largest measured/bound that was found")
+    ax.set(xlabel="rounds T", ylabel="largest measured/bound" + "\n(logarithmic above 1)" * far)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=1)

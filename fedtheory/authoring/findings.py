@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.authoring.counterexamples import Counterexample
 from fedtheory.authoring.necessity import AssumptionNeed, ConstantNeed, MutantFate
+from fedtheory.authoring.ratios import NO_RATIO
 from fedtheory.authoring.search import VISIBLE, Elite, Search
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.verification.check import Check
@@ -24,7 +25,7 @@ class Tightness:
 
     Attributes
     ----------
-    ratio : lhs/rhs there
+    ratio : lhs/rhs there; NaN where it says nothing (`fedtheory.authoring.ratios`)
     attained : whether lhs = rhs in fractions, where a term of them is not 0 and the model moves
     """
 
@@ -34,7 +35,8 @@ class Tightness:
     attained: bool = False
 
     def __str__(self) -> str:
-        return f"[{self.form}] lhs/rhs up to {self.ratio:.4g}{', attained' if self.attained else ''} on {self.instance}"
+        how = [f"lhs/rhs up to {self.ratio:.4g}"] * bool(np.isfinite(self.ratio)) + ["attained"] * self.attained
+        return f"[{self.form}] {', '.join(how) or 'near to equality'} on {self.instance}"
 
 
 @dataclass
@@ -92,13 +94,17 @@ class StatementStudy:
         """One row a form."""
         return [self._row(name) for name in self.statement.forms]
 
+    def no_ratio(self, form: str) -> str:
+        """Why lhs/rhs says nothing of a form, or ''."""
+        return next((c.where[NO_RATIO] for c in self.checks if c.form == form and NO_RATIO in c.where), "")
+
     def _row(self, form: str) -> Row:
         group = [c for c in self.checks if c.form == form]
         judged = [c for c in group if c.verdict in ("holds", "violated")]
         violated = [c for c in judged if c.verdict == "violated"]
         unclear = [c for c in group if c.verdict == "inconclusive"]
         verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
-        tight = [c for c in judged if np.isfinite(c.tightness)]
+        tight = [] if self.no_ratio(form) else [c for c in judged if np.isfinite(c.tightness)]
         worst = min(violated or judged, key=lambda c: c.slack, default=None)
         tightest = max(tight, key=lambda c: c.tightness, default=None)
         found = self.counterexamples.get(form)
@@ -133,5 +139,6 @@ class StatementStudy:
         data = [{} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest)]
         return SearchResult(
             self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
-            tightest.score if tightest else float("nan"), *data, found.witness if found else None, 0.0 if rounding else None,
+            tightest.score if tightest and not self.no_ratio(form) else float("nan"), *data, found.witness if found else None,
+            0.0 if rounding else None,
         )  # fmt: skip

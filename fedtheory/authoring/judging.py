@@ -13,6 +13,7 @@ import numpy as np
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Undefined, reduced
 from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities
+from fedtheory.authoring.ratios import with_ratio
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import NotCertified
 from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
@@ -77,7 +78,7 @@ def judged(
         verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
     if view.rational:
-        return judge(sides, mode="rational", **fields)
+        return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides)
     claimed = statement.on(view)[name]
     if view.sampled and not claimed.pathwise and sides.relation == "<=":
         lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
@@ -85,8 +86,10 @@ def judged(
         if lhs.ndim and lhs.shape[-1] == count:
             flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
-            return _met(judge_statistical(sides, confidence, mode="statistical", **fields), view)
-    return judge(sides, mode="exact", **fields)
+            made = judge_statistical(sides, confidence, mode="statistical", **fields)
+            means = replace(sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1))
+            return _met(with_ratio(made, statement, name, means), view)
+    return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides)
 
 
 def _met(check: Check, view: Quantities) -> Check:

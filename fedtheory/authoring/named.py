@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.authoring.claims import Undefined
 from fedtheory.errors import MissingCapability
 
-__all__ = ["ROUND", "RUN", "sq"]
+__all__ = ["ROUND", "RUN", "of_the_other", "sq"]
 
 Named = dict[str, Callable[[Any], Any]]
 ROUND: Named = {}
@@ -32,6 +32,23 @@ def _quantity(*tables: Named) -> Callable[[Callable[[Any], Any]], Callable[[Any]
         return function
 
     return add
+
+
+def of_the_other(name: str, over_run: bool) -> str:
+    """What to take in place of a quantity that only rounds have, or only runs; '' for a name that neither has."""
+    own, other = (RUN, ROUND) if over_run else (ROUND, RUN)
+    if name in own or name not in other:
+        return ""
+    if not over_run:
+        has = "'F' before the round and 'F_next' after it"
+        return f"{name!r} is a quantity of a run; a round has {has}: declare over='run' for more rounds"
+    before = name.removesuffix("_next").replace("_next_", "_")
+    if before == name or before not in RUN:
+        return f"{name!r} is a quantity of a round, and a run has none of it: declare over='round'"
+    return (
+        f"{name!r} is a quantity of a round; a run has q.{before}[t] for t = 0..T: the round after t goes from "
+        f"q.{before}[t] to q.{before}[t + 1], and q.{before}[1:] is after each of its rounds"
+    )
 
 
 def sq(v: Any) -> Any:

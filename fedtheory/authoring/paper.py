@@ -8,17 +8,21 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedtheory.authoring.claims import Claimed, Forms, evaluate, place
+from fedtheory.authoring.claims import Claimed, Forms, Undefined, evaluate, place
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
 from fedtheory.authoring.judging import with_noise
+from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.ratios import moves_with_offset
 from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.shapes import wide_view
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.verification import registry as core
@@ -78,12 +82,21 @@ class AuthoredStatement:
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name, as they come out on `probe`. Raises what `evaluate` and `check_sums` raise."""
-        found = self.on(self.probe)
+        """The forms by name, as they come out on `probe`; that their sides have shapes that fit, and sums that stay within an
+        instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
+        found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
             raise found.ended
+        if wide is not None:
+            with suppress(Undefined, Unbounded):
+                self.on(wide)
         check_sums(MethodSetting.of(self))
         return found.all
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """The forms whose sides move with a constant that is added to F: lhs/rhs says nothing of them."""
+        return moves_with_offset(self, self.probe)
 
     @cached_property
     def constants(self) -> dict[str, Any]:
@@ -268,6 +281,11 @@ def _check(made: AuthoredStatement, at: str) -> None:
     if not isinstance(made.problems, ProblemClass):
         raise InvalidInput(
             f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+        )
+    if isinstance(sampling, Uniform) and sampling.size > (most := made.problems.clients[1]):
+        raise InvalidInput(
+            f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
+            f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
         )
     if made.over not in SCOPES:
         raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")

@@ -59,9 +59,9 @@ def check_sums(setting: MethodSetting) -> None:
         instance = setting.random_instance(rng)
         try:
             together, alone = _views(setting, instance, rng)
+            said = statement.on(together)
         except SILENT:
             continue
-        said = statement.on(together)
         for name in said:
             if any(_differ(statement, name, together, view, i, len(alone)) for i, view in enumerate(alone)):
                 what = "starts" if setting.scope == "round" else "sequences of cohorts"

@@ -167,7 +167,7 @@ class ProblemClass:
         if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
             return "the weights are not equal (property: weights)"
         if float(np.abs(problem.sample_counts / problem.sample_counts.sum() - problem.weights).max()) > 1e-12:
-            return "the weights are not the clients' shares of the samples, as a file's statements have them (property: sample_counts)"
+            return _not_shares(problem)
         try:
             beta = float(problem.beta_k.max())
         except TypeError as error:
@@ -179,7 +179,21 @@ class ProblemClass:
             return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
 
         same = "identical " if self.identical else ""
-        return f"{self.words}, {span(self.clients)} {same}clients, dimension {span(self.dimension)}, {self.weights} weights"
+        who = f"{same}client{'s' * (self.clients[1] > 1)}"
+        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
+
+
+def _not_shares(problem: Any) -> str:
+    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do."""
+    counts, weights = problem.sample_counts, problem.weights
+    total, equal = int(counts.sum()), float(np.ptp(weights)) < 1e-12
+    has = f"{int(counts.min())} to {int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
+    fits = [str(n) for n in range(2, min(total, 200)) if total % n == 0][:4]
+    deal = f"take a number of clients that divides the {total} samples, as {' or '.join(fits)} (--clients), " if fits else ""
+    return (
+        f"the clients have {has}: the weights are not the clients' shares of the samples, as a file's statements have them (property: "
+        f"sample_counts); {deal}{'or ' * bool(fits)}in Python a problem with weights='samples', for a statement with weights='any'"
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.authoring.declare import Facts, number
-from fedtheory.authoring.named import ROUND, RUN, Named, sq
+from fedtheory.authoring.named import ROUND, RUN, Named, of_the_other, sq
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 
@@ -162,6 +162,8 @@ class Quantities:
             if value is None:
                 raise MissingCapability(f"{name} does not exist here: the losses have no such constant")
             return value
+        if elsewhere := of_the_other(name, self.table is RUN):
+            raise UnknownQuantity(elsewhere)
         if name not in self.table:
             raise UnknownQuantity(
                 str(

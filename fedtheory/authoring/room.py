@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.declared import declared, symbols
 from fedtheory.authoring.instances import Instance
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
@@ -185,6 +186,14 @@ class AuthoredSetting(Setting):
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
+
+    def declares(self, statement: Statement) -> dict[str, str]:
+        """The method, the local work, the sampling and the class of problems."""
+        return declared(self.authored[statement.id])
+
+    def symbols(self, statement: Statement) -> dict[str, str]:
+        """The quantities that the statement takes by name, and what its author says of symbols."""
+        return {**symbols(self.authored[statement.id]), **statement.symbols}
 
     def example(self, statement: Statement) -> str | None:
         """A problem of the package, where one will do."""

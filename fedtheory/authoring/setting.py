@@ -77,16 +77,19 @@ class MethodSetting:
         InvalidInput
             None was found: the class is empty, or its runs have too many sequences of cohorts.
         """
+        reason = ""
         for _ in range(DRAWS):
             made = self._drawn(rng)
-            if made is None or self.why_not(made) is not None:
+            if made is None:
+                reason = f"{self.sampling} needs at least {self.sampling.size} clients: declare clients={self.sampling.size}"
                 continue
-            if self.few(made):
+            why = self.why_not(made)
+            if why is None and self.few(made):
                 return made
-        raise InvalidInput(
-            f"{self.of_statement.place}: in {DRAWS} draws no instance was found of: {self.problems}; with at most {MAX_PATHS} "
-            "sequences of cohorts: declare smaller numbers of clients, or fewer rounds"
-        )
+            why = why or f"a round of {made.num_clients} clients has too many cohorts to enumerate"
+            reason = f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why else why
+        where = self.of_statement.place
+        raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
 
     def few(self, made: Instance) -> bool:
         """Whether the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
@@ -130,6 +133,10 @@ class MethodSetting:
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
+        if reason is None and self.scope == "run":
+            count = self.law(instance).count(instance.num_clients) ** instance.rounds
+            many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
+            reason = many if count > MAX_PATHS else None
         return reason
 
     def _not_before(self, instance: Instance) -> str | None:

@@ -93,6 +93,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
         if ratio > 1 and form in holding:
             again = _judged_again(setting, form, elite.instance).tightness
             ratio = min(again, 1.0) if np.isfinite(again) else 1.0
+        ratio = float("nan") if out.no_ratio(form) else ratio
         out.tightness.append(Tightness(form, ratio, str(where or elite.instance), where is not None))
 
 

@@ -29,7 +29,7 @@ from fedtheory.authoring.necessity import (
 from fedtheory.authoring.search import Search
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.settling import agree, settle, tightness
-from fedtheory.authoring.words import renderables, table
+from fedtheory.authoring.words import findings, renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.plotting.figure import Figure
@@ -134,13 +134,15 @@ class Study:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Everything as plain data; None for a number that there is not."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, Fraction):
                 return str(value)
             if isinstance(value, Counterexample):
                 return value.to_json()
+            if isinstance(value, float) and not np.isfinite(value):
+                return None
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()}
             return [plain(v) for v in value] if isinstance(value, list | tuple) else value
@@ -149,7 +151,7 @@ class Study:
             return {k: plain(getattr(item, k)) for k in item.__dataclass_fields__}
 
         return {
-            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**asdict(r), "ok": r.ok} for r in self.rows],
+            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**plain(asdict(r)), "ok": r.ok} for r in self.rows],
             "counterexamples": [c.to_json() for c in self.counterexamples], "tightness": [fields(t) for t in self.tightness],
             "constants": [fields(c) for s in self.studies for c in s.constants],
             "assumptions": [fields(a) for s in self.studies for a in s.assumptions], "mutants": [fields(m) for m in self.mutants],
@@ -166,6 +168,10 @@ class Study:
                 f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
             )
         return draw(chosen[0], Path(path))
+
+    def findings(self) -> list[tuple[str, str]]:
+        """(label, words) of everything that was found, for reports."""
+        return [pair for one in self.studies for pair in findings(one)]
 
     def figures(self) -> tuple[Figure, ...]:
         """One figure a statement: `fedtheory.authoring.figure.figure`."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtheory.participation.cohorts import Full, Uniform
 
-__all__ = ["renderables", "scope", "table"]
+__all__ = ["findings", "renderables", "scope", "table"]
 
 
 def table(study: Any) -> str:
@@ -31,7 +31,7 @@ def renderables(study: Any) -> Iterator[Any]:
         if n:
             yield Text()
         yield Text(f"{one.statement.name}: {one.statement.title}", "bold")
-        yield Text(f"{one.searched:,} instances searched: {_searched(one)}", "dim")
+        yield Text(_searched(one), "dim")
         if one.in_floats_only:
             yield Text(f"in floats only: {one.in_floats_only}", "dim")
         yield Text()
@@ -57,13 +57,26 @@ def scope(statement: Any) -> str:
 
 
 def _searched(one: Any) -> str:
-    """What the instances were of: the class, the horizons and the law of the cohorts; and how large they were at most, where
-    the class is larger."""
+    """What was looked at: the class of problems, the horizons, the law of the cohorts, how many instances the search tried (which
+    are judged only where they are nearest to a violation), and how large they were at most, where the class is larger."""
     problems, words = one.statement.problems, [str(one.statement.problems), scope(one.statement)]
+    words.append(f"{one.searched:,} instances tried in the search")
     most = (problems.clients[1], problems.dimension[1])
     if one.search is not None and any(seen < declared for seen, declared in zip(one.search.largest, most, strict=True)):
-        words.append("searched up to N = {}, d = {}".format(*one.search.largest))
+        words.append("up to N = {}, d = {}".format(*one.search.largest))
     return "; ".join(words)
+
+
+def largest_ratio(one: Any, row: Any) -> float:
+    """The largest lhs/rhs of a form, on the instances that were judged and on those that the search tried; NaN where there is none."""
+    found = [row.tightness_worst, *(t.ratio for t in one.tightness if t.form == row.form)]
+    return max((v for v in found if np.isfinite(v)), default=float("nan"))
+
+
+def findings(one: Any) -> list[tuple[str, str]]:
+    """(label, words) of what was found of a statement, what was looked at first."""
+    floats = [("in floats only", one.in_floats_only)] * bool(one.in_floats_only)
+    return [("searched", _searched(one)), *floats, *_found(one)]
 
 
 def _forms(one: Any) -> Any:
@@ -73,13 +86,14 @@ def _forms(one: Any) -> Any:
     styles = {"holds": "green", "violated": "red", "inconclusive": "yellow"}
     grid = Table(box=None, pad_edge=False, header_style="bold")
     grid.add_column("form", min_width=max(len(word) for row in one.rows for word in row.form.split()))
-    for title in ("verdict", "on record", "violated", "lhs/rhs up to", "how"):
+    for title in ("verdict", "on record", "violated\n/ judged", "lhs/rhs\nup to", "how"):
         grid.add_column(title, no_wrap=True)
     for row in one.rows:
-        tight = f"{row.tightness_worst:.4g}" if np.isfinite(row.tightness_worst) else ""
+        ratio = largest_ratio(one, row)
+        tight = f"{ratio:.4g}" if np.isfinite(ratio) else "–"
         verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
         grid.add_row(
-            Text(row.form), verdict, row.established, f"{row.violations} of {row.instances}", tight, ", ".join(row.modes)
+            Text(row.form), verdict, row.established, f"{row.violations} / {row.instances}", tight, ", ".join(row.modes)
         )
     return grid
 
@@ -100,8 +114,13 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
             yield labels[row.verdict], f"{row.form}: {row.note}"
     for t in one.tightness:
         if t.form in standing:
-            how = "attained" if t.attained else f"lhs/rhs up to {t.ratio:.4g}"
-            yield "tightness", f"{t.form}: {how} on {t.instance}"
+            how = "attained" if t.attained else f"lhs/rhs up to {t.ratio:.4g}" if np.isfinite(t.ratio) else ""
+            if how:
+                yield "tightness", f"{t.form}: {how} on {t.instance}"
+    none: dict[str, list[str]] = {}
+    for name in one.statement.forms:
+        none.setdefault(one.no_ratio(name), []).append(name)
+    yield from (("tightness", f"{', '.join(names)}: no lhs/rhs is shown: {why}") for why, names in none.items() if why)
     for need in one.constants:
         yield "constant", str(need).replace(f"[{need.form}] ", of(need.form), 1)
     needed, open_ = _grouped(one.assumptions, several)

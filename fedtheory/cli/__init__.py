@@ -163,7 +163,8 @@ def run_command(
         Literal["exact", "gradient", "sgd", "local-sgd"] | None,
         typer.Option(
             "--local-solver",
-            help="What minimises the local objectives (default exact; gradient for nonsmooth problems; of efl local-sgd).",
+            help="What minimises the local objectives. Default: what the method itself trains with (local-sgd of efl); else exact, and "
+            "gradient where the problem is nonsmooth or the method needs gradient steps.",
         ),
     ] = None,
     local_steps: Annotated[

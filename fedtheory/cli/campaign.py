@@ -18,6 +18,7 @@ from fedtheory.cli.common import (
     not_writable,
     progress,
     shipped_witnesses,
+    warn_of_formulas,
 )
 from fedtheory.errors import FedTheoryError
 
@@ -175,6 +176,11 @@ class _Run:
                 advance()
         return True
 
+    def _findings(self) -> dict[str, Any]:
+        """What the reports say of the studies that have words for them."""
+        told = {id: study.findings() for id, study in self.studies.items() if hasattr(study, "findings")}
+        return {"findings": told} if told else {}
+
     def record(self) -> dict[str, Any]:
         """Everything for campaign.json."""
         from fedtheory.provenance import provenance
@@ -197,6 +203,7 @@ class _Run:
         return {
             **result.to_json(),
             **studies,
+            **self._findings(),
             "checked": len({c.instance for c in self.checks if c.instance}),
             "comparisons": sum(c.count for c in self.checks),
             "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},
@@ -214,6 +221,8 @@ def campaign_command(o: CampaignOptions) -> int:
     from fedtheory.report.html import write_reports
 
     check_out(o.out)
+    for statement in o.statements if o.own else ():
+        warn_of_formulas(statement)
     run = _Run(o)
     result = run.result
     try:

@@ -72,7 +72,7 @@ def _show_effort(run: Any, record: dict[str, Any]) -> None:
     memory, workers, console = record["memory_mib"], run.o.workers, out_console()
     replayed = record["witnesses"]["replayed"]
     console.print(
-        f"\n{record['checked']} of {run.result.instances} instances, {record['comparisons']:,} comparisons, "
+        f"\n{record['checked']} of {run.result.instances} instances of the campaign judged, {record['comparisons']:,} comparisons, "
         f"{replayed} witness{'es' * (replayed != 1)} replayed"
     )
     several = workers > 1 and run.o.papers is None  # of a paper of one's own there may have been none

@@ -28,6 +28,7 @@ __all__ = [
     "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
     "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
+    "warn_of_formulas",
 ]  # fmt: skip
 
 
@@ -177,6 +178,16 @@ def in_words(statement: Any) -> str:
 
     source = paper_of(statement).source
     return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+
+
+def warn_of_formulas(statement: Any) -> None:
+    """A line on stderr for each form whose LaTeX cannot be read; nothing else depends on it."""
+    from fedtheory.report.formulas import warnings_of
+    from fedtheory.verification.registry import paper_of
+
+    source = paper_of(statement).source
+    for line in warnings_of(statement, _short_path(source) if source else ""):
+        err_console().print(Text(f"warning: {line}", "yellow"), soft_wrap=True)
 
 
 def _short_path(source: str) -> str:

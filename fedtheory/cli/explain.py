@@ -19,6 +19,7 @@ from fedtheory.cli.common import (
     save,
     shipped_witnesses,
     statements_in,
+    warn_of_formulas,
 )
 
 __all__ = ["explain"]
@@ -31,6 +32,7 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
     chosen = [find_statement(name)] if whose == [None] else [s for p in whose if p is not None for s in p.statements]
     found = []
     for n, statement in enumerate(chosen):
+        warn_of_formulas(statement)
         found.append(_about(statement))
         save(out, f"explain-{statement.id.replace('/', '-')}", found[-1])
         if not as_json:
@@ -54,7 +56,11 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
             console.print(Text(line, style))
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
-    block(f"{about['source']}; {about['kind']}, {about['scope_in_words']}", 2, "dim")
+    block("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
+    if about["declares"]:
+        console.print("\n  About", style="bold")
+        for what, words in about["declares"].items():
+            block(f"{what}: {words}")
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
@@ -62,7 +68,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
         if form["wording"]:
             block(f"({WORDINGS[form['wording']]})", 4, "dim")
         block(form["text"], 4, "cyan")
-        if form["name"] in ("printed", "repaired") or form["wording"]:
+        if form["latex"] and (form["name"] in ("printed", "repaired") or form["wording"]):
             block(f"LaTeX: {form['latex']}", 4, "dim")
         if form["note"]:
             block(f"Note: {form['note']}")
@@ -108,11 +114,11 @@ def _try(statement: Any) -> str:
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     if found:
         return f"fedtheory replay {found[0]}"
-    return f"fedtheory verify {name if paper.source else '--quick --details'} (it is about instances of its own kind)"
+    return f"fedtheory verify {name if paper.source else f'{paper.id}/ --details'} (it is about instances of its own kind)"
 
 
 def _about(statement: Any) -> dict[str, Any]:
-    from fedtheory.report.formulas import to_text
+    from fedtheory.report.formulas import shown
     from fedtheory.verification.registry import paper_of
 
     paper = paper_of(statement)
@@ -132,14 +138,15 @@ def _about(statement: Any) -> dict[str, Any]:
         "asks": [] if why_not else list(paper.setting.asks(statement)),
         "takes": {} if why_not else paper.setting.takes(statement),
         "assumptions": list(statement.assumptions),
-        "symbols": dict(statement.symbols),
+        "declares": paper.setting.declares(statement),
+        "symbols": paper.setting.symbols(statement),
         "code": paper.source or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
             {
                 "name": f.name,
                 "wording": f.wording,
                 "latex": f.latex,
-                "text": to_text(f.latex),
+                "text": shown(f, statement.title),
                 "note": f.note,
                 "established": dict(f.established),
                 "limits": dict(f.limits),

@@ -70,12 +70,13 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 
 
 def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
-    from fedtheory.report.formulas import to_text
+    from fedtheory.report.formulas import shown
     from fedtheory.verification.registry import get, setting_of
 
     console, setting = out_console(), setting_of(witness.statement)
     console.print(Text(setting.summary(witness), "bold"))
-    console.print(Text(to_text(get(witness.statement).form(witness.form).latex), "cyan"))
+    statement = get(witness.statement)
+    console.print(Text(shown(statement.form(witness.form), statement.title), "cyan"))
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
     rows = [
         *setting.facts(witness),

@@ -163,9 +163,9 @@ def _refuse(statement: Statement, setting: Setting) -> None:
         )
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
-    source = paper_of(statement).source
-    elsewhere = f"{in_words(statement)}` judges it on" if source else "` judges it with all other statements on"
-    raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify{' ' * bool(source)}{elsewhere} instances of its own{replay}")
+    paper = paper_of(statement)
+    judges = f"{in_words(statement)}` judges it on" if paper.source else f"{paper.id}/` judges it with the rest of its paper on"
+    raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify {judges} instances of its own{replay}")
 
 
 def verify_one(

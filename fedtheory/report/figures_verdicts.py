@@ -99,7 +99,7 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
         part = lines[n * height : (n + 1) * height]
         for y, (paper, statement) in enumerate(part):
             if statement is None:
-                ax.text(0.03, y + 0.55, paper, ha="left", va="center", fontsize=9, fontweight="bold")
+                ax.text(0.03, y + 0.55, paper, parse_math=False, ha="left", va="center", fontsize=9, fontweight="bold")
                 continue
             for x, form in enumerate(FORMS):
                 row = rows[statement].get(form)

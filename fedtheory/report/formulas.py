@@ -1,13 +1,20 @@
-"""LaTeX as MathML (for the report) and as one line of Unicode (for the terminal)."""
+"""LaTeX as MathML (for the report) and as one line of Unicode (for the terminal).
+
+`to_mathml` and `to_text` raise what they meet in LaTeX that is none. What people wrote is shown by
+`shown` and `shown_html`, which never do: broken LaTeX stands there as it was written, and `unread`
+says why.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import cache
+from html import escape
+from typing import Any
 from xml.etree import ElementTree
 
-__all__ = ["to_mathml", "to_text"]
+__all__ = ["shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
 
 _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 _SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᴬᵃᴮᵇᵈᵉⁱᵏⁿᵐᵗᵀˣ′′", strict=True))
@@ -34,6 +41,48 @@ def to_text(latex: str) -> str:
     root = ElementTree.fromstring(to_mathml(latex))
     text = _render(root)
     return re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()
+
+
+@cache
+def unread(latex: str) -> str:
+    """Why a formula cannot be read, in words; '' where it can, or where there is none."""
+    control = re.search(r"[\x07\x08\x0b\x0c]|\t(?=frac|ext|heta|imes|au|ilde|op\b)", latex)
+    if control:
+        return "it has a control character, as of '\\f' or '\\t': write r'...' before its backslashes"
+    try:
+        to_text(latex) if latex.strip() else ""
+    except Exception as error:  # latex2mathml's own, or what it meets in a formula that is none
+        return f"it is no LaTeX that can be read ({type(error).__name__})"
+    return ""
+
+
+def shown(form: Any, title: str) -> str:
+    """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note, or the statement's title."""
+    if not form.latex.strip():
+        return f"(no formula was given) {form.note or title}"
+    return _as_it_stands(form.latex) if unread(form.latex) else to_text(form.latex)
+
+
+def shown_html(form: Any, title: str) -> str:
+    """The same as HTML."""
+    if form.latex.strip() and not unread(form.latex):
+        return to_mathml(form.latex)
+    words = escape(shown(form, title))
+    return f"<p><code>{words}</code></p>" if form.latex.strip() else f'<p class="note">{words}</p>'
+
+
+def warnings_of(statement: Any, source: str = "") -> list[str]:
+    """One line for each form whose LaTeX cannot be read: the place, and why."""
+    place = f"{source}, " if source else ""
+    return [
+        f"{place}{statement.id} [{f.name}]: its formula is shown as it stands, {why}: {_as_it_stands(f.latex)}"
+        for f in statement.forms
+        if (why := unread(f.latex))
+    ]
+
+
+def _as_it_stands(latex: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in latex)
 
 
 def _children(node: ElementTree.Element) -> list[str]:

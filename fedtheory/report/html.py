@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.provenance import write_atomic
-from fedtheory.report.formulas import to_mathml
+from fedtheory.report.formulas import shown_html
 from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
@@ -121,10 +121,41 @@ largest and median over the instances; 1 is attained, and “&lt;0” says that 
 “forms” counts the forms of a statement whose forms have names of their own.
 A violation is decided by an instance; “holds” means that no instance of this campaign violates the statement.</p>
 {tables}
+{_findings_html(record)}
 {"<h2>Figures</h2>" + pictures if pictures else ""}
 <h2>Every form</h2>{statements}
 </body></html>
 """
+
+
+def _findings(record: dict[str, Any]) -> dict[str, list[tuple[str, list[str]]]]:
+    """statement -> [(label, lines)] of its study, where it has one: refuted, constants, what is needed, mutants..."""
+    out: dict[str, list[tuple[str, list[str]]]] = {}
+    for statement, pairs in record.get("findings", {}).items():
+        groups: dict[str, list[str]] = {}
+        for label, words in pairs:
+            groups.setdefault(label, []).append(words)
+        out[statement] = list(groups.items())
+    return out
+
+
+def _findings_html(record: dict[str, Any]) -> str:
+    found = _findings(record)
+    parts = [
+        f'<h3><a href="#{_anchor(statement)}">{escape(short(statement))}</a> {escape(get(statement).title)}</h3><dl>'
+        + "".join(f"<dt>{escape(label)}</dt><dd>{'<br>'.join(map(escape, lines))}</dd>" for label, lines in groups)
+        + "</dl>"
+        for statement, groups in found.items()
+    ]
+    return f"<h2>What was found</h2>{''.join(parts)}" if parts else ""
+
+
+def _findings_markdown(record: dict[str, Any]) -> list[str]:
+    out: list[str] = []
+    for statement, groups in _findings(record).items():
+        out += ["", f"### {short(statement)}: {get(statement).title}", ""]
+        out += [f"- **{label}**: {line}" for label, lines in groups for line in lines]
+    return ["", "## What was found", *out] if out else []
 
 
 def _subjects(rows: Sequence[Row]) -> str:
@@ -191,7 +222,7 @@ def _statement(name: str, group: Sequence[Row]) -> str:
             for r in rows
         )
         forms.append(
-            f"<h4>{escape(form.name)}</h4>{to_mathml(form.latex)}"
+            f"<h4>{escape(form.name)}</h4>{shown_html(form, statement.title)}"
             + (f'<p class="note">{escape(WORDINGS[form.wording].capitalize())}.</p>' if form.wording else "")
             + (f'<p class="note">{escape(form.note)}</p>' if form.note else "")
             + '<div class="scroll"><table><thead><tr><th>rule</th><th>verdict</th><th>on record</th><th>violated / instances</th>'
@@ -227,6 +258,7 @@ def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequen
                 ln.witness or "",
             ]
             text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    text += _findings_markdown(record)
     text += ["", "## Every form", ""]
     text += ["| paper | statement | form | rule | verdict | on record | violated / instances | tightness | tightest on |"]
     text += ["|---|---|---|---|---|---|---:|---:|---|"]

@@ -276,6 +276,8 @@ def details_table(rows: Sequence[Row], width: int) -> Table:
 def tried(searches: Sequence[dict[str, Any]]) -> str:
     """How many instances the searches looked at: least, most and in all."""
     counts = [s["evaluations"] for s in searches]
+    if min(counts) == max(counts):  # all forms on the same ones, it may be
+        return f"{counts[0]:,} instances each"
     return f"{min(counts):,} to {max(counts):,} instances each, {sum(counts):,} in all"
 
 

@@ -251,7 +251,8 @@ def _row(key: tuple[str, str, str], established: str, group: list[Check], witnes
         verdict = "inconclusive"
     else:
         verdict = "holds" if judged else "not applicable"
-    tight = [c for c in judged if np.isfinite(c.tightness)]
+    signed = any("no_ratio" in c.where for c in judged)  # lhs/rhs says nothing of the form
+    tight = [c for c in judged if np.isfinite(c.tightness) and not signed]
     worst = min(judged, key=lambda c: c.slack, default=None)
     tightest = max(tight, key=lambda c: c.tightness, default=None)
     return Row(

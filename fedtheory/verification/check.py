@@ -41,7 +41,7 @@ class Check:
     standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
-        what else is known of the instance. `place` says it in words.
+        what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
     """
 
     statement: str

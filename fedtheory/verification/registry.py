@@ -124,14 +124,22 @@ def _load() -> None:
     _LOADED.append(True)  # before, as a paper may look up a statement while it is loaded
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "fedtheory", p.name, p.value)):
         try:
-            found = point.load()
-            for each in [found] if _is_paper(found) else found:
+            for each in _brought(point.load()):
                 paper = register(_as_paper(each))
                 _BROUGHT[paper.id] = each
         except Exception as error:  # another package's code
             if interrupted(error):
                 raise KeyboardInterrupt from error
             warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _brought(found: Any) -> list[Any]:
+    """The papers of what an entry point gives. Raises `InvalidInput` where it is none, and no list of papers."""
+    several = list(found) if hasattr(found, "__iter__") and not _is_paper(found) and not isinstance(found, str) else [found]
+    for each in several:
+        if not _is_paper(each):
+            raise InvalidInput(f"it gives {each!r:.80} ({type(each).__name__}), and must give a Paper, or a list of papers")
+    return several
 
 
 def _is_paper(value: Any) -> bool:

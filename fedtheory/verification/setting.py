@@ -87,6 +87,14 @@ class Setting:
         """What the statement asks of a user's problem, of who takes part and of the method, in words."""
         return ()
 
+    def declares(self, statement: Statement) -> dict[str, str]:
+        """What the statement is about, where it says so itself: {'method': ..., 'problems': ...}, in words."""
+        return {}
+
+    def symbols(self, statement: Statement) -> dict[str, str]:
+        """What the letters of the statement stand for."""
+        return dict(statement.symbols)
+
     def takes(self, statement: Statement) -> dict[str, str]:
         """What a user may set of the statement, and what it is: names of `accepts`."""
         return dict(self.accepts)
@@ -328,8 +336,8 @@ class Setting:
         object or None
             It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
             ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
-            ``searches`` (`SearchResult`), and say with ``shows_forms = True`` that what it prints has the verdict and the
-            counterexample of every form. None where the setting has no such study.
+            ``searches`` (`SearchResult`) and ``findings()`` for the reports, a list of (label, words); and it may say with
+            ``shows_forms = True`` that what it prints has the verdict and the counterexample of every form. None without a study.
         """
         return None
 

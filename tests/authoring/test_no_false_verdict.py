@@ -260,8 +260,8 @@ def test_an_assumption_is_needed_whatever_stands_beside_the_form():
         yield form("gap", le(q.gap_next, q.gap))
 
     setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
-    needs = assumption_need(setting, "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 60, 0)
-    assert needs[0].needed and not needs[1].needed and "not convex" in needs[1].note
+    needs = assumption_need(setting, "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 150, 0)
+    assert needs[0].needed and not needs[1].needed and needs[1].tried > 0  # gaps of nonconvex losses that are bounded below
 
 
 SUMS = {"round": lambda q: np.sum(q.gradient**2), "run": lambda q: np.sum(q.gradient[0] ** 2)}

@@ -145,7 +145,7 @@ def test_the_size_that_was_reached_is_said_where_it_is_less_than_declared():
 
     wide = study(sentence(descent, problems=SmoothConvex((1, 500), 1)), budget=60, necessity=False)
     n, d = wide.studies[0].search.largest
-    assert 5 < n <= 40 and d == 1 and f"searched up to N = {n}, d = 1" in " ".join(str(wide).split())
+    assert 5 < n <= 40 and d == 1 and f"in the search; up to N = {n}, d = 1" in " ".join(str(wide).split())
     narrow = study(sentence(descent, problems=SmoothConvex((1, 2), 1)), budget=60, necessity=False)
     assert narrow.studies[0].search.largest == (2, 1) and "searched up to" not in str(narrow)
 

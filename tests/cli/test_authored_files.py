@@ -1,0 +1,213 @@
+"""A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
+
+import html
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from command_line import call, refused
+
+from fedtheory.verification import Setting, Statement, form, le, registry
+
+ROOT = Path(__file__).parents[2]
+HEAD = """
+from fractions import Fraction
+import numpy as np
+from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.authoring import *
+ONE = GradientSteps(1, lr=lambda c: 1 / c.beta)
+SMALL = SmoothConvex(clients=1, dimension=1)
+paper = Paper("strange")
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """What writes a file of a statement called 'a' and gives its path."""
+
+    def write(body, name="file.py", **declared):
+        how = {"about": "FedAvg()", "local": "ONE", "problems": "SMALL", **declared}
+        arguments = ", ".join(f"{k}={v}" for k, v in how.items())
+        body = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+        file = tmp_path / name
+        file.write_text(f'{HEAD}@paper.statement("a", {arguments})\ndef a(q):\n    """The loss goes down."""\n{body}\n')
+        return file
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _no_file_stays_registered():
+    """Other tests are about the installed papers."""
+    yield
+    for known in [p for p in registry.papers() if p.source]:
+        registry._forget(known)
+
+
+def small_campaign(file, out):
+    return call("verify", file, "--quick", "--budget", 40, "--workers", 1, "--out", out)
+
+
+def test_a_form_without_latex_is_shown_by_its_statement(written, tmp_path):
+    file = written("yield printed(le(q.F_next, q.F))")
+    assert "(no formula was given) The loss goes down." in call("explain", file).stdout
+    done = small_campaign(file, tmp_path / "out")
+    assert "(no formula was given) The loss goes down." in (tmp_path / "out/report.html").read_text()
+    assert "warning" not in done.stderr
+
+
+@pytest.mark.parametrize("latex, why", [(r"r'\frac{1'", "no LaTeX that can be read"), (r"'\frac{1}{2}'", "control character")])
+def test_broken_latex_is_shown_as_it_stands_with_a_warning(written, tmp_path, latex, why):
+    file = written(f"yield printed(le(q.F_next, q.F), {latex})")
+    told = call("explain", file)
+    out = tmp_path / "out"
+    done = small_campaign(file, out)
+    for result in (told, done):
+        [line] = [line for line in result.stderr.splitlines() if line.startswith("warning")]
+        assert "file.py, strange/a [printed]" in line and why in line
+    written_as = r"\frac{1" if why.startswith("no") else r"\x0crac{1}{2}"
+    assert written_as in told.stdout and written_as in (out / "report.html").read_text()
+
+
+def test_readable_latex_is_not_warned_of(written):
+    told = call("explain", written(r"yield printed(le(q.F_next, q.F), r'F(x^+) \le F(x)')"))
+    assert told.stderr == "" and "F(x⁺) ≤ F(x)" in told.stdout
+
+
+def test_a_counterexample_without_a_formula_is_replayed(written, tmp_path):
+    file = written("yield printed(le(q.F, q.F_next))")
+    small_campaign(file, tmp_path / "out")
+    [witness] = (tmp_path / "out/witnesses").iterdir()
+    assert "violated" in call("replay", witness, "--paper", file).stdout
+
+
+SHAPES = "yield printed(le(q.x_next, q.F, -q.gradient_sq / q.beta), r'F \\le G')"
+RUN = {"over": '"run"', "rounds": "(1, 30)"}
+
+
+@pytest.mark.parametrize("body, declared, says", [
+    (SHAPES, {"problems": "SmoothConvex(clients=(1, 4), dimension=(1, 4))"}, "form 'printed': a side has shape"),
+    ("yield printed(le(q.F_next[-1], q.F[0]))", {"over": '"run"'}, "'F_next' is a quantity of a round; a run has q.F[t] for t = 0..T"),
+    ("yield printed(le(q.average_gap, q.F))", {}, "'average_gap' is a quantity of a run; a round has"),
+    ("yield printed(le(q.F_next, q.F))", {"sampling": "Uniform(9)", "problems": "SmoothConvex(clients=(1, 4), dimension=1)"},
+     "cohorts need at least 9 clients, and the problems have at most 4: declare clients=(9, 10)"),
+    ("yield printed(le(q.F[-1], q.F[0]))",
+     {"over": '"run"', "rounds": "9", "sampling": "Uniform(3)", "problems": "SmoothConvex(clients=(5, 6), dimension=1)"},
+     "sequences of cohorts, more than 4096: declare smaller numbers of clients or of rounds"),
+])  # fmt: skip
+def test_every_command_refuses_a_file_with_the_same_message(written, tmp_path, body, declared, says):
+    file = written(body, **declared)
+    told = {refused("list", file), refused("explain", file), refused("verify", file, "--out", tmp_path / "out")}
+    assert len(told) == 1 and says in (line := told.pop()) and "file.py, line" in line and "strange/a" in line
+
+
+def test_a_long_run_of_many_clients_is_searched_where_it_can_be(written, tmp_path):
+    sizes = "SmoothConvex(clients=(1, 30), dimension=(1, 3))"
+    file = written("yield printed(le(q.T * (1 + q.F[0]), 30 * (1 + q.F[0])))", problems=sizes, sampling="Uniform", **RUN)
+    out = tmp_path / "out"
+    call("verify", file, "--quick", "--budget", 60, "--workers", 1, "--out", out)
+    assert json.loads((out / "campaign.json").read_text())["ok"]
+
+
+def test_an_entry_point_that_gives_no_paper_is_told_with_what_it_gave(monkeypatch):
+    statement = registry.all_statements()[0]
+
+    class Point:
+        name, value = "theirs", "theirs:LEMMA"
+
+        def load(self):
+            return statement
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+    for known in ("_PAPERS", "_STATEMENTS", "_ALIASES", "_BROUGHT"):
+        monkeypatch.setattr(registry, known, {})
+    monkeypatch.setattr(registry, "_LOADED", [])
+    with pytest.warns(UserWarning, match=r"the papers of theirs \(theirs:LEMMA\) are left out: .*\(Statement\), and must give a Paper"):
+        registry._load()
+
+
+def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
+    class Own(Setting):
+        kinds = ("own",)
+
+    only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
+    registry.papers()
+    made = registry.register(registry.Paper("one-shot", "One shot", "means", (only,), Own()))
+    try:
+        assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
+        assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
+    finally:
+        registry._forget(made)
+
+
+def test_the_readmes_lemma_is_judged_on_its_problem():
+    readme = (ROOT / "README.md").read_text()
+    [options] = re.findall(r"`verify\s+descent_lemma\.py::lemma-1 ([^`]*)`", readme)
+    found = json.loads(call("verify", ROOT / "examples/descent_lemma.py::lemma-1", *options.split(), "--json").stdout)
+    assert {c["form"]: c["verdict"] for c in found["checks"]} == {"printed": "violated", "repaired": "holds"}
+
+
+def test_unequal_numbers_of_samples_name_the_numbers_of_clients_that_would_do():
+    lemma = ROOT / "examples/descent_lemma.py::lemma-1"
+    reason = json.loads(call("verify", lemma, "--problem", "diabetes", "--json").stdout)["checks"][0]["reason"]
+    assert "the clients have 88 to 89 samples each, and weights 1/5" in reason
+    [numbers] = re.findall(r"as ([\d or]+) \(--clients\)", reason)
+    for clients in numbers.split(" or "):
+        judged = json.loads(call("verify", lemma, "--problem", "diabetes", "--clients", clients, "--json").stdout)
+        assert judged["verdict"] == "holds"
+
+
+def test_explain_says_what_a_file_declares(written):
+    file = written(
+        "yield printed(le(q.F_next, q.F, q.dissimilarity / q.beta))",
+        about="method(FedProx, mu=lambda c: 2 * c.beta)", local="GradientSteps(among(1, 2), lr=upto(lambda k: 1 / k.beta))",
+        sampling="Uniform", problems="SmoothConvex(clients=(1, 3), dimension=2, weights='any')",
+    )  # fmt: skip
+    about = json.loads(call("explain", file, "--json").stdout)
+    assert about["declares"] == {
+        "method": "FedProx(mu = 2 * beta)",
+        "local work": "1 or 2 local gradient steps, lr = every number in (0, 1 / beta]",
+        "sampling": "uniform cohorts of every size P",
+        "problems": "smooth convex losses, 1 to 3 clients, dimension 2, any weights",
+        "round": "after 0 to 2 others",
+    }
+    assert {"F", "F_next", "dissimilarity", "beta"} == {*about["symbols"]}
+    text = " ".join(call("explain", file).stdout.split())
+    assert all(f"{what}: {words}" in text for what, words in about["declares"].items())
+    assert "dissimilarity: sum_k w_k ||grad f_k(x) - grad F(x)||^2" in text
+
+
+def test_the_reports_have_what_the_study_found(tmp_path):
+    lemma, out = ROOT / "examples/descent_lemma.py", tmp_path / "out"
+    shown = " ".join(call("verify", lemma, "--quick", "--budget", 90, "--workers", 1, "--out", out).stdout.split())
+    found = json.loads((out / "campaign.json").read_text())["findings"]["descent-lemma/lemma-1"]
+    labels = {label for label, _ in found}
+    assert {"searched", "refuted", "constant", "needed", "undecided", "rejected", "tightness"} <= labels
+    page, text = ((out / name).read_text() for name in ("report.html", "report.md"))
+    for label, words in found:
+        assert f"- **{label}**: {words}" in text and f"<dt>{label}</dt>" in page and html.escape(words) in page
+        assert words.split(": ")[0] in shown
+    assert "violated at half = 1001/2000" in text
+
+
+def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, written):
+    from fedtheory.report.html import html_report, markdown_report
+    from fedtheory.verification.campaign import summarise
+
+    small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
+    record = json.loads((tmp_path / "out/campaign.json").read_text())
+    rows = summarise([], statements=[registry.get("strange/a")])
+    assert "What was found" in html_report(rows, record) and "What was found" in markdown_report(rows, record)
+    del record["findings"]
+    assert "What was found" not in html_report(rows, record) + markdown_report(rows, record)
+
+
+def test_a_dollar_in_a_title_costs_no_figure(written, tmp_path):
+    file = written("yield printed(le(q.F_next, q.F), note=r'at $1')")
+    twice = file.read_text().replace('Paper("strange")', 'Paper("strange", title=r"Costs $1, \\frac{ $")')
+    file.write_text(twice + '\n\n@paper.statement("b", about=FedAvg(), local=ONE, problems=SMALL)\ndef b(q):\n    """For $2 $."""\n'
+                    "    yield printed(le(q.gap_next, q.gap))\n")  # fmt: skip
+    small_campaign(file, tmp_path / "out")
+    assert {"bound_a.png", "bound_b.png", "verdicts.png"} <= {p.name for p in (tmp_path / "out/figures").iterdir()}

@@ -269,13 +269,16 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
     pool = list(
         {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
     )
+    known = {n.constant: n.example.instance for n in needs if n.form == form and n.example is not None}
+    pool = [*known.values(), *pool]
     for (name, constant), elites in search.best.items():
         if name != form or constant is None:
             continue
         stated = statement.constants[constant]
         moved = {constant: stated + search.directions[name, constant] * TENTH * (abs(stated) or 1)}
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
-        fate = _fate(setting, form, words, [e.instance for e in elites] + pool, moved, None)
+        first = [known[constant]] if constant in known else []
+        fate = _fate(setting, form, words, [*first, *(e.instance for e in elites), *pool], moved, None)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
         direction = search.directions[name, constant]
         out.append(replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds)))

@@ -87,7 +87,8 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
             out.horizons.setdefault(form, {})[rounds] = replace(elite, score=score)
     for form, elite in search.tightest.items():
         sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
-        candidates = sorted([elite.instance, *sharp], key=lambda i: len(str(i)))
+        proved = [n.example.instance for n in out.constants if n.form == form and n.example is not None]
+        candidates = sorted([elite.instance, *sharp, *proved], key=lambda i: len(str(i)))
         where = next((i for i in candidates if _attained(out, setting, form, i)), None)
         ratio = elite.score
         if ratio > 1 and form in holding:

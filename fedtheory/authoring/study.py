@@ -295,7 +295,7 @@ def _one(
         if found is not None and not found.without and need.form not in out.counterexamples:
             out.counterexamples[need.form] = found
             out.checks.append(replay({statement.id: statement}, found, setting))
-    if len(out.counterexamples) > refuted:
+    if out.constants or len(out.counterexamples) > refuted:
         _conclude(out, setting, search, seed, budget)
     return out
 

@@ -4,14 +4,14 @@ from fractions import Fraction
 
 from fedtheory.algorithms import FedAvg
 from fedtheory.authoring import GradientSteps, Paper, Quadratics, SmoothConvex, le, printed, repaired
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 
 
 def instance(h, c, start, **more):
     """An instance of quadratic losses h (x - c)^2/2 from rows of numbers."""
     equal = [str(Fraction(1, len(h)))] * len(h)
     as_text = {k: [[str(v) for v in row] for row in rows] for k, rows in (("h", h), ("c", c))}
-    return Instance.from_data({"weights": equal, "rounds": 0, **as_text, "start": [str(v) for v in start], **more})
+    return Draw.from_data({"weights": equal, "rounds": 0, **as_text, "start": [str(v) for v in start], **more})
 
 
 def descent(paper="test-descent", problems=None):

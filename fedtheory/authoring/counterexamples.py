@@ -17,7 +17,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, reduced
-from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.search import without_client, without_coordinate
 from fedtheory.authoring.setting import MethodSetting
@@ -42,7 +42,7 @@ class Counterexample:
     ----------
     statement, form, rule : ids; the rule is 'any'
     kind : the statement's name: what its data are made into
-    data : what `Instance.from_data` takes: fractions as strings
+    data : what `Draw.from_data` takes: fractions as strings
     lhs, rhs : the sides where the violation is worst
     without : the assumption that was dropped for it, or ''
     constants : what the bound's constants were set to, where not as stated
@@ -64,9 +64,9 @@ class Counterexample:
         return re.sub(r"[^a-z0-9.]+", "-", f"{self.statement}-{self.form}".lower()).strip("-")
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> Draw:
         """The instance the data stand for."""
-        return Instance.from_data(self.data)
+        return Draw.from_data(self.data)
 
     def to_json(self) -> dict[str, Any]:
         """The fields of its file."""
@@ -108,7 +108,7 @@ def _short(value: str) -> str:
 
 
 def excess(
-    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None, pick: Pick = None
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None, pick: Pick = None
 ) -> Any:
     """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says
     nothing."""
@@ -125,7 +125,7 @@ def excess(
 
 
 def prove(
-    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None = None,
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
     without: str = "", pick: Pick = None,
     budget: int = 400,
 ) -> Counterexample | None:  # fmt: skip
@@ -159,8 +159,8 @@ def prove(
 
 
 def _fewer(
-    setting: MethodSetting, form: str, instance: Instance, overrides: dict[str, Any] | None, pick: Pick
-) -> Instance | None:
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None, pick: Pick
+) -> Draw | None:
     """An instance with few enough sequences of cohorts that is violated in floats."""
     for _ in range(20):
         for simpler in _structural(instance):
@@ -193,11 +193,11 @@ def _clear(sides: Any) -> Fraction:
 def shrink(
     setting: MethodSetting,
     form: str,
-    instance: Instance,
+    instance: Draw,
     overrides: dict[str, Any] | None = None,
     pick: Pick = None,
     budget: int = 400,
-) -> Instance:
+) -> Draw:
     """A simpler instance that is violated too: fewer clients, coordinates and rounds, then
     shorter fractions.
 
@@ -221,7 +221,7 @@ def shrink(
     return instance
 
 
-def _simpler(instance: Instance) -> Iterator[Instance]:
+def _simpler(instance: Draw) -> Iterator[Draw]:
     """Simpler neighbours, the greatest simplifications first."""
     n, d = instance.num_clients, instance.dim
     yield from _structural(instance)
@@ -252,7 +252,7 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
             yield rescaled(instance, what, Fraction(10) if largest < 1 else Fraction(1, 10))
 
 
-def _structural(instance: Instance) -> Iterator[Instance]:
+def _structural(instance: Draw) -> Iterator[Draw]:
     """Fewer clients, coordinates, rounds."""
     n, d = instance.num_clients, instance.dim
     if n > 1:
@@ -263,7 +263,7 @@ def _structural(instance: Instance) -> Iterator[Instance]:
         yield instance.changed(rounds=rounds, before=instance.before[:rounds])
 
 
-def _plainer_losses(instance: Instance) -> Iterator[Instance]:
+def _plainer_losses(instance: Draw) -> Iterator[Draw]:
     """Quadratics instead of Huber losses, and all clients' losses of one curvature."""
     for k, i in np.ndindex(instance.num_clients, instance.dim):
         if instance.delta[k, i] is not None:
@@ -274,7 +274,7 @@ def _plainer_losses(instance: Instance) -> Iterator[Instance]:
             yield instance.changed(**{name: np.repeat(values[:1], instance.num_clients, axis=0)})
 
 
-def _with(instance: Instance, name: str, k: int, i: int, value: Any) -> Instance:
+def _with(instance: Draw, name: str, k: int, i: int, value: Any) -> Draw:
     values = getattr(instance, name).copy()
     values[k, i] = value
     return instance.changed(**{name: values})
@@ -360,7 +360,7 @@ def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting:
     return judge(sides, mode="rational", where=where, instance=str(instance), **fields)
 
 
-def in_fractions(setting: MethodSetting, instance: Instance) -> str | None:
+def in_fractions(setting: MethodSetting, instance: Draw) -> str | None:
     """Why no form of the statement can be judged in fractions, or None."""
     try:
         setting.of_statement.on(setting.view(instance, exact=True))

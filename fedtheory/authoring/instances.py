@@ -14,13 +14,13 @@ from fedtheory.authoring.losses import SeparableLosses, fractions
 from fedtheory.errors import InvalidInput
 from fedtheory.verification.rational import integer
 
-__all__ = ["ARRAYS", "Instance"]
+__all__ = ["ARRAYS", "Draw"]
 
 ARRAYS = ("h", "c", "m", "a", "delta")
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class Draw:
     """One instance of a statement.
 
     Attributes
@@ -91,7 +91,7 @@ class Instance:
         return data
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Instance:
+    def from_data(cls, data: dict[str, Any]) -> Draw:
         """The instance a file holds.
 
         Raises
@@ -150,7 +150,7 @@ class Instance:
         if any(k < 0 or k >= n for cohort in self.before for k in cohort):
             raise InvalidInput(f"before = {self.before}: the clients are 0 to {n - 1}")
 
-    def changed(self, **fields: Any) -> Instance:
+    def changed(self, **fields: Any) -> Draw:
         """A copy with some fields changed."""
         return replace(self, **fields)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import place, reduced
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.quantities import Quantities
 from fedtheory.authoring.setting import MethodSetting
@@ -72,7 +72,7 @@ def check_sums(setting: MethodSetting) -> None:
                 )
 
 
-def _views(setting: MethodSetting, instance: Instance, rng: np.random.Generator) -> tuple[Quantities, list[Quantities]]:
+def _views(setting: MethodSetting, instance: Draw, rng: np.random.Generator) -> tuple[Quantities, list[Quantities]]:
     """What is judged together, and each by itself."""
     if setting.scope == "run":
         return setting.view_twice(instance), [setting.view(instance, exact=False)]

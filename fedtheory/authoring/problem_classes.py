@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.authoring.float_problems import identical, in_floats
-from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
 from fedtheory.errors import InvalidInput
@@ -66,7 +66,7 @@ class ProblemClass:
             raise InvalidInput(f"weights = {self.weights!r}: use 'equal' (w_k = 1/N) or 'any'")
 
     # --- instances in fractions -------------------------------------------------------------------------------------------
-    def draw(self, rng: np.random.Generator) -> Instance:
+    def draw(self, rng: np.random.Generator) -> Draw:
         """A random instance: losses, weights and a start."""
         n, d = self._size(rng)
         parts: dict[str, np.ndarray] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
@@ -84,7 +84,7 @@ class ProblemClass:
             weights[:] = [v / sum(raw) for v in raw]
         start = np.empty(d, dtype=object)
         start[:] = [simple(rng, POSITIONS, 3.0) for _ in range(d)]
-        return in_other_units(Instance(*parts.values(), weights, start), rng)
+        return in_other_units(Draw(*parts.values(), weights, start), rng)
 
     def _size(self, rng: np.random.Generator) -> tuple[int, int]:
         """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""
@@ -112,7 +112,7 @@ class ProblemClass:
             out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
         return out
 
-    def why_not(self, instance: Instance) -> str | None:
+    def why_not(self, instance: Draw) -> str | None:
         """Why an instance does not belong to the class, or None."""
         n, d = instance.num_clients, instance.dim
         if not self.clients[0] <= n <= self.clients[1] or not self.dimension[0] <= d <= self.dimension[1]:
@@ -131,7 +131,7 @@ class ProblemClass:
             return "delta must be > 0, a and m >= 0"
         return self.why_not_losses(instance)
 
-    def why_not_losses(self, instance: Instance) -> str | None:
+    def why_not_losses(self, instance: Draw) -> str | None:
         """The same for the losses alone: convex and smooth."""
         if self.convex and (instance.h + instance.m < 0).any():
             return "some client's loss is not convex"
@@ -240,7 +240,7 @@ class Smooth(ProblemClass):
         n, d = super()._size(rng)
         return (2 if n == 1 < self.clients[1] and rng.random() < 0.6 else n), d
 
-    def draw(self, rng: np.random.Generator) -> Instance:
+    def draw(self, rng: np.random.Generator) -> Draw:
         """As of every class; often with all clients but the last alike, so that their wells add up and the last one tilts
         them, and often started where F is stationary."""
         made = super().draw(rng)
@@ -265,7 +265,7 @@ class Smooth(ProblemClass):
         out = super().entry(rng, "huber" if family == "well" else family)
         return out | {"h": -out["h"] if kind > 0.9 and family != "well" else out["h"]}
 
-    def why_not_losses(self, instance: Instance) -> str | None:
+    def why_not_losses(self, instance: Draw) -> str | None:
         """Also: F is bounded below."""
         reason = super().why_not_losses(instance)
         if reason is None and self.bounded:
@@ -300,7 +300,7 @@ class Quadratics(ProblemClass):
     words: ClassVar[str] = "convex quadratic losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic",)
 
-    def why_not_losses(self, instance: Instance) -> str | None:
+    def why_not_losses(self, instance: Draw) -> str | None:
         """Also: no Huber losses."""
         if any(v is not None for v in instance.delta.ravel()):
             return "some client's loss is not quadratic"
@@ -362,7 +362,7 @@ class StronglyConvex(ProblemClass):
             out["m"] = simple(rng, CURVATURES, 1.0, True) or Fraction(1, 10)
         return out
 
-    def why_not_losses(self, instance: Instance) -> str | None:
+    def why_not_losses(self, instance: Draw) -> str | None:
         """Also: strongly convex."""
         if not instance.exact_losses.constants["mu"] > 0:
             return "some client's loss is not strongly convex (mu = 0)"
@@ -403,7 +403,7 @@ class Lipschitz(ProblemClass):
         slope = simple(rng, CURVATURES, 1.0, True)
         return {"h": zero, "c": simple(rng, POSITIONS), "m": zero, "a": slope, "delta": None}
 
-    def why_not_losses(self, instance: Instance) -> str | None:
+    def why_not_losses(self, instance: Draw) -> str | None:
         """l1 parts only."""
         if (instance.h != 0).any() or (instance.m != 0).any():
             return "some client's subgradients are not bounded"

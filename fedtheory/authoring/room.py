@@ -10,7 +10,7 @@ from typing import Any
 
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.declared import declared, symbols
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.setting import MethodSetting
@@ -76,7 +76,7 @@ class DrawnProblem:
 class _Searched:
     """An instance and its setting, as the search for counterexamples knows instances."""
 
-    def __init__(self, setting: MethodSetting, instance: Instance) -> None:
+    def __init__(self, setting: MethodSetting, instance: Draw) -> None:
         self.kind, self.data = setting.of_statement.name, instance.to_data()
         self.name, self._of = str(instance), (setting, instance)
 
@@ -132,7 +132,7 @@ class AuthoredSetting(Setting):
                 _, problem = next(iter(setting.problems.problems(rng, 1, instance.number)))
                 view = setting.problem_views(problem, rng, seed=instance.seed)
             else:
-                made = Instance.from_data(instance.data)
+                made = Draw.from_data(instance.data)
                 try:
                     view = setting.view(made, exact=instance.rational)
                     statement.on(view)
@@ -211,11 +211,11 @@ class AuthoredSetting(Setting):
 
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
-        return f"{witness.statement} [{witness.form}]: {Instance.from_data(witness.data)}"
+        return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, then its data."""
-        return [("instance", str(Instance.from_data(witness.data))), *super().facts(witness)[1:]]
+        return [("instance", str(Draw.from_data(witness.data))), *super().facts(witness)[1:]]
 
     def study(
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
@@ -228,14 +228,14 @@ class AuthoredSetting(Setting):
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
 
 
-def _draws(setting: MethodSetting, seed: int) -> Iterator[Instance]:
+def _draws(setting: MethodSetting, seed: int) -> Iterator[Draw]:
     """The random instances of a campaign, one after another."""
     rng = Stream(seed).generator(f"authoring campaign {setting.of_statement.id}")
     while True:
         yield setting.random_instance(rng)
 
 
-def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Instance]:
+def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Draw]:
     """Of a campaign's first instances those with one of these names, by name."""
     kind = setting.of_statement.name
     drawn = {f"{kind}: {i}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
@@ -244,7 +244,7 @@ def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str
 
 def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:
     def build(data: dict[str, Any]) -> Any:
-        instance = Instance.from_data(data)
+        instance = Draw.from_data(data)
         reason = setting.why_not(instance)
         if reason is not None:
             raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.authoring.claims import Undefined, reduced
-from fedtheory.authoring.instances import ARRAYS, Instance
+from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
@@ -39,7 +39,7 @@ class Elite:
     """An instance and its score under one aim."""
 
     score: float
-    instance: Instance
+    instance: Draw
 
 
 @dataclass
@@ -165,7 +165,7 @@ class Search:
         self.rng = Stream(self.seed).generator(f"authoring search {self.setting.of_statement.id}")
 
     def run(
-        self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Instance] = (),
+        self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Draw] = (),
         enough: Callable[[Search], bool] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Search:  # fmt: skip
@@ -193,7 +193,7 @@ class Search:
                 break
         return self
 
-    def look(self, instance: Instance, counted: bool = True) -> Scores | None:
+    def look(self, instance: Draw, counted: bool = True) -> Scores | None:
         """Score one instance of the setting's, and keep it where it is among the best. Not counted is one that another
         search found."""
         self.tried += counted
@@ -251,14 +251,14 @@ class Search:
         elites = self.best.get(aim, [])
         return bool(np.isfinite(score)) and (len(elites) < KEPT or score > elites[-1].score)
 
-    def _keep(self, aim: Aim, score: float, instance: Instance) -> None:
+    def _keep(self, aim: Aim, score: float, instance: Draw) -> None:
         if self._enters(aim, score):
             elites = self.best.setdefault(aim, [])
             elites.append(Elite(score, instance))
             elites.sort(key=lambda e: -e.score)
             del elites[KEPT:]
 
-    def violating(self, form: str) -> list[Instance]:
+    def violating(self, form: str) -> list[Draw]:
         """Instances on which a form is violated in floats, the clearest first."""
         own = [
             e
@@ -272,7 +272,7 @@ class Search:
 
 
 # --- changes ------------------------------------------------------------------------------------------------------------------
-def mutate(instance: Instance, rng: np.random.Generator, setting: MethodSetting) -> Instance:
+def mutate(instance: Draw, rng: np.random.Generator, setting: MethodSetting) -> Draw:
     """A neighbour: one to three changes of numbers, of clients, or of the horizon."""
     for _ in range(1 + int(rng.integers(3))):
         try:
@@ -282,7 +282,7 @@ def mutate(instance: Instance, rng: np.random.Generator, setting: MethodSetting)
     return instance
 
 
-def _change(instance: Instance, rng: np.random.Generator, setting: MethodSetting) -> Instance:
+def _change(instance: Draw, rng: np.random.Generator, setting: MethodSetting) -> Draw:
     what = rng.random()
     n, d = instance.num_clients, instance.dim
     if what < 0.08 and instance.drawn:
@@ -344,14 +344,14 @@ def _vector(values: Sequence[Fraction]) -> np.ndarray:
     return out
 
 
-def _cohorts(instance: Instance, rounds: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
+def _cohorts(instance: Draw, rounds: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
     size, n = instance.cohort_size, instance.num_clients
     if size is None or size == n:
         return ()
     return tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
 
 
-def without_client(instance: Instance, k: int) -> Instance:
+def without_client(instance: Draw, k: int) -> Draw:
     """The instance without one client; the others' weights grow in proportion."""
     keep = [i for i in range(instance.num_clients) if i != k]
     total = instance.weights[keep].sum()
@@ -367,7 +367,7 @@ def without_client(instance: Instance, k: int) -> Instance:
     )
 
 
-def without_coordinate(instance: Instance, i: int) -> Instance:
+def without_coordinate(instance: Draw, i: int) -> Draw:
     """The instance without one coordinate."""
     keep = [j for j in range(instance.dim) if j != i]
     if not keep:

@@ -17,7 +17,7 @@ import numpy as np
 from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
 from fedtheory.authoring.fixed_points import by_coordinate, in_floats
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
@@ -68,7 +68,7 @@ class MethodSetting:
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
 
-    def random_instance(self, rng: np.random.Generator) -> Instance:
+    def random_instance(self, rng: np.random.Generator) -> Draw:
         """One instance of the class, with everything drawn that varies, and few enough sequences
         of cohorts to enumerate.
 
@@ -91,14 +91,14 @@ class MethodSetting:
         where = self.of_statement.place
         raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
 
-    def few(self, made: Instance) -> bool:
+    def few(self, made: Draw) -> bool:
         """Whether the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
         count = self.law(made).count(made.num_clients)
         if self.scope == "run":
             return count**made.rounds <= MAX_PATHS
         return count <= (MANY if made.num_clients > self.problems.clients[0] + 4 else MAX_PATHS)
 
-    def _drawn(self, rng: np.random.Generator) -> Instance | None:
+    def _drawn(self, rng: np.random.Generator) -> Draw | None:
         base = self.problems.draw(rng)
         if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
             base = at_minimiser(base)
@@ -121,7 +121,7 @@ class MethodSetting:
         """A new value of something that varies."""
         return self._parameters()[name].draw(rng)
 
-    def why_not(self, instance: Instance) -> str | None:
+    def why_not(self, instance: Draw) -> str | None:
         """Why an instance is none of this setting's, or None."""
         reason = self.problems.why_not(instance)
         least, most = self.of_statement.rounds
@@ -139,7 +139,7 @@ class MethodSetting:
             reason = many if count > MAX_PATHS else None
         return reason
 
-    def _not_before(self, instance: Instance) -> str | None:
+    def _not_before(self, instance: Draw) -> str | None:
         """Why the cohorts of the rounds before cannot have been drawn, or None."""
         n, before, rounds = instance.num_clients, instance.before, instance.rounds
         if self.scope != "round":
@@ -152,7 +152,7 @@ class MethodSetting:
         good = good and all(size in (None, len(c)) for c in before)
         return None if good else f"before = {before}: not {rounds} cohorts of {law}"
 
-    def as_own(self, instance: Instance) -> Instance | None:
+    def as_own(self, instance: Draw) -> Draw | None:
         """An instance of a variant as one of this setting, or None where it is none."""
         drawn = {k: v for k, v in instance.drawn.items() if k in self._parameters()}
         steps = instance.drawn.get("steps")
@@ -165,7 +165,7 @@ class MethodSetting:
             own = own.changed(before=(), cohort_size=None)
         return own if self.why_not(own) is None else None
 
-    def _not_drawn(self, instance: Instance) -> str | None:
+    def _not_drawn(self, instance: Draw) -> str | None:
         """Why a drawn number is none of its family's, or None."""
         for name, family in self._parameters().items():
             value = instance.drawn[name]
@@ -175,12 +175,12 @@ class MethodSetting:
                 return f"{name} = {value}: none of {', '.join(map(str, family.choices))}"
         return None
 
-    def law(self, instance: Instance) -> Sampling:
+    def law(self, instance: Draw) -> Sampling:
         """The sampling of an instance."""
         return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
 
     # --- views ------------------------------------------------------------------------------------------------------------
-    def view(self, instance: Instance, exact: bool = True) -> Quantities:
+    def view(self, instance: Draw, exact: bool = True) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
 
         Raises
@@ -199,12 +199,12 @@ class MethodSetting:
             )
         return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
 
-    def view_from(self, instance: Instance, starts: Any) -> Quantities:
+    def view_from(self, instance: Draw, starts: Any) -> Quantities:
         """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
         world = SeparableWorld(instance.losses(False), instance.start.astype(float))
         return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
 
-    def view_twice(self, instance: Instance) -> Quantities:
+    def view_twice(self, instance: Draw) -> Quantities:
         """In floats a run with every sequence of cohorts twice, with half its chance each time."""
         like, law = instance.start.astype(float), self.law(instance)
         cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False, MAX_PATHS)
@@ -391,7 +391,7 @@ class MethodSetting:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
 
 
-def at_minimiser(instance: Instance) -> Instance:
+def at_minimiser(instance: Draw) -> Draw:
     """The instance started at the minimiser of F, where there is one."""
     try:
         return instance.changed(start=instance.exact_losses.minimiser(instance.start))

@@ -12,7 +12,7 @@ from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.counterexamples import prove, replay
 from fedtheory.authoring.findings import StatementStudy, Tightness
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.necessity import first_proof
 from fedtheory.authoring.search import VISIBLE, Search, moves
@@ -28,7 +28,7 @@ SUSPECTS = 6
 DRAWN = 12  # instances on which it is seen whether both sides are 0
 
 
-def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: str, refuting: Iterable[Instance]) -> None:
+def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: str, refuting: Iterable[Draw]) -> None:
     """Prove what was found against a form, or judge it again: in fractions where it can be, else in floats.
 
     refuting : instances on which the form was violated before the search
@@ -54,7 +54,7 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
         out.checks.append(replay({out.statement.id: out.statement}, found, setting))
 
 
-def _suspects(search: Search, form: str) -> list[Instance]:
+def _suspects(search: Search, form: str) -> list[Draw]:
     """What seemed to violate a form: the clearest first."""
     tightest = search.tightest.get(form)
     some = [e.instance for e in search.best.get((form, None), [])[:1] if e.score > VISIBLE] + search.violating(form)[:SUSPECTS]
@@ -62,7 +62,7 @@ def _suspects(search: Search, form: str) -> list[Instance]:
     return list({id(i): i for i in some}.values())
 
 
-def _judged_again(setting: MethodSetting, form: str, instance: Instance) -> Check:
+def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
     """One form on an instance on which it seemed violated; fractions have the last word."""
     statement, name = setting.of_statement, str(instance)
     reason = "the sides do not exist there"
@@ -98,7 +98,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
         out.tightness.append(Tightness(form, ratio, str(where or elite.instance), where is not None))
 
 
-def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Instance) -> bool:
+def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Draw) -> bool:
     """Whether lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
     the model moves; of a run after a round at least."""
     try:

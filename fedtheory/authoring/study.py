@@ -15,7 +15,7 @@ import numpy as np
 from fedtheory.authoring.claims import Undefined
 from fedtheory.authoring.counterexamples import Counterexample, in_fractions, replay
 from fedtheory.authoring.findings import Row, StatementStudy, Tightness
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.necessity import (
@@ -194,7 +194,7 @@ class Study:
 
 def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
-    on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Instance] | None = None,
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Draw] | None = None,
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is
     needed.
@@ -252,7 +252,7 @@ def quantities(over: str = "round") -> dict[str, str]:
 
 def _one(
     statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check],
-    instances: Mapping[str, Instance],
+    instances: Mapping[str, Draw],
 ) -> StatementStudy:  # fmt: skip
     out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
     forms = list(statement.forms)
@@ -301,7 +301,7 @@ def _one(
 
 
 def _refute(
-    out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str], refuting: Mapping[str, list[Instance]] | None = None
+    out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str], refuting: Mapping[str, list[Draw]] | None = None
 ) -> None:
     """Decide what was found against forms that stand, and try each counterexample on every form."""
     for form in [f for f in forms if f not in out.counterexamples]:
@@ -319,10 +319,10 @@ def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed:
 
 def _checks(
     out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int
-) -> dict[str, list[Instance]]:
+) -> dict[str, list[Draw]]:
     """Random instances in floats and in fractions, the search's best in fractions, and problems
     of the package. The instances on which a form is violated are returned."""
-    statement, refuting = out.statement, dict[str, list[Instance]]()
+    statement, refuting = out.statement, dict[str, list[Draw]]()
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
     drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
     problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 
 __all__ = ["CURVATURES", "DEPTHS", "POSITIONS", "POWERS", "WIDTHS", "in_other_units", "rescaled", "simple"]
 
@@ -31,7 +31,7 @@ def simple(rng: np.random.Generator, special: list[Fraction], spread: float = 2.
     return abs(value) if positive else value
 
 
-def rescaled(instance: Instance, what: str, factor: Fraction) -> Instance:
+def rescaled(instance: Draw, what: str, factor: Fraction) -> Draw:
     """The same problem in other units: every curvature and slope times a factor, every position (the
     start among them), or the start alone.
 
@@ -51,7 +51,7 @@ def _times(values: np.ndarray, factor: Fraction) -> np.ndarray:
     return out
 
 
-def in_other_units(instance: Instance, rng: np.random.Generator) -> Instance:
+def in_other_units(instance: Draw, rng: np.random.Generator) -> Draw:
     """A problem of short numbers, often with its curvatures, its positions or its start some orders
     of magnitude larger or smaller."""
     for what, share in (("curvature", 0.35), ("position", 0.2), ("start", 0.1)):

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fedtheory.authoring import figure, load_file, replay, study
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.setting import MethodSetting
 
@@ -53,7 +53,7 @@ def test_the_worst_function_of_gradient_descent_attains_the_bound(rounds):
         "start": ["1"],
         "rounds": rounds,
     }
-    view = MethodSetting.of(statement).view(Instance.from_data(data))
+    view = MethodSetting.of(statement).view(Draw.from_data(data))
     assert exact_sides(statement, view, "repaired") == (Q(1, 4 * rounds + 2), Q(1, 4 * rounds + 2))
 
 

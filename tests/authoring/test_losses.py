@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statements_at_hand import instance
 
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.losses import Pieces, Unbounded, fractions, interval
 from fedtheory.errors import InvalidInput
 
@@ -77,7 +77,7 @@ def test_a_local_objective_without_minimiser_is_refused():
 def test_the_minimiser_nearest_to_the_start_is_taken():
     data = {"h": [["1"], ["1"]], "c": [["0"], ["10"]], "delta": [["1"], ["1"]], "weights": ["1/2", "1/2"], "rounds": 0}
     for start, star in (("0", 1), ("5", 5), ("20", 9)):
-        made = Instance.from_data({**data, "start": [start]})
+        made = Draw.from_data({**data, "start": [start]})
         assert made.exact_losses.minimiser(made.start)[0] == star
 
 
@@ -97,7 +97,7 @@ def test_data_come_back_as_they_went():
         "rounds": 2,
         "drawn": {"lr": "1/2"},
     }
-    assert Instance.from_data(data).to_data() == data
+    assert Draw.from_data(data).to_data() == data
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_data_come_back_as_they_went():
 def test_wrong_data_are_refused(change, says):
     data = {"h": [["1"]], "c": [["0"]], "weights": ["1"], "start": ["5"], "rounds": 0}
     with pytest.raises(InvalidInput, match=says):
-        Instance.from_data({**data, **change})
+        Draw.from_data({**data, **change})

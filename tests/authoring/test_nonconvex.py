@@ -20,7 +20,7 @@ from fedtheory.authoring import (
     study,
 )
 from fedtheory.authoring.claims import Undefined
-from fedtheory.authoring.instances import Instance
+from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded, minimisers
 from fedtheory.authoring.setting import MethodSetting
@@ -32,7 +32,7 @@ def losses(start="0", rounds=1, **columns):
     """One-dimensional losses of some clients of equal weights, from columns of numbers."""
     n = len(columns["h"])
     data = {k: [[v if v is None else str(v)] for v in column] for k, column in columns.items()}
-    return Instance.from_data({"c": [["0"]] * n, "weights": [str(Q(1, n))] * n, "start": [start], "rounds": rounds, **data})
+    return Draw.from_data({"c": [["0"]] * n, "weights": [str(Q(1, n))] * n, "start": [start], "rounds": rounds, **data})
 
 
 WELL = dict(h=[-2], m=[1], delta=[1])  # -x^2/2 for |x| <= 1, x^2/2 - 2 |x| + 1 beyond: least at -2 and 2, where it is -1

@@ -99,7 +99,8 @@ class Form:
     needs : what must be among the facts of an instance for the form to be about it
     limits : dict parameter -> number
         The values above which (exclusive) the form is claimed, such as {'lambda_2/beta': 27}.
-    exact_only : whether it needs exact expectations, which scenarios cannot give
+    exact_only : whether a campaign judges it on exact expectations only: it multiplies expectations, so that scenarios can
+        be judged in pairs only, of which each gives one factor
     symbolic : callable() -> bool, for identities between symbols
     wording : key of `WORDINGS`, or ''
         Of a form that stands where others have what is printed, although the paper prints no such formula. Only what

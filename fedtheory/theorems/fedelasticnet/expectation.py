@@ -21,6 +21,7 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
+from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
 __all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
@@ -174,12 +175,15 @@ def tree_depth(count: int, max_leaves: int = 50_000, longest: int = 30) -> int:
 class _Accumulator:
     """Sums along the paths of a run that the theorem's sides need."""
 
-    def __init__(self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: FedElasticNetDynState) -> None:
+    def __init__(
+        self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: FedElasticNetDynState, paired: bool = False
+    ) -> None:
         self.losses, self.algorithm = losses, algorithm
         paths, d = state.x.shape
         self.gamma_sum = np.zeros((paths, d))
         self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
         self.split = dict.fromkeys(SPLIT, 0.0)
+        self.products = {name: np.zeros(paths // 2) for name in SPLIT} if paired else {}
 
     def add(
         self,
@@ -188,10 +192,10 @@ class _Accumulator:
         stored: np.ndarray,
         y: np.ndarray,
         grad: np.ndarray,
-        own: tuple[np.ndarray, np.ndarray] | None,
+        own: tuple[np.ndarray, ...] | None,
     ) -> None:
         """One round: gamma, theta (S, d); stored, y, grad (S, K, d) for the K clients averaged over; own = theta_k and the
-        minimiser anchored there."""
+        minimiser anchored there, or only that minimiser."""
         self.gamma_sum = self.gamma_sum + gamma
         away = gamma - self.losses.theta_star
         delta, l1, l2 = y - theta[:, None, :], self.algorithm.l1, self.algorithm.l2
@@ -202,7 +206,10 @@ class _Accumulator:
         self.sums["sign"] += inner(away, sign.mean(axis=1))
         self.sums["zeros"] += (delta == 0).sum(axis=-1).mean(axis=1)
         parts = [exact, sign]
-        if own is not None:
+        if own is not None and len(own) == 1:  # on scenarios: the sign only
+            parts.append(l1 * sgn(own[0] - theta[:, None, :]))
+            self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
+        elif own is not None:
             local, y_own = own
             # The exact subgradient belongs to the anchor of the minimisation, theta_k^{t-1}.
             residual = stored - self.losses.gradients_each(y_own) - l2 * (y_own - local)
@@ -211,6 +218,8 @@ class _Accumulator:
             self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
         for name, part in zip(SPLIT, parts, strict=False):
             self.split[name] += float(inner(away.mean(axis=0), part.mean(axis=(0, 1))))
+            if self.products:
+                self.products[name] += crossed(away, part.mean(axis=1))
 
     def repeat(self, count: int) -> None:
         self.gamma_sum = np.repeat(self.gamma_sum, count, axis=0)
@@ -326,8 +335,13 @@ def monte_carlo(
     losses: FederatedLosses | None = None,
     on_round: Callable[[int], None] | None = None,
     first_scenario: int = 0,
+    paired: bool = False,
 ) -> RunView:
     """Scenario-wise sides of the theorem at the given horizons, of the scenarios from `first_scenario` on.
+
+    paired : also give ``pairs``, the view of every two scenarios together. A product of two expectations
+        is there the product of one scenario's factor with the other's, so that its mean is that product.
+        It takes a second local solve a round, for the minimiser anchored at theta_k^{t-1}.
 
     The mean over all m virtual clients is replaced by the mean over the cohort: the cohort is drawn independently of the state,
     so its conditional expectation is the same, and nothing is solved for clients that stay away.
@@ -336,18 +350,27 @@ def monte_carlo(
     horizons = look_horizons(rounds) if horizons is None else np.asarray(horizons)
     wanted = {int(t): i for i, t in enumerate(horizons)}
     start_state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
-    sums = _Accumulator(losses, algorithm, algorithm.init(check_start(problem, x0, scenarios), problem.num_clients))
-    out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", "exact", "sign", "zeros")}
+    sums = _Accumulator(losses, algorithm, algorithm.init(check_start(problem, x0, scenarios), problem.num_clients), paired)
+    names = ("exact", "sign", "own_sign") if paired else ("exact", "sign")
+    out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", *names, "zeros")}
+    products = {k: np.zeros((len(horizons), scenarios // 2)) for k in SPLIT}
 
     def observe(t: int, old: Any, new: Any, clients: Clients) -> None:
         y = clients.results[-1].y
         grad = clients.take(new.stored) if algorithm.rule == "true-gradient" else clients.gradient(y)
-        sums.add(old.x + old.h / algorithm.l2, old.x, clients.take(old.stored), y, grad, None)
+        stored, own = clients.take(old.stored), None
+        if paired:  # line 5 with theta_k^{t-1} in the place of theta^{t-1}
+            local = clients.take(old.local)
+            objective = LocalObjective(center=local, linear=stored, curvature=algorithm.l2, l1=algorithm.l1)
+            own = (clients.minimise(objective, start=local).y,)
+        sums.add(old.x + old.h / algorithm.l2, old.x, stored, y, grad, own)
         if t in wanted:
             i = wanted[t]
             out["excess"][i] = sums.excess(t)
-            for name in ("exact", "sign"):
+            for name in names:
                 out[name][i] = sums.sums[name]
+            for name in sums.products:
+                products[name][i] = sums.products[name]
             out["zeros"][i] = sums.sums["zeros"] / t
         if on_round is not None:
             on_round(t)
@@ -356,7 +379,7 @@ def monte_carlo(
         problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False,
         first_scenario=first_scenario,
     )  # fmt: skip
-    return RunView(
+    view = RunView(
         losses=losses,
         constants=_constants(problem, algorithm, sampling),
         rule=algorithm.rule,
@@ -367,6 +390,8 @@ def monte_carlo(
         noise=losses._gap,
         inner_exact=out["exact"],
         inner_sign=out["sign"],
+        inner_own_sign=out.get("own_sign"),
         zeros=out["zeros"],
         **_start_constants(losses, start_state, algorithm),
     )
+    return with_pairs(view, {f"inner_{name}": values for name, values in products.items()}) if paired else view

@@ -17,7 +17,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
-from fedtheory.theorems.fedelasticnet.stages import growing_views, stage_sizes
+from fedtheory.theorems.fedelasticnet.stages import LEAST, growing_views, stage_sizes
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, Checks, judge_view, outside
 from fedtheory.verification.setting import Case
@@ -122,8 +122,9 @@ def _over_a_run(
 
     sizes = stage_sizes(case.scenarios)
     views = growing_views(
-        problem, algorithm, sampling, case.rounds or ROUNDS, case.x0, sizes, case.seed, losses, case.on_progress
-    )
+        problem, algorithm, sampling, case.rounds or ROUNDS, case.x0, sizes, case.seed, losses, case.on_progress,
+        paired=any(form.exact_only for form in forms),
+    )  # fmt: skip
     return _staged(statement, forms, views, len(sizes), case, after)
 
 
@@ -136,20 +137,26 @@ def _staged(
     after: Callable[[Iterable[Check]], None],
 ) -> list[Check]:
     """One check a form: the first that decides it, else the last; ``after`` is called after every stage."""
-    rule, found = case.algorithm.rule, {}
-    for form in forms:
-        if form.exact_only:
-            found[form.name] = replace(outside(statement, form, rule, "needs exact expectations"), mode="statistical")
-    for view in views if len(found) < len(forms) else ():
+    found: dict[str, Check] = {}
+    for view in views:
         for form in forms:
             if form.name not in found or found[form.name].verdict == "inconclusive":
-                found[form.name] = judge_view(
-                    statement, form, view, case.problem.name, confidence=case.confidence, stages=stages
-                )
+                found[form.name] = _judged_on_scenarios(statement, form, view, case, stages)
         after(found.values())
         if not any(c.verdict == "inconclusive" for c in found.values()):
             break
     return list(found.values())
+
+
+def _judged_on_scenarios(statement: Statement, form: Form, view: RunView, case: Case, stages: int) -> Check:
+    """One form on the scenarios so far; in pairs of them where it multiplies expectations."""
+    on, so_far = view.pairs if form.exact_only else view, view.excess.shape[1]
+    pairs = so_far if on is None else on.excess.shape[1]
+    if form.exact_only and (pairs < 2 or (pairs < LEAST and so_far < case.scenarios)):
+        few = f"{so_far} scenarios are too few for pairs of them: take at least 4, better {2 * LEAST} or more"
+        return replace(outside(statement, form, case.algorithm.rule, few, verdict="inconclusive"), mode="statistical")
+    found = judge_view(statement, form, on, case.problem.name, confidence=case.confidence, stages=stages)
+    return replace(found, scenarios=so_far)
 
 
 def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:

@@ -21,10 +21,12 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
+from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
+from fedtheory.theorems.fedelasticnet.pairs import RANDOM
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 
-__all__ = ["growing_views", "stage_sizes"]
+__all__ = ["LEAST", "growing_views", "stage_sizes"]
 
 LEAST = 100  # scenarios below which the mean of a few rare ones is not trusted to Student's t
 TOGETHER = 4_000_000  # predictions of all clients in all scenarios that are held at once
@@ -50,8 +52,10 @@ def growing_views(
     seed: int,
     losses: FederatedLosses,
     on_progress: OnProgress | None = None,
+    paired: bool = False,
 ) -> Iterator[RunView]:
-    """The run with so many scenarios, one view after the other; each holds those of the one before.
+    """The run with so many scenarios, one view after the other; each holds those of the one before;
+    ``paired`` as of `monte_carlo`.
 
     on_progress(done, stage, most): rounds of one scenario each that are done, that this stage ends
     with, and that the last one would end with.
@@ -70,8 +74,9 @@ def growing_views(
                     on_progress(done * rounds + t * count, size * rounds, sizes[-1] * rounds)
 
             part = monte_carlo(
-                problem, algorithm, sampling, rounds, x0, count, seed, losses=losses, on_round=after, first_scenario=done
-            )
+                problem, algorithm, sampling, rounds, x0, count, seed, losses=losses, on_round=after, first_scenario=done,
+                paired=paired,
+            )  # fmt: skip
             view = part if view is None else _with_more(view, part)
             done += count
         yield view
@@ -79,5 +84,8 @@ def growing_views(
 
 def _with_more(view: RunView, part: RunView) -> RunView:
     """The scenarios of both."""
-    names = ("excess", "inner_exact", "inner_sign", "zeros")
-    return replace(view, **{n: np.concatenate([getattr(view, n), getattr(part, n)], axis=1) for n in names})
+    names = [n for n in (*RANDOM, *(f"inner_{name}" for name in SPLIT)) if getattr(view, n) is not None]
+    joined = replace(view, **{n: np.concatenate([getattr(view, n), getattr(part, n)], axis=1) for n in names})
+    if view.pairs is None or part.pairs is None:
+        return joined
+    return replace(joined, pairs=_with_more(view.pairs, part.pairs))

@@ -346,9 +346,11 @@ class RunView:
         model anchored at theta_k^{t-1}.
     inner_own_sign : (K, S) or None
         The same with the sign of theta_tilde_k - theta^{t-1}, theta_tilde anchored at theta_k^{t-1}, as (13) prints it.
-    inner_split, inner_split_sign, inner_split_own_sign : (K, 1) or None
+    inner_split, inner_split_sign, inner_split_own_sign : (K, 1) or (K, S) or None
         sum_t <E gamma^{t-1} - theta*, E (1/m) sum_k lambda_1 s_k^t>, and the same with the two signs: the expectation taken of
-        the sign only, and gamma at its mean (exact runs).
+        the sign only, and gamma at its mean (exact runs, and pairs of scenarios, where its mean is that).
+    pairs : RunView or None
+        Of scenarios, every two of them together: independent columns that have the products of expectations, too.
     zeros : (K, S)
         Mean number of zero coordinates of theta_tilde_k - theta over rounds and clients.
     """
@@ -373,6 +375,7 @@ class RunView:
     inner_own_sign: Any = None
     inner_split_sign: Any = None
     inner_split_own_sign: Any = None
+    pairs: RunView | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -382,8 +385,8 @@ class RunView:
 
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed here, or None."""
-        if form.exact_only and not self.exact:
-            return "needs exact expectations"
+        if form.exact_only and not self.exact and self.inner_split_own_sign is None:
+            return "needs exact expectations, or pairs of scenarios"
         return self.constants.outside(form, self.rule)
 
     def locate(self, where: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: verify test lint figures performance clean help
+.PHONY: verify test lint figures performance mutants clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make performance  timings, as ratios within one run"
+	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
 	@echo "make clean        remove what these commands made"
 
 $(BIN)/python:
@@ -52,6 +53,13 @@ figures: $(VENV)/.installed
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/timings/performance.py $(ARGS)
+
+$(VENV)/.mutated: $(VENV)/.tested
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mutation]'
+	@touch $@
+
+mutants: $(VENV)/.mutated
+	$(BIN)/python validation/mutations/mutate.py $(PLACE) $(TESTS) $(ARGS)
 
 clean:
 	rm -rf $(VENV) results .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -12,9 +12,9 @@ from fractions import Fraction as F
 from itertools import combinations
 
 RULES = ("sign", "true-gradient")
-H = [[F(1, 2), F(3, 2)], [F(1, 2), F(3, 2)], [F(5, 2), F(1, 2)], [F(1, 2), F(1, 2)]]
-C = [[F(-1), F(-3)], [F(1), F(3)], [F(-2), F(-3)], [F(0), F(1)]]
-L1, L2, PART, X0 = F(1, 2), F(15, 2), 3, [F(5, 2), F(-5, 2)]
+H = [[F(1, 2), F(3, 2)], [F(5, 2), F(3, 2)], [F(1, 2), F(1, 2)], [F(1, 2), F(1, 2)]]
+C = [[F(-2), F(-9, 2)], [F(3, 2), F(4)], [F(1), F(-3)], [F(3), F(-1, 2)]]
+L1, L2, PART, X0 = F(1, 2), F(15, 2), 3, [F(-3), F(-4)]
 FIRST = (0, 1, 2)
 M, D, BETA = len(H), len(X0), max(max(row) for row in H)
 CLIENTS, COHORTS = range(M), list(combinations(range(M), PART))

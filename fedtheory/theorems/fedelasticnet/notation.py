@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.statement import Form, Sides, Statement
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "SYMBOLS", "THEOREM_A_THRESHOLD",
-    "THEOREM_B_THRESHOLD", "above", "statement", "total",
+    "THEOREM_B_THRESHOLD", "above", "nine_tenths", "statement", "total",
 ]  # fmt: skip
 
 SYMBOLS = {
@@ -75,6 +75,11 @@ def statement(
     limits = above(PRINTED_THRESHOLD) if scope == "round" else {}
     judged = tuple(f if f.sides is None else replace(f, kind=scope) for f in forms)
     return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits)
+
+
+def nine_tenths(sides: Sides) -> Sides:
+    """The same with a tenth less on the right: what a bound that is attained must not survive."""
+    return replace(sides, rhs=sides.rhs * 9 / 10)
 
 
 def total(terms: list[Any]) -> Any:

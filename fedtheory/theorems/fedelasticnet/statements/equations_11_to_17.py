@@ -12,6 +12,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_HOLD,
     CONVEX_SMOOTH,
     SMOOTH,
+    nine_tenths,
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq
@@ -82,6 +83,11 @@ def _three_points(v: RoundView, with_quadratic: bool = True) -> Sides:
     lhs = -inner(v.grad_tilde, v.gamma[:, None, :] - star)
     quadratic = v.beta * norm_sq(v.gamma[:, None, :] - v.tilde) / 2
     return le(lhs, at_star - at_gamma, quadratic if with_quadratic else 0 * quadratic, noise=_value_noise(at_gamma), axes=CLIENTS)
+
+
+def _cocoercive(v: RoundView) -> Sides:
+    """(16) at x = gamma^{t-1}."""
+    return le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D)
 
 
 def _value_noise(values: Any) -> Any:
@@ -155,6 +161,7 @@ STATEMENTS = (
                     "half of beta",
                     lambda v: _smooth(v, 4),
                 ),
+                Mutant("a tenth less than beta^2", lambda v: nine_tenths(_smooth(v))),
             ),
         ),
         assumptions=SMOOTH,
@@ -183,13 +190,14 @@ STATEMENTS = (
             "printed",
             r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
             r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
-            lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D),
+            _cocoercive,
             BOTH_HOLD,
             mutants=(
                 Mutant(
                     "1/beta for 1/(2 beta)",
                     lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / v.beta, v.D, noise=v.noise_D),
                 ),
+                Mutant("10/(18 beta) for 1/(2 beta)", lambda v: nine_tenths(_cocoercive(v))),
             ),
         ),
         assumptions=CONVEX_SMOOTH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, statement, total
+from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, nine_tenths, statement, total
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
 from fedtheory.verification.statement import Sides, eq, form, le
 
@@ -83,9 +83,18 @@ def _eq38_rhs(v: RoundView, d: Any = None) -> list[Any]:
     return [*_eq37_rhs(v, v.lambda1_s)[:3], f * v.lambda1 * v.lambda1 * d, f * v.C]
 
 
-def _eq39_rhs(v: RoundView, gap: int = 2) -> list[Any]:
+def _eq39_rhs(v: RoundView, gap: Any = 2) -> list[Any]:
     f, b = 5 / (v.lambda2 * v.lambda2), v.beta
     return [f * v.C, f * gap * b * v.D, f * b * b * v.epsilon, f * v.lambda1 * v.lambda1 * v.d, f * v.C]
+
+
+def _eq38(v: RoundView, d: Any = None) -> Sides:
+    return le(total(_eq37_rhs(v, _sign_of_cohort(v))), *_eq38_rhs(v, d))
+
+
+def _eq39(v: RoundView, gap: Any = 2) -> Sides:
+    noise = 10 * v.beta * v.noise_D / (v.lambda2 * v.lambda2)
+    return le(total(_eq38_rhs(v)), *_eq39_rhs(v, gap), noise=noise)
 
 
 def _shrunk(sides: Sides, factor: int) -> tuple[Any, Any]:
@@ -173,9 +182,10 @@ STATEMENTS = (
         form(
             "printed",
             _OF_37 + r"\le" + _OF_38,
-            lambda v: le(total(_eq37_rhs(v, _sign_of_cohort(v))), *_eq38_rhs(v)),
+            _eq38,
             BOTH_HOLD,
-            ("d dropped", lambda v: le(total(_eq37_rhs(v, v.lambda1_s)), *_eq38_rhs(v, d=0))),
+            ("d dropped", lambda v: _eq38(v, d=0)),
+            ("nine tenths of d", lambda v: _eq38(v, d=9 * v.d / (10 * v.P / v.P))),
         ),
     ),
     statement(
@@ -185,11 +195,10 @@ STATEMENTS = (
         form(
             "printed",
             _OF_38 + r"\le" + _OF_39,
-            lambda v: le(
-                total(_eq38_rhs(v)), *_eq39_rhs(v), noise=10 * v.beta * v.noise_D / (v.lambda2 * v.lambda2)
-            ),
+            _eq39,
             BOTH_HOLD,
-            ("gap dropped", lambda v: le(total(_eq38_rhs(v)), *_eq39_rhs(v, gap=0))),
+            ("gap dropped", lambda v: _eq39(v, gap=0)),
+            ("1.8 for 2", lambda v: _eq39(v, gap=18 / (10 * v.P / v.P))),
         ),
     ),
     statement(
@@ -203,6 +212,7 @@ STATEMENTS = (
             _diagonal,
             BOTH_HOLD,
             ("half of the right side", lambda v: _diagonal(v, 1 / (2 * v.P / v.P))),
+            ("nine tenths of the right side", lambda v: nine_tenths(_diagonal(v))),
         ),
         kind="sharpened",
     ),

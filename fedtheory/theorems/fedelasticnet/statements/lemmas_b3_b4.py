@@ -10,6 +10,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     LAST_S,
     LAST_SIGN,
     SIGN_NOTE,
+    nine_tenths,
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq, sgn
@@ -53,10 +54,14 @@ def _eq26(v: RoundView, h: Any) -> Sides:
 
 
 # --- (27)-(29) --------------------------------------------------------------------------------------------------------
-def _eq28(v: RoundView, d_factor: int = 4) -> Sides:
+def _eq27(v: RoundView) -> Sides:
+    return le(v.E(norm_sq(v.h_next)), v.C_next)
+
+
+def _eq28(v: RoundView, d_factor: Any = 4, e_factor: Any = 2) -> Sides:
     b, share = v.beta, v.P / v.m
     gap = d_factor * b * share
-    return le(v.C_next, (1 - share) * v.C, 2 * b * b * share * v.epsilon, gap * v.D, noise=gap * v.noise_D)
+    return le(v.C_next, (1 - share) * v.C, e_factor * b * b * share * v.epsilon, gap * v.D, noise=gap * v.noise_D)
 
 
 def eq28_sign(v: RoundView, tau: Any = 2, with_floor: bool = True) -> tuple[Any, ...]:
@@ -73,6 +78,10 @@ def eq28_sign(v: RoundView, tau: Any = 2, with_floor: bool = True) -> tuple[Any,
 
 def _eq28_sign(v: RoundView, with_floor: bool = True) -> Sides:
     return le(v.C_next, *eq28_sign(v, 2, with_floor), noise=12 * v.beta * v.noise_D)
+
+
+def _eq29(v: RoundView) -> Sides:
+    return le(v.move, v.epsilon, noise=v.noise_sq)
 
 
 # --- Lemma B.4 --------------------------------------------------------------------------------------------------------
@@ -257,8 +266,9 @@ STATEMENTS = (
         form(
             "printed",
             r"\mathbb E\|h^t\|^2\le C_t",
-            lambda v: le(v.E(norm_sq(v.h_next)), v.C_next),
+            _eq27,
             BOTH_HOLD,
+            ("nine tenths of C", lambda v: nine_tenths(_eq27(v))),
             ("half of C", lambda v: le(v.E(norm_sq(v.h_next)), v.C_next / 2)),
         ),
     ),
@@ -273,6 +283,8 @@ STATEMENTS = (
             _eq28,
             {"sign": "violated", "true-gradient": "holds"},
             ("factor 4 dropped", lambda v: _eq28(v, 0)),
+            ("3.6 for 4", lambda v: _eq28(v, d_factor=36 / (10 * v.P / v.P))),
+            ("1.8 for 2", lambda v: _eq28(v, e_factor=18 / (10 * v.P / v.P))),
             note="the l1 penalty does affect it under the sign rule: stored gradients are off by up to lambda_1 a coordinate",
         ),
         form(
@@ -292,8 +304,9 @@ STATEMENTS = (
         form(
             "printed",
             r"\mathbb E\|\gamma^t-\gamma^{t-1}\|^2\le\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2=\epsilon_t",
-            lambda v: le(v.move, v.epsilon, noise=v.noise_sq),
+            _eq29,
             BOTH_HOLD,
+            ("nine tenths of epsilon", lambda v: nine_tenths(_eq29(v))),
             ("half of epsilon", lambda v: le(v.move, v.epsilon / 2, noise=v.noise_sq)),
         ),
     ),

@@ -141,6 +141,10 @@ STATEMENTS = (
             lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
             BOTH_HOLD,
             ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
+            (
+                "last term a tenth smaller",
+                lambda v: _eq40(v, 9 * v.lambda1_s / (10 * v.P / v.P), sign_floor=v.rule == "sign"),
+            ),
             limits=above(REPAIRED_THRESHOLD),
         ),
     ),

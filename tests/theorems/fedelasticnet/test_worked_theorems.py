@@ -274,6 +274,20 @@ def test_a_round_in_which_nobody_moves():
         assert [abs(F(x) - part * y) < F(1, 10**15) for x, y in zip(wrong.lhs[0], moved, strict=True)] == [True] * 3
 
 
+def test_a_cohort_of_which_one_client_moves_is_not_still():
+    """The first round with lambda_1 = 10: only client 0's slopes, (-5, 25/2), reach beyond it.
+
+    The others' are (4, -2) and (7, -15/2), so that h is (11/3, -19/6) after the cohort {1, 2}.
+    """
+    instance = _instance("true-gradient", F(10), worked.STARTS[0])
+    view = instance.round_view(instance.start())
+    assert (view.delta[0] != 0).any(axis=-1).tolist() == [True, False, False]
+    form = _form("sag-identity", "repaired")
+    assert list(form.sides(view).lhs[0]) == [0, 0, 0]
+    doubled = next(m for m in form.mutants if m.name == "step doubled").sides(view)
+    assert list(doubled.lhs[0]) == [0, 0, F(11, 3) / 60]
+
+
 # --- a tenth matters -----------------------------------------------------------------------
 def test_41_is_attained():
     """One client: gamma moves by its own move. A tenth less epsilon is too little."""

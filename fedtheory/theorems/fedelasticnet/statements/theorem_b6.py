@@ -86,7 +86,7 @@ def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Side
     return potential_step(v, family, floor if with_floor else 0 * floor, v.lambda1_s)
 
 
-def _sag(v: RoundView, step: int = 1) -> Sides:
+def _sag(v: RoundView, step: Any = 1) -> Sides:
     """While no participant moves: theta^t = theta^{t-1} - h^t/lambda_2 with h^t SAG's average."""
     still = (abs(sgn(v.delta)).max(axis=-1)[:, None, :] * v.members.astype(int)[None]).max(axis=-1) == 0  # (S, C)
     here = v.losses.gradients(v.theta)
@@ -141,6 +141,10 @@ STATEMENTS = (
             lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
             BOTH_HOLD,
             ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
+            (
+                "last term a tenth smaller",
+                lambda v: _eq40(v, 9 * v.lambda1_s / (10 * v.P / v.P), sign_floor=v.rule == "sign"),
+            ),
             limits=above(REPAIRED_THRESHOLD),
         ),
     ),
@@ -155,6 +159,7 @@ STATEMENTS = (
             _eq41,
             BOTH_HOLD,
             ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
+            ("epsilon a tenth smaller", lambda v: _eq41(v, 9 / (10 * v.P / v.P))),
             limits=above(PRINTED_THRESHOLD),
         ),
     ),
@@ -309,6 +314,7 @@ STATEMENTS = (
             _sag,
             {"true-gradient": "holds"},
             ("step doubled", lambda v: _sag(v, step=2)),
+            ("step a tenth larger", lambda v: _sag(v, step=11 / (10 * v.P / v.P))),
         ),
         kind="sharpened",
     ),

@@ -208,6 +208,17 @@ def test_both_sides_are_the_numbers_with_noise(name):
             _close(bound, rhs)
 
 
+@pytest.mark.parametrize(("D", "last"), [(100, 2), (12, 11)], ids=["exact subgradients' constant", "the noise's constant"])
+def test_line_14_as_printed_takes_the_larger_of_its_two_constants(D, last):
+    p = replace(worked.PLANE, line_14="printed", D=Q(D))
+    assert p.T[-1] == last and (2 * paper.kappa_last(last) > 4 * paper.kappa_last(last, noise=True)) == (last == 2)
+    view = exact_view("theorem-1", "line 14 as printed")
+    view = replace(view, constants=replace(view.constants, D=float(D), steps=np.array(p.T)))
+    for form in ("line 14 as printed", "line 14 as printed, without noise"):
+        ((_, bound),) = worked.SIDES["theorem-1", form](p, paper.run(p))
+        _close(_form("theorem-1", form).sides(view).rhs[0, 0], bound)
+
+
 def _lines(p):
     return [[(a[0], b) for a, b in client] for client in p.clients]
 

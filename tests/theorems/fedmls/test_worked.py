@@ -18,6 +18,7 @@ from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import exact
 from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.statements import STATEMENTS
+from fedtheory.verification.check import judge_view
 
 # (which row, lhs, rhs). The rows of "inner-loop" are point by point u, round by round, client by client: row 2 is u = x*, round 1,
 # client 3; of "recursion" row 1 is u = x*, round 2; of "telescoped" row 1 is u = (-1/2, 1/4); of "penalty-gap" row 2 is k = 2.
@@ -287,6 +288,16 @@ def test_the_iterates_and_steps_are_the_packages():
             assert np.allclose(rows, getattr(view, its)[: len(rows), ..., 0], rtol=0, atol=1e-12), its
     noisy = FedMLS(worked.PLANE.lam, worked.PLANE.D, 3, 2.0, 25, sigma=10)
     assert [noisy.steps(k) for k in (1, 2, 3)] == worked.noisy(1).T
+
+
+@pytest.mark.parametrize("form", ["local steps", "local steps, from below"])
+def test_a_tenth_matters_where_a_bound_is_nearly_attained(form):
+    """sum T_k = 18 lies between 17.09 and 20.09: the mutants, 17.09 for 20.09 and 18.80 for 17.09, are rejected."""
+    statement, form = theorems.get("fedmls/theorem-2"), _form("theorem-2", form)
+    view = exact_view("theorem-2", form.name)
+    assert judge_view(statement, form, view).verdict == "holds"
+    (mutant,) = form.mutants
+    assert judge_view(statement, form, view, sides=mutant.sides).verdict == "violated"
 
 
 @pytest.mark.parametrize(("rounds", "under", "over"), [("printed", 133, 132), ("fewest", 77, 76), ("sharpened", 68, 67)])

@@ -1,0 +1,318 @@
+"""Every form of FedMLS's statements on a worked instance: its two sides as numbers, from the package and from fractions worked out
+without it (`validation/references/worked_fedmls.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as Q
+from functools import cache
+
+import numpy as np
+import pytest
+import worked_fedmls as paper
+import worked_fedmls_instances as worked
+
+from fedtheory import theorems
+from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds, printed_rounds
+from fedtheory.problems.nonsmooth import MaxAffine
+from fedtheory.theorems.fedmls import exact
+from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
+from fedtheory.theorems.fedmls.statements import STATEMENTS
+from fedtheory.verification.check import judge_view
+
+# (which row, lhs, rhs). The rows of "inner-loop" are point by point u, round by round, client by client: row 2 is u = x*, round 1,
+# client 3; of "recursion" row 1 is u = x*, round 2; of "telescoped" row 1 is u = (-1/2, 1/4); of "penalty-gap" row 2 is k = 2.
+EXACT = {
+    ("inner-loop", "repaired"): (2, "-11059519/1128960", "8443031/188160"),
+    ("inner-loop", "Lan"): (2, "-11059519/1128960", "21408431/188160"),
+    ("recursion", "repaired"): (1, "13831789834621/1254113280000", "3089022653/97977600"),
+    ("telescoped", "repaired"): (
+        1,
+        "-16729002188561096972851291291/14713705427884667043840000000",
+        "3390697403/68302080",
+    ),
+    ("penalty-gap", "repaired"): (2, "3550039/155520", "5769076115803/179159040000"),
+    ("theorem-1", "printed"): (0, "59270724241/3483648000", "710641/4704"),
+    ("theorem-1", "printed, joint distance"): (0, "59270724241/3483648000", "866449/4704"),
+    ("theorem-1", "repaired"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-1", "sharpened"): (0, "59270724241/3483648000", "156945/1568"),
+    ("theorem-1", "sharpened, without noise"): (0, "59270724241/3483648000", "13535853/196000"),
+    ("theorem-1", "9.9 for 10"): (0, "59270724241/3483648000", "6425933/39200"),
+    ("theorem-1", "a posteriori"): (0, "59270724241/3483648000", "67943531/1411200"),
+    ("theorem-1", "large K"): (0, "59270724241/3483648000", "199.651290003"),
+    ("theorem-1", "line 14 as printed"): (0, "65241371/3870720", "9420952837279/74959204320"),
+    ("theorem-1", "line 14 as printed, without noise"): (0, "65241371/3870720", "30417806647/314514144"),
+    ("theorem-1", "consensus G"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-1", "Lipschitz G"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-1", "no server projection"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-1", "mixed norms"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-1", "prox without the square"): (0, "59270724241/3483648000", "257297/1568"),
+    ("theorem-2", "printed"): (
+        0,
+        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
+        "133/3",
+    ),
+    ("theorem-2", "printed, joint distance"): (
+        0,
+        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
+        "133/3",
+    ),
+    ("theorem-2", "repaired"): (
+        0,
+        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
+        "133",
+    ),
+    ("theorem-2", "sharpened"): (
+        0,
+        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
+        "399/4",
+    ),
+    ("theorem-2", "fewer rounds"): (0, "15507571943223641/724753575000000", "77"),
+    ("theorem-2", "fewer rounds, sharpened"): (0, "530155543798541/24147948825000", "68"),
+    ("theorem-2", "local steps"): (0, "18", "5143/256"),
+    ("theorem-2", "local steps, from below"): (0, "4375/256", "18"),
+}
+# the same in the second of two scenarios of given noise; "inner-loop" and "recursion" are means over the rounds
+NOISY = {
+    ("inner-loop", "repaired"): (
+        0,
+        "-79946175226806807653058882056831/8975512312098777936691200000000",
+        "1175338465597394249/75924619945574400",
+    ),
+    ("inner-loop", "Lan"): (
+        0,
+        "-79946175226806807653058882056831/8975512312098777936691200000000",
+        "400660347884456059/6902238176870400",
+    ),
+    ("recursion", "repaired"): (
+        0,
+        "573731465467139027911590170743969/47869398997860148995686400000000",
+        "19960766969721322774969/614989421559152640000",
+    ),
+    ("telescoped", "repaired"): (
+        1,
+        "-10644277867226026851419508616031/15956466332620049665228800000000",
+        "10071968761/207567360",
+    ),
+    ("penalty-gap", "repaired"): (2, "708613/31104", "17285339212970929/533311672320000"),
+    ("theorem-1", "repaired"): (0, "108444327647/6270566400", "257297/1568"),
+    ("theorem-1", "sharpened"): (0, "108444327647/6270566400", "156945/1568"),
+    ("theorem-1", "a posteriori"): (0, "108444327647/6270566400", "75139613/1587600"),
+    ("theorem-1", "large K"): (0, "108444327647/6270566400", "198.680524436"),
+    ("theorem-1", "line 14 as printed"): (0, "152368675/9289728", "437096564442227/3373164194400"),
+    ("theorem-2", "local steps"): (0, "20", "2659/128"),
+    ("theorem-2", "local steps, from below"): (0, "2275/128", "20"),
+}
+# the readings on record as violated, each in its own run in one dimension: these sides are the package's as fractions
+READINGS = {
+    ("theorem-1", "printed"): ("2780809359641/2286144000000", "46937/900"),
+    ("theorem-1", "printed, joint distance"): ("2780809359641/2286144000000", "5329/100"),
+    ("theorem-1", "consensus G"): ("87062876161013/64665216000000", "47387/900"),
+    ("theorem-1", "Lipschitz G"): ("16790823077/17496000000", "47987/900"),
+    ("theorem-1", "no server projection"): ("640862859076477468753691/802265276402029440000000", "53387/900"),
+    ("theorem-1", "mixed norms"): ("158053172274113377074587/100022683811162112000000", "53387/900"),
+    ("theorem-1", "prox without the square"): ("2191/5400", "53387/900"),
+    ("theorem-1", "9.9 for 10"): ("11/12", "907/120"),
+    ("theorem-2", "printed"): (
+        "3476072346023533810135601981868483144107234027490773153/1301349556752650379670362921933174320666257041043017600",
+        "172/9",
+    ),
+    ("theorem-2", "printed, joint distance"): (
+        "29661426817304876196549231996614554202104489/11602435639295083000304120383866883270104000",
+        "86/3",
+    ),
+}
+WITHOUT = {("identities", "repaired"): "identities between symbols: `identities` proves them, and refutes a mutant"}
+NAMES = [(s.id.split("/")[1], f) for s in STATEMENTS for f in s.forms]
+ROUNDING = 1e-12
+
+
+def _arrays(point):
+    return np.array([float(v) for v in point])
+
+
+def _problem(clients):
+    lines = [[[float(a) for a in slope] for slope, _ in client] for client in clients]
+    return MaxAffine(np.array(lines), np.array([[float(b) for _, b in client] for client in clients]))
+
+
+@cache
+def exact_view(statement: str, form: str) -> MLSView:
+    """The package's run of the instance on which a form is worked out."""
+    p = worked.instance_of(statement, form)
+    average = "printed" if p.line_14 == "printed" else "averaged"
+    algorithm = FedMLS(p.lam, p.D, p.K, float(p.R), 25, average=average, skip_last=False)
+    view = view_of_run(_problem(p.clients), algorithm, _arrays(p.x0), radius=float(p.R))
+    return replace(view, points=np.stack([_arrays(u) for u in p.points]))
+
+
+@cache
+def noisy_view(line_14: str) -> MLSView:
+    """Both scenarios of noise, with the iterates worked out without the package."""
+    runs = [replace(worked.noisy(sign), line_14=line_14) for sign in (1, -1)]
+    plain = exact_view("theorem-1", "repaired")
+    p = runs[0]
+    moves = [paper.run(q) for q in runs]
+
+    def stacked(name):
+        return np.stack([np.array(getattr(r, name), dtype=float) for r in moves], axis=-1)
+
+    constants = MLSConstants(
+        p.K, float(p.lam), float(p.D), np.sqrt(np.array(p.G_sq_i, dtype=float)), np.sqrt(np.array(p.sigma_sq_i, dtype=float)),
+        float(p.start_sq), np.array(p.T), float((p.R + worked.X0_NORM) ** 2),
+    )  # fmt: skip
+    excess = np.array([[float(p.F(x) - p.F(p.star)) for x in r.x] for r in moves]).T
+    arrays = {name: stacked(name) for name in ("x", "z", "x_client", "z_client")}
+    return MLSView(
+        constants, **arrays, z_average=stacked("average"), gradient=stacked("g"), values=plain.values, excess=excess,
+        noise=0.0, points=plain.points, exact=False,
+    )  # fmt: skip
+
+
+def _form(statement, form):
+    return theorems.get(f"fedmls/{statement}").form(form)
+
+
+def _close(measured, number):
+    assert measured == pytest.approx(float(number), rel=ROUNDING, abs=ROUNDING * 100)
+
+
+def _check(rows, entry):
+    """The number of the entry: a fraction, or twelve digits."""
+    for value, number in zip(rows, entry, strict=True):
+        assert value == pytest.approx(float(number), rel=1e-11) if "." in number else value == Q(number)
+
+
+# --- the package, the numbers, and the code that does not know the package ------------------------------------------------
+@pytest.mark.parametrize("name", EXACT, ids=" ".join)
+def test_both_sides_are_the_numbers_without_noise(name):
+    row, *entry = EXACT[name]
+    rows = worked.exact_sides(*name)
+    _check(rows[row], entry)
+    sides = _form(*name).sides(exact_view(*name))
+    assert sides.relation == "<=" and sides.lhs.shape == sides.rhs.shape == (len(rows), 1)
+    for (lhs, rhs), measured, bound in zip(rows, sides.lhs[:, 0], sides.rhs[:, 0], strict=True):
+        _close(measured, lhs)
+        _close(bound, rhs)
+
+
+@pytest.mark.parametrize("name", NOISY, ids=" ".join)
+def test_both_sides_are_the_numbers_with_noise(name):
+    row, *entry = NOISY[name]
+    scenarios = worked.noisy_sides(*name)
+    _check(scenarios[1][row], entry)
+    sides = _form(*name).sides(noisy_view("printed" if name[1].startswith("line 14") else "averaged"))
+    assert sides.lhs.shape == sides.rhs.shape == (len(scenarios[0]), 2)
+    for s, rows in enumerate(scenarios):
+        for (lhs, rhs), measured, bound in zip(rows, sides.lhs[:, s], sides.rhs[:, s], strict=True):
+            _close(measured, lhs)
+            _close(bound, rhs)
+
+
+@pytest.mark.parametrize(("D", "last"), [(100, 2), (12, 11)], ids=["exact subgradients' constant", "the noise's constant"])
+def test_line_14_as_printed_takes_the_larger_of_its_two_constants(D, last):
+    p = replace(worked.PLANE, line_14="printed", D=Q(D))
+    assert p.T[-1] == last and (2 * paper.kappa_last(last) > 4 * paper.kappa_last(last, noise=True)) == (last == 2)
+    view = exact_view("theorem-1", "line 14 as printed")
+    view = replace(view, constants=replace(view.constants, D=float(D), steps=np.array(p.T)))
+    for form in ("line 14 as printed", "line 14 as printed, without noise"):
+        ((_, bound),) = worked.SIDES["theorem-1", form](p, paper.run(p))
+        _close(_form("theorem-1", form).sides(view).rhs[0, 0], bound)
+
+
+def _lines(p):
+    return [[(a[0], b) for a, b in client] for client in p.clients]
+
+
+@pytest.mark.parametrize("name", READINGS, ids=" ".join)
+def test_both_sides_of_a_reading_are_the_numbers(name):
+    statement, form = name
+    if form == "9.9 for 10":
+        p, (lhs, rhs) = worked.SLOPE, worked.nine_point_nine()
+        assert worked.excess(p) >= lhs  # the left side stands for a lower bound of what is measured
+    elif statement == "theorem-2":
+        lhs, rhs, p = worked.reading_of_theorem_2(form, Q(6) if "joint distance" in form else Q(4))
+    else:
+        p, (lhs, rhs) = worked.LINES, worked.reading(form)
+    _check((lhs, rhs), READINGS[name])
+    variants = [v for v in exact.VARIANTS if exact.form_of(v) == form and v.startswith("Theorem 2") == (statement == "theorem-2")]
+    assert len(variants) == 1
+    copies = None if p is worked.SLOPE else [1, 2]
+    clients = _lines(p)[:2]
+    assert exact.evaluate(clients, p.lam, p.D, p.R, p.x0[0], p.K, variants[0], copies) == (lhs, rhs)
+
+
+def test_every_form_has_its_numbers():
+    have = {*EXACT, *NOISY, *READINGS, *WITHOUT}
+    forms = {(statement, form.name) for statement, form in NAMES}
+    assert not forms - have, f"no worked numbers for {sorted(forms - have)}: add them to the tables"
+    assert not have - forms, f"numbers for what is no form: {sorted(have - forms)}"
+    for statement, form in NAMES:
+        name = (statement, form.name)
+        assert (name in EXACT) == (form.sides is not None) and (name in WITHOUT) == (form.sides is None), name
+        assert (name in NOISY) == ("stochastic" in form.established and not _is_the_plans(name)), name
+        assert (name in READINGS) == ("violated" in form.established.values()), name
+
+
+def _is_the_plans(name):
+    """Whether a form's sides are those of a run with Theorem 2's rounds: no noise enters them but through the run."""
+    return (name[0] == "theorem-2" and not name[1].startswith("local steps")) or name in WITHOUT
+
+
+# --- what the instances stand on -------------------------------------------------------------------------------------------
+def test_the_instance_is_what_it_is_said_to_be():
+    p = worked.PLANE
+    slopes = [paper.add(*zip(w, [a for a, _ in client], strict=True)) for w, client in zip(worked.STAR_MULTIPLIERS, p.clients)]
+    assert paper.add(*[(1, s) for s in slopes]) == (0, 0)  # x* is a minimiser:
+    for weights, client in zip(worked.STAR_MULTIPLIERS, p.clients, strict=True):
+        assert sum(weights) == 1 and min(weights) >= 0
+        met = [paper.dot(a, p.star) + b == paper.value(client, p.star) for a, b in client]
+        assert all(met[j] for j, w in enumerate(weights) if w)
+    assert paper.dot(p.x0, p.x0) == worked.X0_NORM**2 and p.G_sq == 25**2
+    for client, g_sq in zip(p.clients, p.G_sq_i, strict=True):
+        assert max(paper.dot(a, a) for a, _ in client) == g_sq
+    assert paper.dot(paper.subgradient(p.clients[0], p.x0), (Q(3), Q(4))) == 25  # the first client's longest is met at x_0
+    assert p.T == [2, 5, 11] and worked.noisy(1).T == [2, 6, 12] and p.sigma_sq == 0
+    assert (_problem(p.clients).lipschitz(2.0) == [5, 25, 35]).all()
+    assert len({worked.reading(n)[0] for n in ("repaired", "no server projection", "mixed norms", "Lipschitz G", "printed")}) == 5
+
+
+def test_the_iterates_and_steps_are_the_packages():
+    for name in (("theorem-1", "repaired"), ("theorem-1", "line 14 as printed"), ("theorem-2", "fewer rounds")):
+        p, view = worked.instance_of(*name), exact_view(*name)
+        assert view.constants.steps.tolist() == p.T
+        plain = paper.run(p, last_training=name[0] == "theorem-1")
+        fields = {"x": "x", "z": "z", "x_client": "x_client", "z_client": "z_client", "g": "gradient", "average": "z_average"}
+        for mine, its in fields.items():
+            rows = np.array(getattr(plain, mine), dtype=float)
+            assert np.allclose(rows, getattr(view, its)[: len(rows), ..., 0], rtol=0, atol=1e-12), its
+    noisy = FedMLS(worked.PLANE.lam, worked.PLANE.D, 3, 2.0, 25, sigma=10)
+    assert [noisy.steps(k) for k in (1, 2, 3)] == worked.noisy(1).T
+
+
+@pytest.mark.parametrize("form", ["local steps", "local steps, from below"])
+def test_a_tenth_matters_where_a_bound_is_nearly_attained(form):
+    """sum T_k = 18 lies between 17.09 and 20.09: the mutants, 17.09 for 20.09 and 18.80 for 17.09, are rejected."""
+    statement, form = theorems.get("fedmls/theorem-2"), _form("theorem-2", form)
+    view = exact_view("theorem-2", form.name)
+    assert judge_view(statement, form, view).verdict == "holds"
+    (mutant,) = form.mutants
+    assert judge_view(statement, form, view, sides=mutant.sides).verdict == "violated"
+
+
+@pytest.mark.parametrize(("rounds", "under", "over"), [("printed", 133, 132), ("fewest", 77, 76), ("sharpened", 68, 67)])
+def test_theorem_2s_rounds_change_where_they_should(rounds, under, over):
+    """From one epsilon to the next K goes from 2 to 3: the constants 72, 36 and 28 are pinned to a part in thirty."""
+    D, G = Q(25, 16), 25
+    package = {
+        "printed": lambda e: printed_rounds(e, G, Q(5, 4)),
+        "fewest": lambda e: fewest_rounds(e, G, Q(5, 4)),
+        "sharpened": lambda e: k_min(G**2 * D / Q(e) ** 2, 4),
+    }[rounds]
+    assert [package(e) for e in (under, over)] == [2, 3] == [worked.plan(rounds, Q(e)).K for e in (under, over)]
+    if rounds == "fewest":
+        assert [k_min(G**2 * D / Q(e) ** 2) for e in (under, over)] == [2, 3]
+    if rounds != "sharpened":
+        p = worked.plan(rounds, Q(under))
+        made = fedmls_parameters(_problem(p.clients), under, 8.0, Q(5, 4), rounds=rounds, lipschitz=G)
+        assert (made.lam, made.D, made.rounds) == (p.lam, p.D, p.K) and [made.steps(k) for k in (1, 2)] == p.T

@@ -1,8 +1,10 @@
-"""Elastic Aggregation worked out in fractions on tiny instances: what the statements about it are formulas of.
+"""Elastic Aggregation worked out in fractions on tiny instances, from Algorithm 1.
 
-From the poster's Algorithm 1, with lists and `fractions.Fraction` only: nothing is shared with the library. Clients are
-f_k(x) = (x - c_k)' H_k (x - c_k)/2 with n_k samples and make E gradient steps of length lr; client k's one batch B_k has the Gram
-matrix S_k, so that |g| = |grad |F(theta; x)|^2| = |2 S_k theta|. The formulas are in `worked_elastic_aggregation_forms`.
+From the poster's pseudocode, with lists and `fractions.Fraction` only: nothing is shared with the
+library. Clients are f_k(x) = (x - c_k)' H_k (x - c_k)/2 with n_k samples and make E gradient steps
+of length lr; client k's one batch B_k has the Gram matrix S_k, so that
+|g| = |grad |F(theta; x)|^2| = |2 S_k theta|. The statements' formulas stand in
+`worked_elastic_aggregation_forms`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _FAST = {
     "tau": "3/4",
     "eta": "1/2",
 }
-_THREE = {  # the sensitivities go as 1, tau and 21/20 tau: at the threshold of being held back, and just above it
+# The sensitivities go as 1, tau and 21/20 tau: at the threshold of being held back, and above it.
+_THREE = {
     **_TWO,
     "H": [["1", "2", "1/2"], ["2", "1/2", "1"], ["1/2", "1", "2"]],
     "S": [["2", "0", "1/10"], ["1/2", "1/2", "1/4"], ["1", "1/3", "1/2"]],
@@ -45,11 +48,12 @@ _FULL = {
     "theta": ["2", "1"],
     "tau": "1/4",
 }
+# The last client's minimiser is not given: it makes theta a zero of the mean motion.
 _COHORTS = {
     "counts": ["1", "2", "3"],
     "H": [["1", "2"], ["2", "1/2"], ["1/2", "1"]],
     "S": [["1", "2"], ["8", "1"], ["1/2", "1"]],
-    "c": [["1", "2"], ["-1", "1/2"]],  # the last client's minimiser is the one that makes theta a zero of the mean motion
+    "c": [["1", "2"], ["-1", "1/2"]],
     "theta": ["1", "-2"],
     "tau": "1/3",
     "lr": "1/2",
@@ -99,7 +103,7 @@ INSTANCES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> kind, data
 }
 
 
-# --- arithmetic ----------------------------------------------------------------------------------------------------------------
+# --- arithmetic ----------------------------------------------------------------------------------
 def numbers(a: Any) -> Any:
     """Nested lists of fractions from nested lists of their texts."""
     return [numbers(x) for x in a] if isinstance(a, list) else Fraction(a)
@@ -137,18 +141,20 @@ def det(A: Matrix) -> Fraction:
     """By expansion along the first row."""
     if len(A) == 1:
         return A[0][0]
-    return sum(((-1) ** j * v * det([row[:j] + row[j + 1 :] for row in A[1:]]) for j, v in enumerate(A[0])), Fraction(0))
+    minors = [det([row[:j] + row[j + 1 :] for row in A[1:]]) for j in range(len(A))]
+    return sum(((-1) ** j * v * m for j, (v, m) in enumerate(zip(A[0], minors, strict=True))), Fraction(0))
 
 
 def solve(A: Matrix, b: Vector) -> Vector:
     """A^-1 b by Cramer's rule."""
-    replaced = [[[b[i] if j == k else A[i][j] for j in range(len(b))] for i in range(len(b))] for k in range(len(b))]
+    n = range(len(b))
+    replaced = [[[b[i] if j == k else A[i][j] for j in n] for i in n] for k in n]
     return [det(B) / det(A) for B in replaced]
 
 
-# --- the method ------------------------------------------------------------------------------------------------------------------
+# --- the method ----------------------------------------------------------------------------------
 class Clients:
-    """The clients of an instance and what Algorithm 1 makes of them, all clients or one cohort of them."""
+    """The clients of an instance, and what Algorithm 1 makes of all of them or of one cohort."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.n = numbers(data["counts"])
@@ -167,7 +173,7 @@ class Clients:
         return minus(at, theta)
 
     def M(self, k: int) -> Matrix:
-        """The matrix with Delta_k = -M (theta - c_k): its columns are -Delta_k of the unit vectors with c_k = 0."""
+        """M of Delta_k = -M (theta - c_k): its columns are -Delta_k at the unit vectors, c_k = 0."""
         units = [[Fraction(i == j) for j in range(self.d)] for i in range(self.d)]
         columns = [self.local(k, e, [Fraction(0)] * self.d) for e in units]
         return [[-columns[j][i] for j in range(self.d)] for i in range(self.d)]
@@ -226,7 +232,8 @@ class Round(Clients):
 
     def step(self, x: Vector) -> Vector:
         """theta+ of a round from x, with the repaired sign."""
-        return [a + self.eta * z * v for a, z, v in zip(x, self.zeta(self.all, x), self.Delta(self.all, x), strict=True)]
+        zeta, Delta = self.zeta(self.all, x), self.Delta(self.all, x)
+        return [a + self.eta * z * v for a, z, v in zip(x, zeta, Delta, strict=True)]
 
     def rho(self, zeta: Vector) -> Fraction:
         """The largest factor |1 - eta zeta^i m_i| near the fixed point."""
@@ -240,7 +247,7 @@ class Round(Clients):
 
 
 class Cohorts(Clients):
-    """P of the N clients take part, each cohort as likely as the others, at a zero theta of the mean motion E[zeta Delta]."""
+    """P of the N clients take part, all cohorts alike; theta is a zero of the mean motion."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)

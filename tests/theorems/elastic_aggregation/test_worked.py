@@ -1,7 +1,8 @@
-"""What is stated about Elastic Aggregation, on worked instances: both sides of every form as numbers.
+"""What is stated about Elastic Aggregation, on worked instances: both sides of every form.
 
-A bound that holds with room holds with a slightly wrong constant too; the numbers below do not. They are those of the second writing in
-`validation/references`, which shares nothing with the package, and the package must give them exactly.
+A bound that holds with room holds with a slightly wrong constant too, but does not give the numbers
+below. They are those of the second writing in `validation/references`, which shares nothing with
+the package, and the package must give them exactly.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import worked_elastic_aggregation_forms as formulas
 from fedtheory import theorems
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 
-# (statement, form, instance) -> lhs and rhs, entry by entry, rows one after the other; where both are 0 by what they
-# are, also the size of what they are made of.
+# (statement, form, instance) -> lhs and rhs, entry by entry, rows one after the other; where both
+# are 0 by what they are, also the size of their terms.
 WORKED = {
     # all clients take part: one round
     ("factors", "printed", "two"): ("1", "223/264"),

@@ -84,6 +84,7 @@ _AVERAGE = {"weights": ["1", "2", "3"], "batches": _BATCHES, "mu": "1/3", "tau":
 INSTANCES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> kind, data
     "two": ("aggregation", _TWO),
     "two, fast": ("aggregation", _FAST),
+    "two, long": ("aggregation", {**_TWO, "tau": "1", "eta": "8/5"}),
     "full": ("aggregation", _FULL),
     "tau is 0": ("aggregation", {**_TWO, "tau": "0"}),
     "dead": ("aggregation", {**_TWO, "theta": ["0", "0"], "tau": "3/2", "eta": "1/2"}),

@@ -127,7 +127,7 @@ def _(w: Round) -> tuple[Any, Any]:
     return w.V(w.after), (1 - 2 * w.eta * min(1, w.tau) * w.mu_M * w.room) * w.V(w.theta)
 
 
-@form("stability", "each coordinate", "two", "one")
+@form("stability", "each coordinate", "two", "one", "two, long")
 def _(w: Round) -> tuple[Any, Any]:
     # |theta+_i - bar_i| <= max(|1 - eta tau m_i|, |1 - eta (1 + tau) m_i|) |theta_i - bar_i|
     most = [max(abs(1 - w.eta * w.tau * m), abs(1 - w.eta * (1 + w.tau) * m)) for m in w.m]

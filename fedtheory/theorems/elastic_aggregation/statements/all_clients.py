@@ -70,10 +70,10 @@ def _decrease(v: AggregationView, share: Any = 1, sign: int = 1) -> Sides:
     return le(v.V(v.step(v.theta, sign)) + share * drop, v.V(v.theta))
 
 
-def _coordinates(v: AggregationView, low: Any, high: Any) -> Sides:
+def _coordinates(v: AggregationView, low: Any, high: Any, share: Any = 1) -> Sides:
     """|theta_i' - bar theta_i| <= max(|1 - eta low m_i|, |1 - eta high m_i|) |theta_i - bar theta_i|."""
     factor = np.maximum(abs(1 - v.eta * low * v.m), abs(1 - v.eta * high * v.m))
-    return le(abs(v.step(v.theta) - v.fedavg), factor * abs(v.theta - v.fedavg))
+    return le(abs(v.step(v.theta) - v.fedavg), share * factor * abs(v.theta - v.fedavg))
 
 
 def _global(v: AggregationView, tau: Any) -> Sides:
@@ -126,6 +126,7 @@ FULL = (
         form(
             "range", r"\zeta^i\le1+\tau", lambda v: le(v.zeta(v.theta), (1 + v.tau) + 0 * v.theta), "holds",
             ("tau + 1/2", lambda v: le(v.zeta(v.theta), (Fraction(1, 2) + v.tau) + 0 * v.theta)),
+            ("nine tenths of it", lambda v: le(v.zeta(v.theta), Fraction(9, 10) * (1 + v.tau) + 0 * v.theta)),
             kind="aggregation", needs=(SENSITIVE,),
             note="as Omega^i >= 0",
         ),
@@ -133,6 +134,8 @@ FULL = (
             "which", r"\zeta^i<1\iff\Omega^i>\tau\Omega'",
             lambda v: _sign_of_zeta(v, v.omega(v.theta) > v.tau * v.omega(v.theta).max()), "holds",
             ("above the mean", lambda v: _sign_of_zeta(v, v.omega(v.theta) * len(v.theta) > v.omega(v.theta).sum())),
+            ("eleven tenths of tau", lambda v: _sign_of_zeta(v, 10 * v.omega(v.theta) > 11 * v.tau * v.omega(v.theta).max())),
+            ("nine tenths of tau", lambda v: _sign_of_zeta(v, 10 * v.omega(v.theta) > 9 * v.tau * v.omega(v.theta).max())),
             kind="aggregation",
             needs=(SENSITIVE,), note="1 + tau - Omega^i/Omega' < 1, times Omega' > 0",
         ),
@@ -211,6 +214,7 @@ FULL = (
             r"|\theta^+_i-\bar\theta_i|\le\max(|1-\eta\tau m_i|,|1-\eta(1+\tau)m_i|)\,|\theta_i-\bar\theta_i|",
             lambda v: _coordinates(v, v.tau, 1 + v.tau), "holds",
             ("the naive server's factor", lambda v: _coordinates(v, 1, 1)),
+            ("nine tenths of the factor", lambda v: _coordinates(v, v.tau, 1 + v.tau, Fraction(9, 10))),
             kind="aggregation", needs=(DIAGONAL, SENSITIVE),
             note="|1 - eta z m_i| is convex in z, and so largest at an end of [tau, 1 + tau]",
         ),
@@ -268,6 +272,7 @@ FULL = (
             "at best", r"1-\eta(1+\tau)\mu_M\le\rho_{\text{elastic}}",
             lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
             ("1 for 1 + tau", lambda v: le(1 - v.eta * v.mu, _elastic_factor(v))),
+            ("nine tenths of 1 + tau", lambda v: le(1 - v.eta * Fraction(9, 10) * (1 + v.tau) * v.mu, _elastic_factor(v))),
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED),
             note="the coordinate with m_i = mu_M has zeta^i <= 1 + tau",
         ),
@@ -276,6 +281,7 @@ FULL = (
             r"\Omega^i\le\tau\Omega'\text{ or }m_i\ge\mu_M/\tau\ \forall i\Rightarrow\rho_{\text{elastic}}\le\rho_{\text{naive}}",
             lambda v: le(_elastic_factor(v), v.factor(1)), "holds",
             ("by 1 + tau", lambda v: le(_elastic_factor(v), v.factor(1 + v.tau))),
+            ("by eleven tenths", lambda v: le(_elastic_factor(v), v.factor(Fraction(11, 10)))),
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED, INSENSITIVE),
             note="either way zeta^i m_i >= mu_M, by zeta^i >= 1 or by zeta^i >= tau: slow coordinates of little sensitivity, "
             "sensitive ones fast, as where sensitivity is curvature",

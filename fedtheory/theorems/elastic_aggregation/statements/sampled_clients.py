@@ -105,6 +105,7 @@ SAMPLED = (
             "distance", r"|\mathbb E\Delta^i|\le\mathbb E|\Delta^i|/(1+2\tau)",
             lambda v: le((1 + 2 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update), "holds",
             ("1 + 3 tau", lambda v: le((1 + 3 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
+            ("1 + 11/5 tau", lambda v: le((1 + Fraction(11, 5) * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
             kind="sampled",
             note="from tau E(Delta)_+ <= E[zeta (Delta)_+] = E[zeta (Delta)_-] <= (1 + tau) E(Delta)_-, and so the other way "
             "round; attained by two clients, each sensitive in another coordinate. A large tau is naive aggregation with a "

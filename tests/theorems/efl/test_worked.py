@@ -7,6 +7,7 @@ share no code with the library: the library must give them as well.
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -221,8 +222,10 @@ RULE_8 = ("16", "408358208/275386683")  # J and f_1(T) of Corollary 1's two clie
 
 
 # --- the library's sides, and those worked out without it --------------------------------------
-def run_view(scheme, form, data):
-    """The library's view of `worked.run_of`, judged at T - 1 and T."""
+@functools.cache
+def run_view(scheme, form, where):
+    """The library's view of `shared_run`, judged at T - 1 and T."""
+    data = worked.MANY if where == NINE else worked.RUNS[scheme]
     data = {**data, "scheme": scheme} | ({"common": True} if form in COMMON else {})
     if form != "frozen anchors":
         return BUILDERS["run"](data)
@@ -232,27 +235,56 @@ def run_view(scheme, form, data):
     return quadratic_run(oracles, laws, vector(data["w0"], "w0"), np.array([T - 1, T]), elastic)
 
 
+@functools.cache
+def round_view(scheme):
+    return BUILDERS["step"]({**steps.ROUND, "scheme": scheme})
+
+
 def view_of(key):
     name, form, where = key
     if name.startswith("theorem-1-step-"):
         kind = get(f"efl/{name}").form(form).kind
-        return run_view(where, form, worked.RUNS[where]) if kind == "run" else BUILDERS["step"]({**steps.ROUND, "scheme": where})
+        return run_view(where, "repaired", where) if kind == "run" else round_view(where)
     if name == "theorem-1":
-        return run_view("C", form, worked.MANY) if where == NINE else run_view(where, form, worked.RUNS[where])
+        form = form if form in ("frozen anchors", *COMMON) else "repaired"
+        return run_view("C" if where == NINE else where, form, where)
     return BUILDERS[get(f"efl/{name}").form(form).kind](section_4.FORMS[name, form][0])
+
+
+@functools.cache
+def sides_of(key):
+    """The library's."""
+    view, form = view_of(key), get(f"efl/{key[0]}").form(key[1])
+    assert view.exact and view.applies(form) is None
+    return form.sides(view)
+
+
+@functools.cache
+def the_run(scheme, form):
+    """Forms with common draws or frozen anchors have runs of their own."""
+    return worked.Run("C", worked.MANY) if scheme == NINE else worked.run_of(scheme, form)
+
+
+def shared_run(scheme, form):
+    return the_run(scheme, form if form in ("frozen anchors", *COMMON) else "repaired")
+
+
+@functools.cache
+def the_round(scheme):
+    return steps.Round(scheme)
 
 
 def by_hand(key):
     """Both sides without the library, as lists of entries."""
     name, form, where = key
     if name == "theorem-1":
-        run = worked.Run("C", worked.MANY) if where == NINE else worked.run_of(where, form)
+        run = shared_run(where, form)
         taus = [t for t in (run.T - 1, run.T) if t or where != NINE]  # at 0 both sides are ||w_0 - w*||^2
         return [run.distance_sq[t] for t in taus], [worked.THEOREM_1[form](run, t) for t in taus]
     if name.startswith("theorem-1-step-"):
         if (number := name[-1], form) in steps.STEPS:
-            return steps.STEPS[number, form](steps.Round(where))
-        run = worked.run_of(where, form)
+            return steps.STEPS[number, form](the_round(where))
+        run = shared_run(where, form)
         return tuple([side] for side in worked.STEP_7[form](run, run.T - 1))
     data, sides = section_4.FORMS[name, form]
     return tuple([side] for side in sides(data))
@@ -268,17 +300,14 @@ KEYS = [pytest.param(key, id=" ".join(key)) for key in NUMBERS]
 
 @pytest.mark.parametrize("key", KEYS)
 def test_the_library_gives_the_numbers(key):
-    form = get(f"efl/{key[0]}").form(key[1])
-    view = view_of(key)
-    assert view.exact and view.applies(form) is None
-    sides = form.sides(view)
+    sides = sides_of(key)
     found = entries(np.ravel(sides.lhs), np.ravel(sides.rhs))
     assert found[ENTRY.get(key[:2], -1)] == tuple(map(Fraction, NUMBERS[key]))
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_so_does_code_that_shares_nothing_with_it(key):
-    sides = get(f"efl/{key[0]}").form(key[1]).sides(view_of(key))
+    sides = sides_of(key)
     mine = entries(*by_hand(key))
     assert mine[ENTRY.get(key[:2], -1)] == tuple(map(Fraction, NUMBERS[key]))
     if key[:2] != ("incomplete-rate", "unbiased"):  # of which the last client is worked out
@@ -297,12 +326,12 @@ def test_every_form_has_its_number():
 def test_the_instances_hide_nothing():
     """More than two of sum p, ratios that are alike and that differ, s = 0, both entries of gamma, G above sigma."""
     for scheme in worked.RUNS:
-        run = worked.run_of(scheme, "repaired")
+        run = shared_run(scheme, "repaired")
         over = [run.bracket(t) - run.S[t] for t in range(run.T)]
         assert run.same_ratio(0) and (any(over) != (scheme == "B"))
         assert run.same_ratio(1) == (scheme == "C-corrected")
         assert len({*run.D, *run.p, *run.sigma_sq}) == 3 * run.N and run.G_sq > max(run.sigma_sq) and run.mu < run.L
-    many = worked.Run("C", worked.MANY)
+    many = shared_run(NINE, "repaired")
     assert many.gamma == 4 * many.E**2 * many.theta / many.S[0] > 32 * many.E * (1 + many.theta) * many.L / (many.mu * many.S[0])
     view = BUILDERS["keep"](section_4.KEEP)
     assert (view.J, view.f_1) == section_4.rule_8() == tuple(map(Fraction, RULE_8)) and view.y * view.J > view.f_1
@@ -310,7 +339,7 @@ def test_the_instances_hide_nothing():
 
 def test_a_run_is_what_its_enumeration_gives():
     """The moments of `worked.Run` are those of one round enumerated over all signs of the noise."""
-    r = steps.Round("C")
+    r = the_round("C")
     end = sum(
         mass * steps.square(steps.minus(r.wbar(s, p, path, r.E), r.star)) for mass, s, p in r.cases[0] for path in r.joint
     )

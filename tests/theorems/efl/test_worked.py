@@ -333,6 +333,7 @@ def test_the_instances_hide_nothing():
         assert len({*run.D, *run.p, *run.sigma_sq}) == 3 * run.N and run.G_sq > max(run.sigma_sq) and run.mu < run.L
     many = shared_run(NINE, "repaired")
     assert many.gamma == 4 * many.E**2 * many.theta / many.S[0] > 32 * many.E * (1 + many.theta) * many.L / (many.mu * many.S[0])
+    assert list(run_view("C", "repaired", "C").constants.eta) == shared_run("C", "repaired").eta
     view = BUILDERS["keep"](section_4.KEEP)
     assert (view.J, view.f_1) == section_4.rule_8() == tuple(map(Fraction, RULE_8)) and view.y * view.J > view.f_1
 

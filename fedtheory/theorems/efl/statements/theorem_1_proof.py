@@ -47,6 +47,7 @@ STATEMENTS = (
             r"\mathbb E\|\bar w_{i+1}-w^*\|^2\le\mathbb E\|\bar w_i-w^*-\eta\bar g_i\|^2+\eta^2\sum_kp_k^2\alpha_i^k\sigma_k^2",
             sides.noise,
             ("without the noise term", {"with_noise": 0}),
+            ("nine tenths of the noise term", {"with_noise": 0.9}),
             needs=(UNCORRELATED,),
             note="mini-batches of different clients uncorrelated given the past of all of them",
         ),
@@ -71,6 +72,7 @@ STATEMENTS = (
             r"\|\bar g_i\|^2\le\theta\sum_kp_k\alpha_i^k\|\nabla F_k(w_i^k)\|^2",
             sides.gradient,
             ("theta = 1/2", {"theta": 0.5}),
+            ("theta = 9/10", {"theta": 0.9}),
             note="Jensen with the weights p^k",
         ),
         _form(
@@ -78,6 +80,7 @@ STATEMENTS = (
             r"\sum_kp_k\alpha_i^k\|\nabla F_k(w_i^k)\|^2\le2L\sum_kp_k\alpha_i^k(F_k(w_i^k)-F_k^*)",
             sides.gradient,
             ("L for 2L", {"factor": 1}),
+            ("nine tenths of 2L", {"factor": 1.8}),
             options={"smooth": True},
         ),
     ),
@@ -89,7 +92,9 @@ STATEMENTS = (
             r"-2\eta\langle\bar w_i-w^*,\bar g_i\rangle\le\sum p\alpha\|\bar w_i-w_i^k\|^2+2L\eta^2\sum p\alpha(F_k(w_i^k)-F_k^*)"
             r"-2\eta\sum p\alpha(F_k(w_i^k)-F_k(w^*))-\eta\mu\sum p\alpha\|w_i^k-w^*\|^2",
             sides.inner,
-            ("twice the strong convexity", {"convex": 3}),
+            ("twice the strong convexity", {"convex": 2}),
+            ("eleven tenths of the strong convexity", {"convex": 1.1}),
+            ("nine tenths of the drift", {"drift": 0.9}),
         ),
     ),
     _step(
@@ -163,6 +168,7 @@ STATEMENTS = (
             r"\mathbb E\|w_i^k-w_0\|^2\le\eta^2G^2i^2",
             sides.one_client_drift,
             ("i for i^2", {"factor": 0}),
+            ("nine tenths of it", {"share": 0.9}),
             note="G counts all E virtual steps of all clients",
         ),
         _form(
@@ -177,6 +183,7 @@ STATEMENTS = (
             r"\|\bar w-w_0\|^2\le\sum_k\tfrac{p_k^2}{p^k}\|w_k-w_0\|^2\le\theta\sum_kp_k\|w_k-w_0\|^2",
             sides.jensen,
             ("theta = 1/2", {"theta": 0.5}),
+            ("theta = 9/10", {"theta": 0.9}),
         ),
         _form(
             "sums",
@@ -229,6 +236,7 @@ STATEMENTS = (
             r"\tfrac{C_{\tau+1}}{(y+E)^2}+\tfrac{H_{\tau+1}J}{y+E}",
             sides.induction,
             ("without the J term", {"bias": 0}),
+            ("nine tenths of the J term at tau + 1", {"bias": 0.9}),
             kind="run",
             note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
         ),

@@ -46,7 +46,7 @@ def noise(v: StepState, with_noise: Any = 1, correlated: bool = False) -> Sides:
     return le(after, before, with_noise * noise)
 
 
-def gradient(v: StepState, theta: Any = None, smooth: bool = False, factor: int = 2) -> Sides:
+def gradient(v: StepState, theta: Any = None, smooth: bool = False, factor: Any = 2) -> Sides:
     """Step 2: ||gbar||^2 <= theta sum p alpha ||grad F_k||^2 <= 2 L theta sum p alpha (F_k - F_k^*)."""
     theta = v.theta if theta is None else theta
     if smooth:
@@ -60,7 +60,7 @@ def _distance(v: StepState) -> np.ndarray:
     return sq(v.w[None, :, :, :E] - v.wbar[:, :, None, :E])
 
 
-def inner(v: StepState, convex: int = 1, drift: int = 1) -> Sides:
+def inner(v: StepState, convex: Any = 1, drift: Any = 1) -> Sides:
     """Step 3."""
     star, E = v.oracles.star, v.law.E
     lhs = -2 * v.eta * ((v.wbar[:, :, :E] - star) * _gbar(v)).sum(axis=-1)
@@ -123,10 +123,10 @@ def expanded_at_wbar(v: StepState) -> Sides:
     return le(np.array([-total]), np.array([total * 0]))
 
 
-def one_client_drift(v: StepState, factor: int = 1) -> Sides:
-    """Step 6a: E||w_i^k - w_0||^2 <= eta^2 G^2 i^2."""
+def one_client_drift(v: StepState, factor: int = 1, share: Any = 1) -> Sides:
+    """Step 6a: E||w_i^k - w_0||^2 <= eta^2 G^2 i^2; ``share`` of it for a mutant."""
     i = np.arange(v.law.E + 1)
-    return le(v.drift_sq, v.eta**2 * v.G_sq * (i**2 if factor == 1 else i) + 0 * v.drift_sq)
+    return le(v.drift_sq, share * v.eta**2 * v.G_sq * (i**2 if factor == 1 else i) + 0 * v.drift_sq)
 
 
 def _stopped_sums(v: StepState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -215,7 +215,7 @@ def recursion(v: IrregularRunView, rest: int = 1) -> Sides:
     )
 
 
-def induction(v: IrregularRunView, total: str = "sum", bias: int = 1) -> Sides:
+def induction(v: IrregularRunView, total: str = "sum", bias: Any = 1) -> Sides:
     """The bound at tau, put through the recursion, is at most the bound at tau + 1."""
     c = v.constants
     taus = v.horizons[v.horizons < c.T]

@@ -183,7 +183,7 @@ TOP = message("top-k", "4", "-1", "2", "1/2", "3", k=2)
 RANDOM = message("random-k", "4", "-1", "2", "1/2", k=3)
 SCALED = message("random-k", "4", "-1", "2", "1/2", k=3, scaled=True)
 SIGNS = message("scaled-sign", "4", "-1", "2", "1/2")
-LOST = message("threshold", "1/2", "-3/4", "1", "5", epsilon="1")
+LOST = message("threshold", "1/2", "-3/4", "1", "5", epsilon="3/4")
 BELOW = message("threshold", "1/2", "-3/4", "1", epsilon="1")
 QSGD_LOW = message("qsgd", "5", "-3", "1", "1", "7", "-3", "2", "1", "1", levels=1)  # norm 10, s < sqrt(n)/2
 QSGD_HIGH = message("qsgd", "5", "-3", "1", "1", levels=3)  # norm 6, on which the bound beyond is attained
@@ -194,14 +194,14 @@ GRID = message("stochastic", "1/3", "-3/4", "2/5", step="1/2")
 
 # --- Algorithm 1 with ST both ways ---------------------------------------------------------------
 FEEDBACK = {
-    "weights": ["1/4", "3/4"], "h": [["1", "1/2"], ["1/2", "3/4"]], "c": [["3", "-2"], ["-1", "2"]], "q": "1/2",
-    "eta": "1/2",
-    "x0": ["1", "3"], "E": 2, "rounds": 3, "schedule": [[2, 1], [0, 2], [1, 0]],
+    "weights": ["1/4", "3/4"], "h": [["1", "1/2", "1/4"], ["1/2", "3/4", "1"]],
+    "c": [["3", "-2", "5"], ["-1", "2", "1"]], "q": "1/2", "eta": "1/2",
+    "x0": ["1", "3", "-2"], "E": 2, "rounds": 3, "schedule": [[2, 1], [0, 2], [1, 0]],
 }  # fmt: skip
 PLAIN = {**FEEDBACK, "E": 1, "rounds": 3, "schedule": [[1, 1]]}
 GROWS = {
-    "weights": ["1"], "h": [["1"] * 4], "c": [["0"] * 4], "q": "1/4", "eta": "1", "x0": ["3", "2", "2", "2"], "E": 1,
-    "rounds": 20, "schedule": [[1]],
+    "weights": ["1"], "h": [["1"] * 4], "c": [["1", "2", "-1", "1"]], "q": "1/4", "eta": "1",
+    "x0": ["4", "4", "1", "3"], "E": 1, "rounds": 20, "schedule": [[1]],
 }  # fmt: skip
 
 

@@ -44,24 +44,25 @@ def sq(x):
 
 # --- 4.3 and 4.4, Theorem 2 ----------------------------------------------------------------------
 SAMPLES = {
-    "samples": ["3", "5", "4"], "h": [["1", "3"], ["2", "5/2"], ["4", "3/2"]], "c": [["1", "-2"], ["0", "3"], ["2", "5"]],
+    "samples": ["3", "5", "4"], "h": [["7/4", "3"], ["2", "5/2"], ["4", "3/2"]],
+    "c": [["1", "-2"], ["0", "3"], ["2", "5"]],
 }  # fmt: skip
 DEPARTURE = {"event": "departure", **SAMPLES}
 ARRIVAL = {"event": "arrival", **SAMPLES}
 MANY = {
-    "event": "arrival", "samples": ["1", "2", "27"], "h": [["2", "5/2"], ["9/4", "2"], ["2", "7/3"]], "c": SAMPLES["c"],
+    "event": "arrival", "samples": ["1", "2", "27"], "h": [["2", "5/2"], ["9/4", "2"], ["2", "7/3"]],
+    "c": SAMPLES["c"],
 }  # fmt: skip
-# One coordinate, the others' curvature mu = 2; F_a has curvature mu left of the joint optimum at 1
-# and L = 5 beyond it.
+# One coordinate, the others' curvature mu = 2; F_a has curvature mu left of the joint optimum at 3/2
+# and L = 5 beyond it. Where it bends further to the right, the joint optimum is left of the bend.
 BENT = {
-    "samples": ["2", "1", "4"],
-    "h": [["2"], ["2"], ["5"]],
-    "c": [["0"], ["0"], ["13/10"]],
-    "bend": "1",
-    "below": "2",
-}
+    "samples": ["2", "1", "4"], "h": [["2"], ["2"], ["5"]], "c": [["-1/2"], ["-1/2"], ["21/10"]],
+    "bend": "3/2", "below": "2",
+}  # fmt: skip
+FURTHER = {**BENT, "bend": "2", "below": "3/2"}
 BENT_DEPARTURE = {"event": "departure", **BENT}
 BENT_ARRIVAL = {"event": "arrival", **BENT}
+SLIGHT = {"event": "departure", "samples": ["3", "2"], "h": [["2"], ["3"]], "c": [["1"], ["2"]]}
 UNMOVED = {"event": "departure", "samples": ["3", "2"], "h": [["2"], ["3"]], "c": [["1"], ["1"]]}
 EQUAL = {"event": "arrival", "samples": ["3", "3"], "h": [["2"], ["2"]], "c": [["1"], ["4"]]}  # attained
 
@@ -80,9 +81,11 @@ def shift(data):
             left = min(w[0] - b, 0)
             return big * (max(w[0], b) - centre) ** 2 / 2 + big * (b - centre) * left + m * left**2 / 2
 
-        together = [b]  # sum_{k != a} n_k F_k' + n_a F_a' = 0 at the bend:
-        if sum(n * row[0] * (b - at[0]) for n, row, at in zip(samples, h, c, strict=True)) != 0:
-            raise ValueError("the joint optimum of this instance should lie at the bend")
+        # sum_{k != a} n_k h_k (w - c_k) + n_a (L (b - c_a) + m (w - b)) = 0, left of the bend or at it
+        own, end = sum(n * row[0] for n, row in zip(others, h[:-1], strict=True)), alone[0]
+        together = [(own * end - n_a * (big * (b - centre) - m * b)) / (own + n_a * m)]
+        if together[0] > b:
+            raise ValueError("the joint optimum of this instance should not lie right of the bend")
     else:
 
         def gap(w):
@@ -217,6 +220,7 @@ LIMIT = {
     "law": [["1/4", "1/4", "1/2"], ["1/2", "1/4", "1/4"]], "eta": "1/2",
     "x0": ["-1", "4"], "step": "6", "offset": "18", "rounds": 2,
 }  # fmt: skip
+NEAR_BY = {**LIMIT, "x0": ["3/2", "1/2"], "rounds": 3}  # where the second of the two in the maximum decides
 SAME_LAWS = {**LIMIT, "law": [["1/4", "1/4", "1/2"]] * 2}
 NEVER_IDLE = {**LIMIT, "law": [["0", "1/4", "3/4"], ["0", "1/2", "1/2"]]}
 EQUALLY_ACTIVE = {**LIMIT, "law": [["1/4", "1/4", "1/2"], ["1/4", "1/2", "1/4"]]}
@@ -331,20 +335,26 @@ WORKED = {
     (_T2 + "departure", "sharpened", "any"): (DEPARTURE, theorem_2_two),
     (_T2 + "departure", "sharp", "any"): (DEPARTURE, theorem_2_departure_sharp),
     (_T2 + "departure", "sharp", "any", "attained"): (BENT_DEPARTURE, theorem_2_departure_sharp),
+    (_T2 + "departure", "sharp", "any", "left of the bend"): (
+        {"event": "departure", **FURTHER},
+        theorem_2_departure_sharp,
+    ),
     (_T2 + "arrival", "printed", "any"): (MANY, theorem_2_arrival_printed),
     (_T2 + "arrival", "repaired", "any"): (ARRIVAL, theorem_2_two),
     (_T2 + "arrival", "printed, few", "any"): (ARRIVAL, theorem_2_arrival_printed),
     (_T2 + "arrival", "printed, few", "any", "attained"): (EQUAL, theorem_2_arrival_printed),
     (_T2 + "arrival", "old optimum", "any"): (ARRIVAL, theorem_2_arrival_old_optimum),
     (_T2 + "arrival", "old optimum", "any", "attained"): (BENT_ARRIVAL, theorem_2_arrival_old_optimum),
+    (_T2 + "arrival", "repaired", "any", "left of the bend"): ({"event": "arrival", **FURTHER}, theorem_2_two),
     ("efl/departure-heterogeneity", "printed", "any"): (ALIKE, heterogeneity_printed),
     ("efl/departure-heterogeneity", "repaired", "any"): (WORK, heterogeneity_repaired),
     ("efl/departure-no-convergence", "printed", "any"): (UNMOVED, no_convergence_printed),
-    ("efl/departure-no-convergence", "printed", "any", "moved"): (DEPARTURE, no_convergence_printed),
+    ("efl/departure-no-convergence", "printed", "any", "moved"): (SLIGHT, no_convergence_printed),
     ("efl/departure-no-convergence", "repaired", "any"): (DEPARTURE, no_convergence_repaired),
     ("efl/learning-rate-after-shift", "printed", "any"): (NOISY, fresh_against_kept),
     ("efl/learning-rate-after-shift", "repaired", "any"): (QUIET, fresh_against_kept),
     ("efl/learning-rate-after-shift", "kept step", "any"): (QUIET, kept_step),
+    (_LIMIT, "repaired", "B", "from near by"): ({"scheme": "B", **NEAR_BY}, limit_repaired),
     **{
         (_LIMIT, form, scheme): ({"scheme": scheme, **data}, function)
         for form, data, function, schemes in (

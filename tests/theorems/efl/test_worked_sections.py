@@ -27,26 +27,30 @@ STATEMENTS = (
 # (statement, form): {rule, and what tells several instances apart: (lhs, rhs)}; of an equality the
 # two sides that should agree.
 NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
-    ("theorem-2-departure", "printed"): {"any": ("11499417856/6569913025", "188238400/2812329")},
-    ("theorem-2-departure", "sharpened"): {"any": ("11499417856/6569913025", "47059600/2812329")},
+    ("theorem-2-departure", "printed"): {"any": ("162989154304/107502015625", "15893704960/557290449")},
+    ("theorem-2-departure", "sharpened"): {"any": ("162989154304/107502015625", "3973426240/557290449")},
     ("theorem-2-departure", "sharp"): {
-        "any": ("11499417856/6569913025", "5882450/937443"),
-        "any, attained": ("1", "1"),
+        "any": ("162989154304/107502015625", "993356560/268325031"),
+        "any, attained": ("4", "4"),
+        "any, left of the bend": ("289/144", "1272/427"),
     },
     ("theorem-2-arrival", "printed"): {"any": ("5897951172/395095129", "72002277/93513640")},
-    ("theorem-2-arrival", "repaired"): {"any": ("11499417856/6569913025", "375844/21025")},
+    ("theorem-2-arrival", "repaired"): {
+        "any": ("162989154304/107502015625", "1123216/140625"),
+        "any, left of the bend": ("289/144", "926/81"),
+    },
     ("theorem-2-arrival", "printed, few"): {
-        "any": ("11499417856/6569913025", "6013504/189225"),
+        "any": ("162989154304/107502015625", "17971456/1265625"),
         "any, attained": ("9/4", "9/4"),
     },
     ("theorem-2-arrival", "old optimum"): {
-        "any": ("11499417856/6569913025", "5882450/937443"),
-        "any, attained": ("1", "1"),
+        "any": ("162989154304/107502015625", "993356560/268325031"),
+        "any, attained": ("4", "4"),
     },
     ("departure-heterogeneity", "printed"): {"any": ("3", "2")},
     ("departure-heterogeneity", "repaired"): {"any": ("2", "3")},
     ("departure-no-convergence", "printed"): {"any": ("1", "0"), "any, moved": ("1", "1")},
-    ("departure-no-convergence", "repaired"): {"any": ("11499417856/6569913025", "375844/21025")},
+    ("departure-no-convergence", "repaired"): {"any": ("162989154304/107502015625", "1123216/140625")},
     ("learning-rate-after-shift", "printed"): {"any": ("11081/4500 76217/32500", "49/32 55277/34848")},
     ("learning-rate-after-shift", "repaired"): {"any": ("29/625 229/105625", "25/64 313/7744")},
     ("learning-rate-after-shift", "kept step"): {
@@ -56,17 +60,21 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "2645721990262101573584649669504193787186933836805/3912425457204879631503516058626198046646581314561",
         ),
     },
+    ("scheme-limit", "repaired"): {
+        "B, from near by": (
+            "877/22464 745/12096 846083/21625344 1877587/34933248 2689927937/69201100800 92974397/1961164800",
+            "5273227/63212544 141/760 5273227/66539520 141/800 5273227/69866496 47/280",
+        ),
+        "A": ("13727/7344 863/288 63654955/42418944 1342607/554496", "720/323 135/38 36/17 27/8"),
+        "B": ("1927/936 2833/1008 1565033/901056 6777259/2911104", "576/247 432/133 144/65 108/35"),
+        "C": ("143/72 367/144 36881/23104 43295/21888", "45/19 60/19 9/4 3"),
+        "C-corrected": ("595/324 377/216 201023/155952 327719/311904", "48/19 54/19 12/5 27/10"),
+    },
     ("scheme-limit", "unbiased"): {
         "A": ("23/17 1/4", "5/3 1"),
         "B": ("19/13 4/7", "5/3 1"),
         "C": ("3/2 2/3", "5/3 1"),
         "C-corrected": ("5/3 1", "5/3 1"),
-    },
-    ("scheme-limit", "repaired"): {
-        "A": ("13727/7344 863/288 63654955/42418944 1342607/554496", "720/323 135/38 36/17 27/8"),
-        "B": ("1927/936 2833/1008 1565033/901056 6777259/2911104", "576/247 432/133 144/65 108/35"),
-        "C": ("143/72 367/144 36881/23104 43295/21888", "45/19 60/19 9/4 3"),
-        "C-corrected": ("595/324 377/216 201023/155952 327719/311904", "48/19 54/19 12/5 27/10"),
     },
     ("scheme-limit", "constant step"): {
         "A": ("7/142 21/430", "21/284 357/1720"),
@@ -88,20 +96,20 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("scheme-limit", "C without idle clients"): {"C": ("5/3 1", "5/3 1"), "C-corrected": ("5/3 1", "5/3 1")},
     ("scheme-limit", "C with equal activity"): {"C": ("5/3 1", "5/3 1"), "C-corrected": ("5/3 1", "5/3 1")},
-    ("elastic-fixed-point", "unbiased"): {"any": ("23/47 2828/1597", "1/3 44/25")},
+    ("elastic-fixed-point", "unbiased"): {"any": ("143/376 -1768/1597", "1/4 -24/25")},
     ("elastic-fixed-point", "repaired"): {
-        "any": ("23/47 2828/1597 205/188 10659/3194", "23/47 2828/1597 205/188 10659/3194"),
+        "any": ("143/376 -1768/1597 1295/1504 -3682/1597", "143/376 -1768/1597 1295/1504 -3682/1597"),
     },
-    ("elastic-fixed-point", "matched diagonals"): {"any": ("1/3 44/25 1/3 88/25", "1/3 44/25 1/3 88/25")},
-    ("elastic-fixed-point", "when unbiased"): {"any": ("11/96 27/3200", "11/96 27/3200")},
-    ("elastic-fixed-point", "distance"): {"any": ("11/94 27/3194", "11/94 27/3194")},
+    ("elastic-fixed-point", "matched diagonals"): {"any": ("1/4 -24/25 1/4 -48/25", "1/4 -24/25 1/4 -48/25")},
+    ("elastic-fixed-point", "when unbiased"): {"any": ("49/512 -367/3200", "49/512 -367/3200")},
+    ("elastic-fixed-point", "distance"): {"any": ("147/1504 367/3194", "147/1504 367/3194")},
     ("elastic-fixed-point", "run"): {
-        "any": ("4.07242017885778e-11 2.28412844194281e-11", "4.64690026954178e-06 6.76139388561749e-06"),
+        "any": ("4.28680979602802e-11 1.63732361002644e-11", "4.73349056603774e-06 5.97894651931919e-06"),
     },
     ("elastic-limit", "repaired"): {
-        "any": ("0.00552992537236191 0.000387223333342623", "0.106710671067107 0.138246697076999"),
+        "any": ("0.00461874448750288 0.00526336901741398", "0.106848184818482 0.118955013037445"),
     },
-    ("stale-anchor", "kept"): {"any": ("8/7 36/17", "5/3 -4/9")},
+    ("stale-anchor", "kept"): {"any": ("1 64/17", "3/2 8/3")},
     ("stale-anchor", "repaired"): {"any": ("0 0", "0 0")},
     ("stale-anchor", "limit with the pair kept"): {"any": ("0 0", "0 0")},
     ("st-lemma", "printed rule"): {"any": ("328", "40")},
@@ -112,7 +120,7 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("contraction-factors", "top-k"): {"any": ("121/10", "25")},
     ("contraction-factors", "random-k"): {"any": ("85/16", "85/16")},
     ("contraction-factors", "sign with scale"): {"any": ("85/16", "225/16")},
-    ("contraction-factors", "threshold"): {"any": ("29/16", "4")},
+    ("contraction-factors", "threshold"): {"any": ("13/16", "9/4")},
     ("contraction-factors", "threshold, relative"): {"any": ("29/16", "28971/16000")},
     ("variance-factors", "random-k, scaled"): {"any": ("85/12", "85/12")},
     ("variance-factors", "QSGD"): {"any": ("3/2 9/4", "9 324")},
@@ -125,14 +133,28 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("variance-factors", "natural rounding, unbiased"): {"any": ("4/3 -5/8 3", "4/3 -5/8 3")},
     ("variance-factors", "stochastic rounding, unbiased"): {"any": ("6 -2 1 3", "6 -2 1 3")},
     ("variance-factors", "rounding to a grid, unbiased"): {"any": ("1/3 -3/4 2/5", "1/3 -3/4 2/5")},
-    ("residual-invariant", "literal formulas"): {"any": ("2637/2048 -46655/262144", "1869/2048 194405/131072")},
-    ("residual-invariant", "repaired"): {"any": ("231/256 2057/2048", "231/256 2057/2048")},
-    ("residual-invariant", "text of 3.1"): {"any": ("327/256 315697/262144", "231/256 164665/131072")},
-    ("residual-invariant", "scaled after ST"): {"any": ("327/256 6073/4096", "231/256 1985/2048")},
-    ("compression-bias", "literal formulas"): {"any": ("211/1024 37435/49152", "299/384 29057/24576")},
-    ("compression-bias", "repaired"): {"any": ("3/32 379/384", "47/96 379/384")},
+    ("residual-invariant", "literal formulas"): {
+        "any": ("524799/524288 857715/524288 405441/131072", "1677/2048 181701/131072 68073/65536"),
+    },
+    ("residual-invariant", "repaired"): {
+        "any": ("96617/65536 264339/262144 837933/524288", "96617/65536 264339/262144 837933/524288"),
+    },
+    ("residual-invariant", "text of 3.1"): {
+        "any": ("13092297/8388608 5532901/8388608 8273097/8388608", "5227/4096 2597831/2097152 6239945/4194304"),
+    },
+    ("residual-invariant", "scaled after ST"): {
+        "any": ("1262269/1048576 953977/1048576 1173389/1048576", "96617/65536 253587/262144 848685/524288"),
+    },
+    ("compression-bias", "literal formulas"): {
+        "any": ("231/1024 13769/16384 72803/49152", "15469/32768 31867/98304 159205/49152"),
+    },
+    ("compression-bias", "repaired"): {
+        "any": ("1/256 165481/196608 383135/196608", "59355/131072 151037/98304 109913/49152"),
+    },
     ("compression-bias", "any step up to 1/L"): {"any": ("26517/400", "21")},
-    ("compression-bias", "text of 3.1"): {"any": ("319/1536 7077/8192", "205/768 27269/24576")},
+    ("compression-bias", "text of 3.1"): {
+        "any": ("43/512 70217/98304 187999/98304", "49353/65536 423167/393216 917995/393216"),
+    },
     ("table-1-scaffold", "printed"): {"any": ("108/5", "78/5")},
     ("table-1-scaffold", "repaired"): {"any": ("378/5", "438/5")},
     ("table-1-scaffold", "repaired, converse"): {"any": ("78/5", "108/5")},
@@ -145,10 +167,10 @@ UNWORKED: dict[tuple[str, str], str] = {}  # (statement, form): why it has no nu
 IN_FLOATS = {("elastic-fixed-point", "run"), ("elastic-limit", "repaired")}  # long runs, as decimals
 ROUNDED = {("variance-factors", "QSGD"), ("variance-factors", "QSGD, sharpened")}  # bounds a little above the roots
 POINTS = [  # omega_eta, omega*, argmin of those that stay, and its limit with the leaver's pair kept
-    "23/47 2828/1597",
-    "1/3 44/25",
-    "5/3 -4/9",
-    "8/7 36/17",
+    "143/376 -1768/1597",
+    "1/4 -24/25",
+    "3/2 8/3",
+    "1 64/17",
 ]
 WITH_PARTS = {"elastic-fixed-point", "stale-anchor"}  # their scale also holds what the sides are made of
 

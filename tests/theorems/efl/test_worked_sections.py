@@ -16,6 +16,7 @@ import worked_efl_messages
 import worked_efl_sections
 
 from fedtheory import theorems
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
@@ -96,20 +97,20 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("scheme-limit", "C without idle clients"): {"C": ("5/3 1", "5/3 1"), "C-corrected": ("5/3 1", "5/3 1")},
     ("scheme-limit", "C with equal activity"): {"C": ("5/3 1", "5/3 1"), "C-corrected": ("5/3 1", "5/3 1")},
-    ("elastic-fixed-point", "unbiased"): {"any": ("143/376 -1768/1597", "1/4 -24/25")},
+    ("elastic-fixed-point", "unbiased"): {"any": ("143/376 -2644/1597", "1/4 -36/25")},
     ("elastic-fixed-point", "repaired"): {
-        "any": ("143/376 -1768/1597 1295/1504 -3682/1597", "143/376 -1768/1597 1295/1504 -3682/1597"),
+        "any": ("143/376 -2644/1597 1295/1504 -10991/3194", "143/376 -2644/1597 1295/1504 -10991/3194"),
     },
-    ("elastic-fixed-point", "matched diagonals"): {"any": ("1/4 -24/25 1/4 -48/25", "1/4 -24/25 1/4 -48/25")},
-    ("elastic-fixed-point", "when unbiased"): {"any": ("49/512 -367/3200", "49/512 -367/3200")},
-    ("elastic-fixed-point", "distance"): {"any": ("147/1504 367/3194", "147/1504 367/3194")},
+    ("elastic-fixed-point", "matched diagonals"): {"any": ("1/4 -36/25 1/4 -72/25", "1/4 -36/25 1/4 -72/25")},
+    ("elastic-fixed-point", "when unbiased"): {"any": ("49/512 -269/1600", "49/512 -269/1600")},
+    ("elastic-fixed-point", "distance"): {"any": ("147/1504 269/1597", "147/1504 269/1597")},
     ("elastic-fixed-point", "run"): {
-        "any": ("4.28680979602802e-11 1.63732361002644e-11", "4.73349056603774e-06 5.97894651931919e-06"),
+        "any": ("4.28680979602802e-11 4.39626113291069e-12", "4.73349056603774e-06 6.53222553843672e-06"),
     },
     ("elastic-limit", "repaired"): {
-        "any": ("0.00461874448750288 0.00526336901741398", "0.106848184818482 0.118955013037445"),
+        "any": ("0.00461874448750288 0.00771578346469637", "0.106848184818482 0.0598639625119017"),
     },
-    ("stale-anchor", "kept"): {"any": ("1 64/17", "3/2 8/3")},
+    ("stale-anchor", "kept"): {"any": ("1 52/17", "3/2 4/3")},
     ("stale-anchor", "repaired"): {"any": ("0 0", "0 0")},
     ("stale-anchor", "limit with the pair kept"): {"any": ("0 0", "0 0")},
     ("st-lemma", "printed rule"): {"any": ("328", "40")},
@@ -167,10 +168,10 @@ UNWORKED: dict[tuple[str, str], str] = {}  # (statement, form): why it has no nu
 IN_FLOATS = {("elastic-fixed-point", "run"), ("elastic-limit", "repaired")}  # long runs, as decimals
 ROUNDED = {("variance-factors", "QSGD"), ("variance-factors", "QSGD, sharpened")}  # bounds a little above the roots
 POINTS = [  # omega_eta, omega*, argmin of those that stay, and its limit with the leaver's pair kept
-    "143/376 -1768/1597",
-    "1/4 -24/25",
-    "3/2 8/3",
-    "1 64/17",
+    "143/376 -2644/1597",
+    "1/4 -36/25",
+    "3/2 4/3",
+    "1 52/17",
 ]
 WITH_PARTS = {"elastic-fixed-point", "stale-anchor"}  # their scale also holds what the sides are made of
 
@@ -262,3 +263,79 @@ def test_what_stands_between_the_shift_and_its_repaired_bound():
     """The repaired form has ||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2) between its two sides."""
     (lhs,), (rhs,) = worked_efl_sections.no_convergence_repaired(worked_efl_sections.DEPARTURE)
     assert lhs <= worked_efl_sections.middle(worked_efl_sections.DEPARTURE) <= rhs
+
+
+# --- where a form begins and ends -----------------------------------------------------------------
+ONE_CLIENT = {
+    "weights": ["1"],
+    "h": [["1"]],
+    "c": [["2"]],
+    "law": [["0", "0", "1"]],
+    "eta": "1",
+    "x0": ["0"],
+    "rounds": 1,
+}
+LEMMA = {"scheme": "B", **ONE_CLIENT}  # M = 2
+DEPARTED = {"samples": ["2", "3"], "h": [["1"], ["2"]], "c": [["0"], ["1"]]}
+LAWS = {"scheme": "C", **worked_efl_sections.LIMIT}
+POINT = worked_efl_messages.POINT  # L = 3, sqrt(epsilon) = 1/3
+ENDS = [
+    ("scheme-limit", "repaired", {**LEMMA, "step": "1/2", "offset": "3"}, False),  # 1 < a M <= b
+    ("scheme-limit", "repaired", {**LEMMA, "step": "51/100", "offset": "3"}, True),
+    ("scheme-limit", "repaired", {**LEMMA, "step": "3/2", "offset": "3"}, True),
+    ("scheme-limit", "repaired", {**LEMMA, "step": "151/100", "offset": "3"}, False),
+    ("scheme-limit", "C without idle clients", {**LAWS, "law": [["0", "1"], ["0", "1"]]}, True),
+    ("scheme-limit", "C without idle clients", {**LAWS, "law": [["0", "1"], ["1/100", "99/100"]]}, False),
+    ("scheme-limit", "C with equal activity", {**LAWS, "law": [["1/4", "3/4"], ["6/25", "19/25"]]}, False),
+    ("scheme-limit", "constant step, equal laws", worked_efl_sections.EQUALLY_ACTIVE | {"scheme": "C"}, False),
+    ("theorem-2-arrival", "printed, few", {"event": "arrival", **DEPARTED, "samples": ["3", "3"]}, True),  # n_a <= n
+    ("theorem-2-arrival", "printed, few", {"event": "arrival", **DEPARTED, "samples": ["3", "301/100"]}, False),
+    (
+        "st-lemma",
+        "printed rule, more than half",
+        worked_efl_messages.message("st", "1", "2", q="1/2", rule="printed"),
+        False,
+    ),
+    (
+        "st-lemma",
+        "printed rule, more than half",
+        worked_efl_messages.message("st", "1", "2", q="51/100", rule="printed"),
+        True,
+    ),
+    ("table-1-scaffold", "repaired", {**POINT, "G": "2"}, True),  # G >= L (1 - sqrt(epsilon))
+    ("table-1-scaffold", "repaired", {**POINT, "G": "199/100"}, False),
+    ("table-1-scaffold", "repaired, converse", {**POINT, "G": "199/100"}, True),
+    ("table-1-scaffold", "repaired, converse", {**POINT, "G": "2"}, False),
+    ("table-1-mime", "repaired", {**POINT, "delta": "9"}, True),  # delta >= L/sqrt(epsilon)
+    ("table-1-mime", "repaired", {**POINT, "delta": "899/100"}, False),
+    ("table-1-mime", "repaired, converse", {**POINT, "delta": "3"}, True),  # delta <= L and epsilon < 1
+    ("table-1-mime", "repaired, converse", {**POINT, "delta": "301/100"}, False),
+    ("table-1-mime", "repaired, converse", {**POINT, "root": "99/100"}, True),
+    ("table-1-mime", "repaired, converse", {**POINT, "root": "1"}, False),
+    ("elastic-fixed-point", "matched diagonals", worked_efl_elastic.ELASTIC, False),
+]
+
+
+@pytest.mark.parametrize(("name", "form", "data", "applies"), ENDS)
+def test_a_form_is_about_what_its_formula_says(name, form, data, applies):
+    form = theorems.get(f"efl/{name}").form(form)
+    assert (BUILDERS[form.kind](data).applies(form) is None) == applies
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "change"),
+    [
+        (
+            "after-shift",
+            {**worked_efl_sections.QUIET, "gamma": "23"},
+            {"gamma": "2299/100"},
+        ),  # 16 L <= mu (1 + gamma)
+        ("feedback", {**worked_efl_messages.PLAIN, "variant": "text", "eta": "1"}, {"eta": "101/100"}),  # eta <= 1/L
+        ("limit", {**LEMMA, "step": "3", "offset": "3"}, {"offset": "299/100"}),  # a/b <= 1/L
+        ("limit", {**LEMMA, "step": "3", "offset": "3"}, {"eta": "101/100"}),  # eta <= 1/L
+    ],
+)
+def test_steps_up_to_the_limit_are_taken_and_longer_ones_refused(kind, data, change):
+    assert BUILDERS[kind](data).exact
+    with pytest.raises(InvalidInput):
+        BUILDERS[kind]({**data, **change})

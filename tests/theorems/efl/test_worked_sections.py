@@ -266,22 +266,16 @@ def test_what_stands_between_the_shift_and_its_repaired_bound():
 
 
 # --- where a form begins and ends -----------------------------------------------------------------
-ONE_CLIENT = {
-    "weights": ["1"],
-    "h": [["1"]],
-    "c": [["2"]],
-    "law": [["0", "0", "1"]],
-    "eta": "1",
-    "x0": ["0"],
-    "rounds": 1,
-}
-LEMMA = {"scheme": "B", **ONE_CLIENT}  # M = 2
+LEMMA = {  # M = (2, 1)
+    "scheme": "B", "weights": ["1"], "h": [["1", "1/2"]], "c": [["2", "3"]], "law": [["0", "0", "1"]], "eta": "1",
+    "x0": ["0", "0"], "rounds": 1,
+}  # fmt: skip
 DEPARTED = {"samples": ["2", "3"], "h": [["1"], ["2"]], "c": [["0"], ["1"]]}
 LAWS = {"scheme": "C", **worked_efl_sections.LIMIT}
 POINT = worked_efl_messages.POINT  # L = 3, sqrt(epsilon) = 1/3
 ENDS = [
-    ("scheme-limit", "repaired", {**LEMMA, "step": "1/2", "offset": "3"}, False),  # 1 < a M <= b
-    ("scheme-limit", "repaired", {**LEMMA, "step": "51/100", "offset": "3"}, True),
+    ("scheme-limit", "repaired", {**LEMMA, "step": "1", "offset": "3"}, False),  # 1 < a M <= b
+    ("scheme-limit", "repaired", {**LEMMA, "step": "101/100", "offset": "3"}, True),
     ("scheme-limit", "repaired", {**LEMMA, "step": "3/2", "offset": "3"}, True),
     ("scheme-limit", "repaired", {**LEMMA, "step": "151/100", "offset": "3"}, False),
     ("scheme-limit", "C without idle clients", {**LAWS, "law": [["0", "1"], ["0", "1"]]}, True),

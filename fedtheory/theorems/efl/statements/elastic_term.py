@@ -260,7 +260,7 @@ STATEMENTS = (
         form(
             "repaired", r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0,\ E=1",
             lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds",
-            ("half of eta", lambda v: _stays(v, v.eta, v.fixed(v.eta / 2))), kind="elastic",
+            ("nine tenths of eta", lambda v: _stays(v, v.eta, v.fixed(9 * v.eta / 10))), kind="elastic",
             note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u fixed",
         ),
         form(

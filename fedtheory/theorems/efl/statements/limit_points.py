@@ -234,7 +234,7 @@ STATEMENTS = (
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "
             r"\omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ \eta_\tau=\tfrac a{\tau+b}", _decaying,
             HOLDS,
-            ("a fiftieth of the bound", lambda v: _decaying(v, v.weights[0] * 0 + v.weights.sum() / 50)), kind="limit",
+            ("nine tenths of the bound", lambda v: _decaying(v, 9 * v.weights.sum() / 10)), kind="limit",
             needs=(LEMMA,),
             note="quadratics, coordinate by coordinate: M = sum E[p s] h, Q bounds sum E[p s(s-1)/2] h^2 |E w - c|; "
             "1 < a M <= b",
@@ -242,7 +242,7 @@ STATEMENTS = (
         form(
             "constant step", r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2"
             r"|\omega_\eta-c_k|", _constant_step, HOLDS,
-            ("a tenth of eta", lambda v: _constant_step(v, v.weights.sum() / 10)), kind="limit",
+            ("nine tenths of eta", lambda v: _constant_step(v, 9 * v.weights.sum() / 10)), kind="limit",
             needs=(FRACTIONS,),
             note="the fixed point of a constant step is O(eta) away from the limit; exactly there for E = 1",
         ),

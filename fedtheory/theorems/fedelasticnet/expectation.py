@@ -331,7 +331,6 @@ def monte_carlo(
     scenarios: int = 1000,
     seed: int = 0,
     horizons: np.ndarray | None = None,
-    solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
     on_round: Callable[[int], None] | None = None,
     first_scenario: int = 0,
@@ -376,7 +375,7 @@ def monte_carlo(
             on_round(t)
 
     simulate(
-        problem, algorithm, rounds, x0, sampling, scenarios, seed, solver, record=(), on_round=observe, in_place=False,
+        problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), on_round=observe, in_place=False,
         first_scenario=first_scenario,
     )  # fmt: skip
     view = RunView(

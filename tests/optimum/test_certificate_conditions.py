@@ -11,7 +11,7 @@ import pytest
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.optimum import on_ball
-from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, _largest, _root, into_ball
+from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, _largest, _on_simplex, _root, into_ball
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.optimum.lower_bounds import Metric, Structure, exact_columns, lower_bounds, newton_metric
 
@@ -140,6 +140,13 @@ def test_multipliers_of_distances_are_cut_at_the_weight():
     for size, used in ((0.95, 0.95), (1.05, 1.0), (4.0, 1.0)):
         q = [[-3 * size * 0.6, -3 * size * 0.8]]
         assert form.bound(multipliers(form, q=q), 2.0)[0] == pytest.approx(24 * used, rel=1e-9)
+
+
+@pytest.mark.parametrize(("spread", "shares"), [(0.45, (0.5, 0.5)), (0.55, (1.0, 0.0))], ids=["just enough", "just too little"])
+def test_shares_stay_at_or_above_zero_for_every_weight_enclosed(spread, shares):
+    """Of a weight 1 +- spread halves leave 1/2 +- spread to the largest: too little from 1/2 on, and it then takes all."""
+    s = _on_simplex(np.array([1.0, 1.0]), Enclosure(np.float64(1.0), np.float64(0.0), np.float64(spread)))
+    assert (s.lower >= 0).all() and s.hi == pytest.approx(shares) and s.upper.sum() >= 1 + spread
 
 
 def test_a_point_is_drawn_into_the_ball_and_left_alone_inside():

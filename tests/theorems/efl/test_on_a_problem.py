@@ -264,6 +264,7 @@ SQUARES = problems.LeastSquares([[[1.0], [2.0]], [[1.5], [0.5]]], [[1.0, -1.0], 
 ATTAINED = {  # where a bound has no room
     "efl/theorem-1": (TWO, {"x0": [0.5], "local_solver": LocalSGD(1, 1.0, noise_std=1.0)}),
     "efl/theorem-1-step-1": (SQUARES, {"local_solver": LocalSGD(1, 1.0, 1)}),
+    "efl/theorem-1-step-3": (TWO, {"x0": [5.0], "local_solver": LocalSGD(1, 0.01)}),  # L = mu: room of order eta^2
     "efl/theorem-1-step-5": (TWO, {"x0": [0.5], "sampling": HALF_IDLE}),
     "efl/inactive-rate": (TWO, {"sampling": inactive(2, 1, 0.5)}),
     "efl/corollary-1-threshold": (TWO, {"sampling": HALF_IDLE, "rounds": 400, "given": {"gamma": 4, "J": 1, "C": 1}}),

@@ -13,6 +13,7 @@ from fedtheory.authoring.necessity import AssumptionNeed, ConstantNeed, MutantFa
 from fedtheory.authoring.ratios import NO_RATIO
 from fedtheory.authoring.search import VISIBLE, Elite, Search
 from fedtheory.authoring.setting import MethodSetting
+from fedtheory.verification import campaign
 from fedtheory.verification.check import Check
 from fedtheory.verification.search import SearchResult
 
@@ -40,34 +41,11 @@ class Tightness:
 
 
 @dataclass
-class Row:
-    """All checks of one form: the columns of the campaign's table. Of a violated form the worst instance and the modes are
-    those in which it is violated."""
+class Row(campaign.Row):
+    """A row of the campaign's table, with a note: on which instance the form is violated where that is no proof, why it was not
+    judged, or what it does not say. Of a violated form the worst instance and the modes are those in which it is violated."""
 
-    statement: str
-    form: str
-    rule: str
-    established: str
-    verdict: str
-    instances: int
-    violations: int
-    inconclusive: int
-    not_applicable: int
-    evaluations: int
-    tightness_worst: float
-    tightness_median: float
-    tightest: str
-    worst_slack: float
-    worst: str
-    worst_where: dict[str, Any]
-    modes: list[str]
-    witness: str | None = None
-    note: str = ""  # on which instance it is violated where that is no proof; why it was not judged; what it does not say
-
-    @property
-    def ok(self) -> bool:
-        """Whether the verdict is the one on record ('open' records nothing)."""
-        return self.established == "open" or self.verdict == self.established
+    note: str = ""
 
 
 @dataclass

@@ -197,7 +197,8 @@ def test_at_zero_nothing_is_sensitive(zero, factor):
 
 
 def test_an_empty_cohort_is_no_error():
-    simulate(PAIR, ElasticAggregation(zero="error"), 6, START, Bernoulli(0.3), 4, local_solver=STEP)
+    run = simulate(PAIR, ElasticAggregation(zero="error"), 6, START, Bernoulli(0.3), 4, local_solver=STEP)
+    assert np.isfinite(run.x).all()
 
 
 def test_layers_of_a_network():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from statements_at_hand import descent, sentence
 
 from fedtheory.authoring import Quadratics, StronglyConvex, form, le, printed, repaired, study
@@ -83,3 +84,5 @@ def test_dollars_in_a_title_are_no_formula():
     [one] = study(statement, budget=30, necessity=False).studies
     made, _, _ = _texts(data(one))
     made.savefig("/dev/null", format="png")
+    shown = " ".join(t.get_text() for t in made.findobj(Text))
+    assert "costs" in shown and "1 and" in shown

@@ -41,7 +41,7 @@ def _within(v: ProxView, share: Any = 1) -> Sides:
 def _recursion(v: ProxView, clients: int = 1, server: int = 1) -> Sides:
     """The recursion of round k = 1..K-1 against x*."""
     zero = v.lam * 0
-    k = np.arange(1, v.K, dtype=object)[:, None] + zero
+    k = np.arange(1, v.K, dtype=object if isinstance(v.lam, Fraction) else float)[:, None] + zero
     gamma, beta = 2 / (k + 1), 4 / (v.lam * k)
     if v.K == 1:
         return le(entry(zero), entry(zero))

@@ -3,6 +3,7 @@
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection
 from fedtheory.central.mopes import MOPES, CentralRun
+from fedtheory.central.optimum import optimum_over
 from fedtheory.central.sets import Ball, Box, Consensus, ConstraintSet, L1Ball, NuclearBall, Simplex, project_simplex
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "NuclearBall",
     "Simplex",
     "frank_wolfe_projection",
+    "optimum_over",
     "project_simplex",
 ]

@@ -96,7 +96,8 @@ class MOLES(MOPES):
         ):  # fmt: skip
             positive(name, value)
         epsilon, lipschitz, distance_sq = exact_number(epsilon), exact_number(lipschitz), exact_number(distance_sq)
-        allowance = 18 * distance_sq + 2 * exact_number(diameter) ** 2
+        first = 8 if options.get("local_training") == "exact-prox" else 18
+        allowance = first * distance_sq + 2 * exact_number(diameter) ** 2
         rounds = least_rounds(2 * lipschitz**2 * allowance / epsilon**2)
         return cls(
             lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=exact_number(diameter) ** 2, **options

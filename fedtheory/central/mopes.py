@@ -51,6 +51,7 @@ __all__ = ["MOPES", "CentralRun"]
 
 FEASIBLE = 1e-9  # relative distance from X that a start may have
 MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by name
+STILL_SHORT = 200_000  # rounds, likewise
 
 
 def positive(name: str, value: Any, least: str = "> 0") -> None:
@@ -209,12 +210,8 @@ class MOPES:
             NumPy's in any case.
         on_round : callable(k, F(x_k)), after every round
         """
-        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
-            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
+        x, radius = self.ready(problem, constraint, x0)
         blocks, dim = problem.num_clients, problem.dim
-        radius = self._check(problem, constraint)
-        x = self._start(constraint, x0)
-        self._check_duration(problem, x, radius)
         problem, x = (problem, x) if like is None else (problem.like(like), astype_like(x, like))
         steps, lam = self.local_steps(), float(self.lam)
         taken = [*steps[:-1], 0] if self.skip_last else steps
@@ -253,6 +250,15 @@ class MOPES:
             np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
         )  # fmt: skip
 
+    def ready(self, problem: Problem, constraint: ConstraintSet, x0: Any = None) -> tuple[np.ndarray, float]:
+        """x_0 (d,) and the radius of X', once it is known that a run of them can start; what `run` raises before it does."""
+        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
+        radius = self._check(problem, constraint)
+        x = self._start(constraint, x0)
+        self._check_duration(problem, x, radius)
+        return x, radius
+
     def _diverged(self, k: int) -> Diverged:
         return Diverged(f"round {k}: not finite; is F Lipschitz with G = {float(self.lipschitz):.4g}?", k, None, 0)
 
@@ -273,7 +279,9 @@ class MOPES:
     ) -> LocalResult:
         """The inner loop, from start (N, 1, d)."""
         blocks = start.shape[0]
-        solver: LocalSolver = ExactProx(radius) if self.solved else SubgradientSliding(steps=steps, radius=radius, noise_std=self.noise_std, batch_size=self.batch_size)
+        solver: LocalSolver = ExactProx(radius)
+        if not self.solved:
+            solver = SubgradientSliding(steps=steps, radius=radius, noise_std=self.noise_std, batch_size=self.batch_size)
         rows = Rows(
             np.arange(blocks), np.zeros((blocks, 1), dtype=int), np.ones((blocks, 1), dtype=bool), stream, round_index
         )

@@ -7,6 +7,7 @@ matrices flattened in row order. What a set cannot do raises `MissingCapability`
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedtheory.inputs import real_array, real_number, shown, whole_number
 
 __all__ = [
     "SETS", "Ball", "Box", "Consensus", "ConstraintSet", "L1Ball", "NuclearBall", "Simplex", "named_set", "project_simplex",
+    "shape_of",
 ]  # fmt: skip
 
 DENSE_SVD = 200  # matrices with a side up to this long get a full SVD, longer ones Lanczos for the leading pair
@@ -393,6 +395,16 @@ def named_set(name: str, problem_dim: int, size: float = 1.0, shape: tuple[int, 
     if name == "consensus":
         return Consensus(clients, problem_dim, size)
     return {"ball": Ball, "simplex": Simplex, "l1-ball": L1Ball}[name](problem_dim, size)  # type: ignore[operator]
+
+
+def shape_of(text: str | None) -> tuple[int, int] | None:
+    """(2, 3) of '2x3'; None of None. Raises `InvalidInput` on anything else."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if found is None:
+        raise InvalidInput(f"set_shape = {text!r}: write rows and columns, as in 2x3")
+    return int(found[1]), int(found[2])
 
 
 SETS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,18 +41,14 @@ def planned(name: str, problem: Any, options: dict[str, Any], batch_size: int | 
         A hyperparameter of other methods, or values out of range; see `fedtheory.central.plan`.
     """
     from fedtheory.central import named_set, plan
+    from fedtheory.central.sets import shape_of
     from fedtheory.cli.ball import start_of
 
     for other in [*hyperparameters(), "l2_over_beta"]:
         if options.get(other) is not None and other not in TAKES:
             flags = ", ".join(map(flag, (*TAKES, "noise", *MINE)))
             raise InvalidInput(f"{name} has no hyperparameter {flag(other)}: it takes {flags}")
-    shape = None
-    if options.get("set_shape") is not None:
-        found = re.fullmatch(r"(\d+)x(\d+)", options["set_shape"])
-        if found is None:
-            raise InvalidInput(f"--set-shape {options['set_shape']}: write rows and columns as in --set-shape 2x3")
-        shape = int(found[1]), int(found[2])
+    shape = shape_of(options.get("set_shape"))
     if options.get("set") == "nuclear-ball" and shape is None:
         raise InvalidInput("--set nuclear-ball: give the matrices' rows and columns with --set-shape, as in --set-shape 2x3")
     size = 1.0 if options.get("set_size") is None else options["set_size"]

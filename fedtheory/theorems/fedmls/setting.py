@@ -9,13 +9,19 @@ from typing import Any
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.central.sets import named_set, shape_of
+from fedtheory.central.named_sets import named_set, shape_of
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
 from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns
-from fedtheory.theorems.fedmls.on_a_set import SET_ACCEPTS, method_of, mopes_view_of_case, orders_view_of_case, planned_of
+from fedtheory.theorems.fedmls.on_a_set import (
+    SET_ACCEPTS,
+    method_of,
+    mopes_view_of_case,
+    orders_view_of_case,
+    planned_of,
+)
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.search import SearchResult, Target

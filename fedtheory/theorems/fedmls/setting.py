@@ -84,7 +84,7 @@ class FedMLSSetting(Setting):
 
     def _judged(self, statement: Statement, form: Form, case: Case, view_of: Callable[[Form], Any], rule: str) -> Check:
         """One form on the view that it is about, or why it is about none."""
-        known = rule if rule in form.established else next(iter(form.established))
+        known = rule if rule in form.established or statement.scope == "fedmls" else next(iter(form.established))
         where, name = (statement, form, known), case.problem.name
         try:
             view = view_of(form)

@@ -14,7 +14,7 @@ from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.letters import RUN
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.statements import lemma_b5
 from fedtheory.verification.closed import closed, expressions
 from fedtheory.verification.statement import le
@@ -69,7 +69,7 @@ ROUND_LETTERS = {  # attribute of a RoundView: how a formula writes it
     "h": r"h\^\{t-1\}",
     "d": r"\\lambda_1\^2d|\\tfrac\{5\\lambda_1\^2\}\{\\lambda_2\^2\}d",
 }
-RUN_LETTERS = tuple(name for name in RUN.names if name != "T")  # fields of a RunView
+RUN_LETTERS = tuple(name for name in RUN.names if name in RunView.__dataclass_fields__)
 
 
 def letters(latex: str) -> set[str]:

@@ -106,9 +106,21 @@ def _sum(terms: tuple[Any, ...]) -> str:
 
 def written(expression: Any) -> str:
     """The LaTeX of an expression."""
-    import sympy as sp
+    return _printer().doprint(expression)  # type: ignore[no-any-return]
 
-    return sp.latex(expression, fold_short_frac=False, mul_symbol=None, order="none")  # type: ignore[no-any-return]
+
+@cache
+def _printer() -> Any:
+    from sympy.printing.latex import LatexPrinter
+
+    class Printer(LatexPrinter):  # type: ignore[misc, name-defined]
+        """SymPy's LaTeX, with what is taken off behind what it is taken off from."""
+
+        def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
+            terms = super()._as_ordered_terms(expr, order)
+            return sorted(terms, key=lambda term: term.could_extract_minus_sign())
+
+    return Printer()
 
 
 def closed(

@@ -19,12 +19,14 @@ def agrees(form, view, word: str = "") -> None:
     letters = form.letters[word] if isinstance(form.letters, dict) else form.letters
     lhs, relation, terms = expressions(form.sides, letters)
     numbers, run = letters.values(view), form.sides(view)
-    assert relation == run.relation == "<="
+    assert relation == run.relation
+    if relation == "==":
+        lhs, terms = lhs - sum(terms), ()
     assert set().union(*(e.free_symbols for e in (lhs, *terms))) <= set(numbers)
     for expression, side in ((lhs, run.lhs), (sum(terms), run.rhs)):
         if all(isinstance(v, Fraction | int) for v in numbers.values()):
             exact = sp.sympify(expression).subs({s: sp.Rational(str(v)) for s, v in numbers.items()})
-            assert Fraction(str(exact)) == np.asarray(side).item()
+            assert Fraction(str(abs(exact) if relation == "==" else exact)) == np.asarray(side).item()
         else:
             floats = [np.asarray(v, dtype=float) for v in numbers.values()]
             value = sp.lambdify(list(numbers), expression)(*floats)

@@ -114,13 +114,12 @@ def _printer() -> Any:
     from sympy.printing.latex import LatexPrinter
 
     class Printer(LatexPrinter):  # type: ignore[misc, name-defined]
-        """SymPy's LaTeX, with what is taken off behind what it is taken off from."""
+        """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before the letters they multiply."""
 
         def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
-            terms = super()._as_ordered_terms(expr, order)
-            return sorted(terms, key=lambda term: term.could_extract_minus_sign())
+            return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
 
-    return Printer()
+    return Printer({"order": "none"})
 
 
 def closed(

@@ -10,9 +10,9 @@ from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq,
 from fedtheory.verification.verify import verify
 
 __all__ = [
-    "CONFIDENCE", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant", "Paper", "Plan", "Setting",
-    "Sides", "Statement", "all_statements", "closed", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "le",
-    "papers", "register", "verify",
+    "CONFIDENCE", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
+    "Paper", "Plan", "Setting", "Sides", "Statement", "all_statements", "closed", "eq", "form", "get", "judge",
+    "judge_statistical", "judge_view", "le", "papers", "register", "verify",
 ]  # fmt: skip
 
 __getattr__ = names_before(__name__)

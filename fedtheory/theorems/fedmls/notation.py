@@ -8,7 +8,7 @@ from typing import Any
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "statement",
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant", "statement",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -56,6 +56,11 @@ def applies(form: Form, run: Any) -> str | None:
         if need in ROUNDS and need not in run.facts:
             return f"K is not Theorem 2's ({need})"
     return None
+
+
+def constant(view: Any, value: float) -> Any:
+    """The same bound for every scenario: (1, S)."""
+    return view.constant(value)
 
 
 def statement(id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement") -> Statement:

@@ -16,10 +16,37 @@ from fedtheory.verification.rational import fraction, integer, table, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["PLAIN", "SHORT", "STATEMENTS", "FeedbackView", "feedback_view"]
+__all__ = ["DENSE", "PLAIN", "SHORT", "STATEMENTS", "FeedbackView", "ServerRound", "feedback_view"]
 
 PLAIN = "E = 1 and all clients active"
 SHORT = "a step of at most 1/L"
+DENSE = "a compressor that leaves nothing out"
+
+
+@dataclass(frozen=True)
+class ServerRound:
+    """What one round of EFL with compression changes.
+
+    Attributes
+    ----------
+    w, after : (d,) the server's model before and after
+    R_G, R_G_after : (d,) its residual before and after
+    R, R_after : (N, d) the clients'
+    weights, p : (N,) p^k and p_tau^k, 0 for clients that are inactive
+    x : (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
+    last : (N, d) eta times the gradient at omega_s^k, which no local step takes
+    """
+
+    w: np.ndarray
+    after: np.ndarray
+    R_G: np.ndarray
+    R_G_after: np.ndarray
+    R: np.ndarray
+    R_after: np.ndarray
+    weights: np.ndarray
+    p: np.ndarray
+    x: np.ndarray
+    last: np.ndarray
 
 
 @dataclass
@@ -51,24 +78,27 @@ class FeedbackView(ClosedView):
         facts = {self.variant, SHORT}  # the builder sees to the step
         if self.E == 1 and (self.schedule == 1).all():
             facts.add(PLAIN)
+        if len(self.x0) == 1:
+            facts.add(DENSE)  # ST keeps one entry as it is
         self.facts = frozenset(facts)
 
     @cached_property
-    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
+    def rounds_seen(self) -> list[ServerRound]:
+        """Every round of the run."""
         eta, st = self.eta, compressors.ST(self.q)
         n = len(self.h)
         zero = self.x0 * 0
-        w, R_G, R, moved, path = self.x0, zero, np.stack([zero] * n), self.x0, [self.x0]
+        w, R_G, R, out = self.x0, zero, np.stack([zero] * n), []
         for t in range(self.rounds):
-            received = zero
+            received, before = zero, (w, R_G, R.copy())
+            p, moves, last = 0 * self.weights, R * 0, R * 0
             for k in range(n):
                 s = int(self.schedule[t % len(self.schedule), k])
                 if s == 0:
                     continue
                 factor = Fraction(self.E, s)  # scheme C
                 x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
-                moved = moved + self.weights[k] * factor * x
+                p[k], moves[k], last[k] = self.weights[k] * factor, x, eta * self.h[k] * (w + x - self.c[k])
                 D = R[k] + (factor * x if self.variant == "consistent" else x)
                 sent = st.compress(D)
                 R[k] = D - sent
@@ -78,8 +108,15 @@ class FeedbackView(ClosedView):
             down = st.compress(D_G)
             R_G = D_G - down
             w = w + (down if self.variant in ("consistent", "after") else D_G)
-            path.append(w)
-        return np.stack(path), R_G, R, moved
+            out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
+        return out
+
+    @cached_property
+    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
+        seen = self.rounds_seen
+        moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
+        return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -152,6 +152,11 @@ CASES: dict[str, OfAProblem] = {
         "about the bounds of Theorem 2", ("strongly convex quadratic losses", "at least two clients"), sentences.samples,
         "--problem diabetes", ("client",),
     ),
+    "restart": OfAProblem(
+        "about a run that a client leaves or joins",
+        ("strongly convex quadratic losses", "at least two clients, independent of each other, one departure or arrival", PLAIN),
+        shifts.restart, "--problem diabetes --departure 2@20 --inactive 0.3", ("client", "tau_0"),
+    ),
     "rates": OfAProblem(
         "about the orders of Table 1", (CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given"),
         deadlines.rates, "--problem diabetes", (*CONSTANTS, "S", "epsilon", "delta"),

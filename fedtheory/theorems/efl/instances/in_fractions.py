@@ -33,7 +33,7 @@ KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
     "feedback", "rates", *sentences.KINDS,
 )  # fmt: skip
-COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
+COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80, "restart": 18}  # others: 40
 
 
 @dataclass(frozen=True)

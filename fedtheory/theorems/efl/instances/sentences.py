@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.instances.draws import curvatures, rows, shares, signed, size
+from fedtheory.theorems.efl.instances.draws import curvatures, law, rows, shares, signed, size
 from fedtheory.verification.rational import to_file
 
 __all__ = ["ATTAINED", "KINDS", "MAKERS"]
@@ -61,8 +61,24 @@ def _samples(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     return f"N={n} d={d}", to_file(data)
 
 
+def _restart(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    n, d, most = int(rng.integers(2, 4)), 1, int(rng.integers(1, 3))
+    event, scheme = str(rng.choice(["departure", "arrival"])), str(rng.choice(["B", "C"]))
+    h = rows(rng, n, d, lambda g: Fraction(int(g.integers(1, 4))))
+    centre = rows(rng, 1, d, signed)[0]
+    data = {
+        "event": event, "scheme": scheme, "weights": shares(rng, n), "h": h,
+        "c": [centre] * n if rng.random() < 0.2 else rows(rng, n, d, signed), "law": [law(rng, most, True) for _ in range(n)],
+        "w0": centre if rng.random() < 0.3 else [signed(rng) for _ in range(d)], "tau_0": int(rng.integers(1, 3)),
+        "rounds": int(rng.integers(1, 3)),
+    }  # fmt: skip
+    if rng.random() < 0.5:
+        data["noise"] = rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 3))))
+    return f"{event} {scheme} N={n} E={most}", to_file(data)
+
+
 MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "term": _term, "away": _away, "coefficient": _coefficient, "samples": _samples,
+    "term": _term, "away": _away, "coefficient": _coefficient, "samples": _samples, "restart": _restart,
 }  # fmt: skip
 KINDS = tuple(MAKERS)
 ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -71,5 +87,13 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     }),
     ("away", "hardly any difference", {
         "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]], "mu": "1", "gamma": "2000", "T": 4, "x0": ["5"],
+    }),
+    ("restart", "a long way to go", {
+        "event": "departure", "scheme": "B", "weights": ["99999/100000", "1/100000"], "h": [["1"], ["1000"]], "c": [["0"], ["101"]],
+        "law": [["0", "1"], ["0", "1"]], "w0": ["101"], "tau_0": 1, "rounds": 1,
+    }),
+    ("restart", "only a is noisy", {
+        "event": "arrival", "scheme": "B", "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["0"]], "noise": [["0"], ["1"]],
+        "law": [["0", "1"], ["0", "1"]], "w0": ["0"], "tau_0": 1, "rounds": 1,
     }),
 )  # fmt: skip

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.messages.compressors import Compressor
+from fedtheory.messages.compressors import ST, Compressor
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
@@ -21,7 +21,7 @@ from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import STEPS, law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
-from fedtheory.theorems.efl.statements.error_feedback import DENSE, PLAIN, SHORT, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import COUNTED, DENSE, PLAIN, SHORT, Costs, ServerRound
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
@@ -173,6 +173,7 @@ class ResidualsView(ClosedView):
     weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
     problem : for its gradient and its optimum
     rounds_seen : the same run, round by round
+    costs : of ST both ways; None for other compressors
     """
 
     run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -182,6 +183,7 @@ class ResidualsView(ClosedView):
     eta: Any
     problem: Problem
     rounds_seen: list[ServerRound]
+    costs: Costs | None
     facts: frozenset[str]
 
     @cached_property
@@ -254,9 +256,29 @@ def feedback(form: Form, case: Case) -> Any:
         facts.add(SHORT)
     if algorithm.compressor is None and algorithm.down_compressor is None:
         facts.add(DENSE)
+    costs = _costs(case, path, cohorts)
+    facts |= {COUNTED, *costs.facts} if costs else set()
     eta = None if callable(recorded.lr) else float(recorded.lr)
     run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
-    return Made(ResidualsView(run, weights, case.x0, T, eta, problem, seen, frozenset(facts)))
+    return Made(ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, frozenset(facts)))
+
+
+def _costs(case: Case, path: np.ndarray, cohorts: list[Any]) -> Costs | None:
+    """What the run took, and what the same run without compression takes; None where not ST both ways, or without an optimum."""
+    algorithm, T, n = case.algorithm, len(path) - 1, case.problem.dim
+    both = (algorithm.compressor, algorithm.down_compressor)
+    if algorithm.variant != "consistent" or not all(isinstance(c, ST) and c.rule == "exact" for c in both):
+        return None
+    try:
+        star = case.problem.optimum().x
+    except NotCertified:
+        return None
+    plain = replace(algorithm, variant="none", scale=None, compressor=None, down_compressor=None)
+    states, _ = simulated(replace(case, algorithm=plain), lambda *_: None)
+    dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
+    steps = np.stack([(c.mask.astype(np.int64) if c.steps is None else c.steps)[0] for c in cohorts])
+    k = max(c.sizes(n)[0] for c in both)
+    return Costs(n, k, steps, *(((p - star) ** 2).sum(axis=1) for p in (path, dense)))
 
 
 def _server_rounds(

@@ -16,11 +16,64 @@ from fedtheory.verification.rational import fraction, integer, table, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["DENSE", "PLAIN", "SHORT", "STATEMENTS", "FeedbackView", "ServerRound", "feedback_view"]
+__all__ = [
+    "CHEAP", "COUNTED", "DENSE", "PLAIN", "REACHED", "SHORT", "STATEMENTS", "Costs", "FeedbackView", "ServerRound", "feedback_view",
+]  # fmt: skip
 
 PLAIN = "E = 1 and all clients active"
 SHORT = "a step of at most 1/L"
 DENSE = "a compressor that leaves nothing out"
+COUNTED = "ST both ways"
+REACHED = "a dense run that gets within a sixteenth (take more rounds or a larger step)"
+CHEAP = "k(1 + log2 n) <= 32(n - 1)"
+FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run with ST both ways and the same run without compression take until they are accurate.
+
+    Attributes
+    ----------
+    n, k : entries of a message, and those that ST keeps
+    steps : (T, N) local steps of every round
+    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without
+    """
+
+    n: int
+    k: int
+    steps: np.ndarray
+    distance_sq: np.ndarray
+    dense_distance_sq: np.ndarray
+
+    @property
+    def dense(self) -> Fraction:
+        """Bits of a dense message."""
+        return Fraction(FLOAT_BITS * self.n)
+
+    @property
+    def message(self) -> Fraction:
+        """Bits of one of ST's: positions, signs, one magnitude."""
+        return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
+
+    def _rounds(self, distance_sq: np.ndarray) -> int:
+        """Rounds until the accuracy is reached; T where it is not, which is fewer than it takes."""
+        there = np.flatnonzero(ACCURACY * distance_sq <= distance_sq[0])
+        return int(there[0]) if len(there) else len(self.steps)
+
+    @property
+    def facts(self) -> set[str]:
+        """Whether the dense run reaches the accuracy, and whether ST's messages are shorter."""
+        found = {REACHED} if (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any() else set()
+        return found | ({CHEAP} if self.message <= self.dense else set())
+
+    def steps_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Local steps of all clients until then."""
+        return Fraction(int(self.steps[: self._rounds(distance_sq)].sum()))
+
+    def messages_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Participants of all rounds until then."""
+        return Fraction(int((self.steps[: self._rounds(distance_sq)] > 0).sum()))
 
 
 @dataclass(frozen=True)
@@ -80,7 +133,7 @@ class FeedbackView(ClosedView):
             facts.add(PLAIN)
         if len(self.x0) == 1:
             facts.add(DENSE)  # ST keeps one entry as it is
-        self.facts = frozenset(facts)
+        self.facts = frozenset({*facts, COUNTED, *self.costs.facts})
 
     @cached_property
     def rounds_seen(self) -> list[ServerRound]:
@@ -110,6 +163,18 @@ class FeedbackView(ClosedView):
             w = w + (down if self.variant in ("consistent", "after") else D_G)
             out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
         return out
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of this run, and of the same one without compression."""
+        steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
+        w, dense = self.x0, [self.x0]
+        for row in steps:
+            p = np.array([w_k * Fraction(self.E, int(s)) if s else 0 * w_k for w_k, s in zip(self.weights, row, strict=True)])
+            w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
+            dense.append(w)
+        found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
+        return Costs(len(self.x0), compressors.ST(self.q).sizes(len(self.x0))[0], steps, *found)
 
     @cached_property
     def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
-from fedtheory.theorems.efl.quantities.shifted_run import shifted_run, without
+from fedtheory.theorems.efl.statements.shifted_run import shifted_run, without
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form

@@ -47,7 +47,8 @@ from fedtheory.verification.witness import Witness
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
-    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+    "noise",
 )  # fmt: skip
 
 

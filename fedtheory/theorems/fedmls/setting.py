@@ -22,7 +22,9 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["FedMLSSetting"]
 
-PARTICIPATION = ("inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size")
+PARTICIPATION = (
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+)  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
 COMPUTED = {  # what `tuned` finds itself

@@ -146,6 +146,8 @@ def solve_command(
         "fedtheory run fedavg lad --local-lr 0.01",
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
+        "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
+        "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     )
 )
 @with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())

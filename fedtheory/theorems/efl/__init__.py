@@ -6,6 +6,7 @@ from fedtheory.theorems.efl.statements import (
     compression,
     corollary_1,
     corollary_1_deadlines,
+    elastic_stability,
     elastic_term,
     error_feedback,
     limit_points,
@@ -24,6 +25,7 @@ PAPER = Paper(
     (
         *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
+        *elastic_stability.STATEMENTS,
         *compression.STATEMENTS, *error_feedback.STATEMENTS, *table_1.STATEMENTS,
     ),
     EFLSetting(),

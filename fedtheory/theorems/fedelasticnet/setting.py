@@ -38,6 +38,7 @@ from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -284,4 +285,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = FedElasticNetSetting()
+SETTING = Joined(FedElasticNetSetting())  # further parts bring kinds of instances of their own

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.cases import deadlines, limits, messages, shifts
+from fedtheory.theorems.efl.cases import deadlines, limits, messages, shifts, stability
 from fedtheory.theorems.efl.cases.given import Made, client_of
 from fedtheory.theorems.efl.cases.theorem_1 import assumption_failure, view_of
 from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
@@ -120,6 +120,15 @@ CASES: dict[str, OfAProblem] = {
             "Fisher diagonals that do not depend on the model, or u_0 given", "EFL with lambda > 0, no compression, E = 1",
         ),
         limits.elastic, "--problem diabetes --clients 3 --lam 0.1", ("u_0", "client", "anchor"), {"lam": 0.1}, 1,
+    ),
+    "stability": OfAProblem(
+        "about whether runs with the elastic term settle",
+        (
+            "quadratic losses, of the exact criteria such whose coordinates do not mix",
+            "Fisher diagonals that do not depend on the model, or u_0 given",
+            "EFL with lambda > 0, no compression, all clients complete",
+        ),
+        stability.stability, "--problem diabetes --clients 3 --lam 0.1", ("u_0",), {"lam": 0.1}, 1,
     ),
     "compression": OfAProblem(
         "about one compressed message", ("a compressor", "messages that are given, or those of a real run of EFL"),

@@ -15,6 +15,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.theorems.efl.instances import of_claims
 from fedtheory.theorems.efl.notation import FractionsInstance, instance_of
 from fedtheory.theorems.efl.statements.limit_points import SCHEMES
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
@@ -24,7 +25,7 @@ __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
-    "feedback", "rates",
+    "feedback", "rates", *of_claims.MAKERS,
 )  # fmt: skip
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
 
@@ -321,7 +322,7 @@ _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] 
     "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive, "abandon": _abandon,
     "epochs": _epochs, "keep": _keep,
     "incomplete": _incomplete, "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
-    "rates": _rates,
+    "rates": _rates, **of_claims.MAKERS,
 }  # fmt: skip
 
 
@@ -332,6 +333,7 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("keep", "noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),
     ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     ("compression", "QSGD beyond sqrt(n)/2", {"compressor": {"name": "qsgd", "levels": 3}, "x": ["5", "-3", "1", "1"]}),
+    *of_claims.ATTAINED,
 )
 
 

@@ -11,6 +11,7 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -286,4 +287,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting())  # further parts bring kinds of instances of their own
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting())  # further parts bring kinds of instances of their own

@@ -2,12 +2,15 @@
 
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
+    algorithm_2,
+    algorithm_2_at_rest,
     equations_11_to_17,
     equations_19_to_22,
     lemma_b5,
     lemmas_b3_b4,
     theorem_3_1,
     theorem_b6,
+    threshold,
 )
 
 __all__ = ["STATEMENTS"]
@@ -20,4 +23,7 @@ STATEMENTS = (
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
     *algorithm_1.STATEMENTS,
+    *algorithm_2.STATEMENTS,
+    *algorithm_2_at_rest.STATEMENTS,
+    *threshold.STATEMENTS,
 )

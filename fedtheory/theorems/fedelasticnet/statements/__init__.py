@@ -2,6 +2,7 @@
 
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
+    dynamics,
     equations_11_to_17,
     equations_19_to_22,
     lemma_b5,
@@ -20,4 +21,5 @@ STATEMENTS = (
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
     *algorithm_1.STATEMENTS,
+    *dynamics.STATEMENTS,
 )

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant", "statement",
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "statement",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -58,11 +56,6 @@ def applies(form: Form, run: Any) -> str | None:
         if need in ROUNDS and need not in run.facts:
             return f"K is not Theorem 2's ({need})"
     return None
-
-
-def constant(view: Any, value: float) -> np.ndarray:
-    """The same bound for every scenario: (1, S)."""
-    return np.full((1, view.excess.shape[-1]), value)
 
 
 def statement(id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement") -> Statement:

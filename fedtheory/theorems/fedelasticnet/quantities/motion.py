@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq, sgn
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Form
@@ -23,7 +24,7 @@ FROZEN = "a state from which no client ever moves again"
 OWN = "the algorithm's own start, g_k = 0"
 SILENT = "a silent start: g_k = 0, every slope at most lambda_1, and lambda_2 >= sqrt(d) beta"
 SMOOTH = "smooth losses"
-STRONG = "a strongly convex R"
+STRONG = STRONGLY_CONVEX
 QUADRATIC = "a quadratic R"
 HALF = "lambda_2 at least half the largest curvature of R"
 WIDE = "lambda_2 > 27 beta"

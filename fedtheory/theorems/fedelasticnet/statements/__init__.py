@@ -9,6 +9,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     lemmas_b3_b4,
     theorem_3_1,
     theorem_b6,
+    theorem_c,
 )
 
 __all__ = ["STATEMENTS"]
@@ -20,6 +21,7 @@ STATEMENTS = (
     *lemma_b5.STATEMENTS,
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
+    *theorem_c.STATEMENTS,
     *algorithm_1.STATEMENTS,
     *dynamics.STATEMENTS,
 )

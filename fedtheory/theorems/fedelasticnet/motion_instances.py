@@ -235,7 +235,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
 
 # --- what a witness shows -------------------------------------------------------------------------------------------------------
 def summary(witness: Witness) -> str:
-    """One line on a run: its statement, form and size."""
+    """One line on a run, or on a standstill of Algorithm 1: its statement, form and size."""
     data = witness.data
     m, d, own = len(data["losses"]), len(data["losses"][0]), "" if "stored" not in data else ", from a state with stored gradients"
     return f"{witness.statement} [{witness.form}, {witness.rule} rule]: m = {m}, d = {d}, T = {data['rounds']}{own}"
@@ -257,6 +257,8 @@ def facts(witness: Witness) -> Sequence[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("losses", "the slope L_k'" + (", a coordinate after the other" if len(data["theta"]) > 1 else ""))]
     for k, row in enumerate(data["losses"]):
         rows.append((f"client {k}", "; ".join(_loss_in_words(p, "x") for p in row)))
+    if "counts" in data:
+        rows.append(("n_k", ", ".join(data["counts"])))
     rows += [("lambda_1, lambda_2", f"{data['lambda1']}, {data['lambda2']}"), ("start theta", ", ".join(data["theta"]))]
     if "stored" in data:
         rows.append(("start g_k", "; ".join(", ".join(row) for row in data["stored"])))

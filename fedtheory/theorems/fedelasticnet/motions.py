@@ -23,7 +23,7 @@ from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities.motion import MotionView
 from fedtheory.verification.rational import Builders, fraction, integer, table, to_file, vector
 
-__all__ = ["BUILDERS", "FollowedRun", "data_of", "losses_of", "motion"]
+__all__ = ["BUILDERS", "FollowedRun", "data_of", "lambdas_of", "losses_of", "motion"]
 
 BUILDERS = Builders()
 MOST = 60_000  # numbers that a run in fractions may have: rounds x clients x coordinates
@@ -36,6 +36,15 @@ def losses_of(data: Any, near: Any = None) -> SeparableLosses:
         raise InvalidInput(f"losses = {data!r}: expected a row a client, all of one length, with a loss a coordinate")
     pieces = [[piece_of(p, f"losses[{k}][{i}]") for i, p in enumerate(row)] for k, row in enumerate(data)]
     return SeparableLosses(pieces, near)
+
+
+def lambdas_of(data: dict[str, Any]) -> tuple[Fraction, Fraction]:
+    """lambda_1 and lambda_2 from a witness file; raises `InvalidInput` where one is not above 0."""
+    values = {f"lambda_{n}": fraction(data[f"lambda{n}"], f"lambda{n}") for n in (1, 2)}
+    for name, value in values.items():
+        if not value > 0:
+            raise InvalidInput(f"{name} = {value} is not above 0, as Algorithms 1 and 3 ask")
+    return values["lambda_1"], values["lambda_2"]
 
 
 def data_of(
@@ -64,9 +73,7 @@ def motion(data: dict[str, Any]) -> MotionView:
     theta = vector(data["theta"], "theta")
     losses = losses_of(data["losses"], near=theta)
     m, d = losses.shape
-    l1, l2 = fraction(data["lambda1"], "lambda1"), fraction(data["lambda2"], "lambda2")
-    if not (l1 > 0 and l2 > 0):
-        raise InvalidInput(f"lambda_1 = {l1} and lambda_2 = {l2}: Algorithm 3 asks for both > 0")
+    l1, l2 = lambdas_of(data)
     if data["rule"] not in RULES:
         raise InvalidInput(f"rule = {data['rule']!r}: use {' or '.join(map(repr, RULES))}")
     rounds = integer(data["rounds"], "rounds", 1, 5000)

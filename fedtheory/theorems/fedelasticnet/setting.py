@@ -32,7 +32,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
-from fedtheory.theorems.fedelasticnet import motion_instances
+from fedtheory.theorems.fedelasticnet import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.motions import BUILDERS
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
@@ -47,6 +47,7 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 
+IN_FRACTIONS: dict[str, Any] = {"motion": motion_instances, "standstill": standstills}
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
     "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
 )  # fmt: skip
@@ -161,9 +162,9 @@ def check_long_run(trial: Trial, statements: Sequence[Statement]) -> list[Check]
 class FedElasticNetSetting(Setting):
     """Rounds and runs of Algorithm 3, and fixed points of Algorithm 1."""
 
-    kinds = ("round", "run", "fixed-point", "motion")
+    kinds = ("round", "run", "fixed-point", "motion", "standstill")
     builders = BUILDERS
-    share: Mapping[str, float] = {"motion": 0.3}
+    share: Mapping[str, float] = {"motion": 0.3, "standstill": 0.3}
 
     # --- the campaign -----------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> list[Trial]:
@@ -180,7 +181,7 @@ class FedElasticNetSetting(Setting):
         deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
         return trials + [
             Trial("exact", i, max_leaves=50_000 if n in deep else 150, at_rest=n % 20 == 5) for n, i in enumerate(battery)
-        ] + motion_instances.battery(plan.seed, plan.scale)
+        ] + [i for part in IN_FRACTIONS.values() for i in part.battery(plan.seed, plan.scale)]
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
         if not isinstance(instance, Trial):  # in fractions
@@ -198,10 +199,10 @@ class FedElasticNetSetting(Setting):
         return verify(statement, forms, case)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
-        """A run of Algorithm 3 on the user's problem, everyone taking part."""
+        """A run of Algorithm 3, or the fixed points of Algorithm 1, on the user's problem, everyone taking part."""
         if statement.scope not in self.builders:
             return super().instance(statement, form, case)
-        return motion_instances.on_a_problem(case)
+        return IN_FRACTIONS[statement.scope].on_a_problem(case)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""
@@ -209,7 +210,7 @@ class FedElasticNetSetting(Setting):
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
         if statement.scope in self.builders:
-            return motion_instances.prepared(statement, request, problem)
+            return IN_FRACTIONS[statement.scope].prepared(statement, request, problem)
         sampling = request.sampling(problem)
         problem.optimum()  # what cannot be certified is told before any work
         at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
@@ -235,11 +236,12 @@ class FedElasticNetSetting(Setting):
             "run": "about a run of T rounds",
             "fixed-point": "about a fixed point of Algorithm 1",
             "motion": "about a run of T rounds in which everyone takes part",
+            "standstill": "about the fixed points of Algorithm 1, everyone taking part",
             "algebra": "no data enter",
         }[statement.scope]
 
     def example(self, statement: Statement) -> str:
-        return {"algebra": "", **dict.fromkeys(("fixed-point", "motion"), "--problem diabetes")}.get(statement.scope, "--problem diabetes --participants 2")
+        return {"algebra": "", **dict.fromkeys(("fixed-point", "motion"), "--problem diabetes"), "standstill": "--problem quadratic --dimension 1"}.get(statement.scope, "--problem diabetes --participants 2")
 
     # --- instances in fractions -------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
@@ -286,7 +288,7 @@ class FedElasticNetSetting(Setting):
 
     # --- the search for counterexamples -----------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
-        return motion_instances.random_instance(kind, rng)
+        return IN_FRACTIONS[kind].random_instance(kind, rng)
 
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
         """One job a form and rule of rounds and runs, each searched by differential evolution on shapes of its own; one job

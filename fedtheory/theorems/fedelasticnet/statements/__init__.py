@@ -2,6 +2,7 @@
 
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
+    algorithm_1_bias,
     dynamics,
     equations_11_to_17,
     equations_19_to_22,
@@ -23,5 +24,6 @@ STATEMENTS = (
     *theorem_3_1.STATEMENTS,
     *theorem_c.STATEMENTS,
     *algorithm_1.STATEMENTS,
+    *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,
 )

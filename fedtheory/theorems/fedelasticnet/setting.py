@@ -32,6 +32,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
+from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
@@ -285,4 +286,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting())  # further parts bring kinds of instances of their own
+SETTING = Joined(FedElasticNetSetting(), MainTextSetting())

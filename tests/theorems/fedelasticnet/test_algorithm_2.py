@@ -115,7 +115,7 @@ def test_no_client_comes_back_from_a_slope_beyond_rho(B):
     assert rho == (1 - q ** (B - 1)) / (1 - q**B)
     zeros = 0
     for r in [*(F(n, 120) for n in range(-180, 181)), rho, -rho]:
-        _, signs, move = trace(view.world, view.method, np.array([r]), np.array([[F(0)]]), np.array([F(0)]))
+        _, _, move = trace(view.world, view.method, np.array([r]), np.array([[F(0)]]), np.array([F(0)]))
         moved = move[0, 0]
         zeros += moved == 0
         if abs(r) > rho:

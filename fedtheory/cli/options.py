@@ -180,6 +180,7 @@ _WORDS = {
     "server_projection": "The server projects z_k onto the ball. ",
     "norm": "The inner product on the N copies: their mean, or their sum. ",
     "skip_last": "Skip the local work of the last round, which the result does not depend on. ",
+    "local_training": "Of FedMLS: T_k subgradient steps, or each local problem solved, to a certified gap. ",
     "allow_long": "Start a run that is estimated to take more than an hour. ",
     "step": "h of the subgradient method. ", "schedule": "Its steps: h, h/sqrt(t), or h held and then cut. ",
     "output": "Its result: the last point, or the average. ", "hold": "Rounds for which hold-and-cut keeps h. ",

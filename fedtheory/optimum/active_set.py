@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
 
-__all__ = ["candidates"]
+__all__ = ["candidates", "polished"]
 
 Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, origin, what the solver said
 
@@ -31,7 +31,7 @@ def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
         yield from ((*found, "Newton", said) for found in _newton(form, radius, x))
         return
     for tolerance in (1e-6, 1e-8, 1e-4, 1e-10, 1e-3):
-        found = _active_set(form, radius, x, m, tolerance)
+        found = polished(form, radius, x, m, tolerance)
         if found is not None:
             yield *found, f"active set at {tolerance:g}", said
 
@@ -91,10 +91,10 @@ def _conic(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray | None, 
     )
 
 
-def _active_set(
+def polished(
     form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, tolerance: float
 ) -> tuple[np.ndarray, Multipliers] | None:
-    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met.
+    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met; None outside the ball.
 
     With E x = e the met kinks and ties and q the slope of everything else, x minimises q'x + ridge/2 ||x||^2 over E x = e in the ball:
     x = x_0 - Z Z'q / max(ridge, ||Z'q||/rho), x_0 the least solution of E x = e, Z its null space, rho^2 = R^2 - ||x_0||^2.

@@ -161,6 +161,7 @@ class Statement:
     kind : 'statement', or 'claim' for what is stated but cannot be run
     witness_limits : dict parameter -> number
         Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
+    shown_by : of a claim, the command that measures what it is about; '' where there is none
     """
 
     id: str
@@ -172,6 +173,7 @@ class Statement:
     symbols: dict[str, str] = field(default_factory=dict)
     kind: str = "statement"
     witness_limits: Mapping[str, float] = field(default_factory=dict)
+    shown_by: str = ""
 
     runner: ClassVar[Callable[..., Any]]  # `fedtheory.verification.verify.verify`, which stands above this file
 

@@ -3,13 +3,20 @@
 from fedtheory._moved import names_before
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
+    compressed_convergence,
     compression,
     corollary_1,
     corollary_1_deadlines,
+    costs,
+    elastic_stability,
     elastic_term,
     error_feedback,
     limit_points,
+    section_3,
+    section_4_runs,
+    section_4_sentences,
     sections_4_1_and_4_2,
+    shift_bound,
     table_1,
     theorem_1,
     theorem_1_proof,
@@ -24,7 +31,11 @@ PAPER = Paper(
     (
         *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
-        *compression.STATEMENTS, *error_feedback.STATEMENTS, *table_1.STATEMENTS,
+        *elastic_stability.STATEMENTS,
+        *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
+        *section_3.STATEMENTS,
+        *section_4_runs.STATEMENTS, *section_4_sentences.STATEMENTS,
+        *shift_bound.STATEMENTS, *costs.STATEMENTS, *table_1.STATEMENTS,
     ),
     EFLSetting(),
     printed="with the coefficients of scheme C, where a statement tells the schemes apart",

@@ -17,7 +17,7 @@ from fedtheory.verification.rational import simplest_between
 from fedtheory.verification.registry import paper
 from fedtheory.verification.witness import FORMAT, VERSION_1
 
-SHIPPED = [DiagonalWitness.from_witness(w) for w in witnesses.builtin_witnesses("fedelasticnet")]
+SHIPPED = [DiagonalWitness.from_witness(w) for w in witnesses.builtin_witnesses("fedelasticnet") if w.kind in ("round", "run")]
 STALL = DiagonalWitness(  # L(x) = x^2/2 from x = 1 with lambda_1 = 1: nothing ever moves, and (11) with sign(0) = 0 reads 1 = 0
     "fedelasticnet/eq-11", "printed", "sign", [["1"]], [["0"]], "1", "28", 1, ["1"], cohorts=[], lhs="1", rhs="0"
 )

@@ -1,7 +1,8 @@
 """FedElasticNet, Appendix B.3: the average of sign vectors, if they were independent and fair.
 
-Probabilities are exact: every law has finitely many outcomes, and they are added up in fractions. e^-x is enclosed between
-fractions; a bound on record as holding is judged against the lower one, any other against the upper one.
+Probabilities are exact: every law has finitely many outcomes, which are added up in fractions. e^-x
+is enclosed between fractions: a bound on record as holding is judged against the lower one, any
+other against the upper one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, statement
+from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, COUNTS, statement
 from fedtheory.verification.rational import fraction, integer, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -24,7 +25,7 @@ __all__ = ["STATEMENTS", "SignsView", "signs_view"]
 
 FAIR, SYMMETRIC = "signs that are 1 or -1 with probability 1/2 each", "signs whose law is symmetric"
 ONE_LAW, APART, ALIKE = "one law, whatever the model is", "independent clients", "groups of identical clients"
-EQUAL, COUNTS = "equal weights", "weights n_k/n"
+EQUAL = "equal weights"
 
 Outcomes = list[tuple[Fraction, Fraction]]  # a client's move in one coordinate, and its probability
 

@@ -1,4 +1,4 @@
-"""FedElasticNet, what the main text says of the state of FedDyn and Algorithm 3, judged on one round in which all clients take part.
+"""FedElasticNet, the main text on the state of FedDyn and Algorithm 3: one round of all clients.
 
 The rule 'any' is FedDyn, lambda_1 = 0, where both rules are one.
 """

@@ -1,4 +1,4 @@
-"""FedElasticNet, (4), (8), (9): the local problem, what solves it, what lambda_1 does to it, and how sparse the update is."""
+"""FedElasticNet, (4), (8), (9): the local problem, its solution, and what lambda_1 does to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """FedElasticNet, section 4: what the l1 norm, and sending updates instead of models, do to the entropy of a message.
 
-The entropy is the paper's: of the entries of one message, put into bins of one width. With n entries and c_b of them in bin b it is
-H = log n - (1/n) sum_b c_b log c_b, so entropies are compared by the whole numbers prod_b c_b^c_b.
+The entropy is the paper's: of the entries of one message, put into bins of one width. With n entries
+and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so entropies are compared by the
+whole numbers prod_b c_b^c_b.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class ObjectiveView(ClosedView):
 
 @BUILDERS.add("objective")
 def objective_view(data: dict[str, Any]) -> ObjectiveView:
-    """From H, q, theta, and where they are not 1: counts, lambda1 > 0, lambda2 > 0, beta (of diagonal losses their largest curvature)."""
+    """From H, q, theta, and where they are not 1: counts, lambda1 > 0, lambda2 > 0; beta where losses mix coordinates."""
     theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
     H = matrices(data["H"], len(theta))
     counts = vector(data.get("counts", ["1"] * len(q)), "counts")

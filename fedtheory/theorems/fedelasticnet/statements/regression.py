@@ -1,4 +1,4 @@
-"""FedElasticNet, (1) and (2): the Lasso and the elastic net that the paper starts from, and what of them reaches the updates in (4)."""
+"""FedElasticNet, (1) and (2): the Lasso, the elastic net, and what of them reaches the updates."""
 
 from __future__ import annotations
 

@@ -148,7 +148,17 @@ def grown(s: Samples, x: list[F], ridge: F) -> F:
     return s.f(x, ridge) + dot(fit, fit) + ridge / 2 * dot(away, away)
 
 
-@form("eq-1", "printed", "plain", "twins", "orthonormal")
+@form("eq-1", "printed", "plain", "twins", "alike")
+def _(s: Samples):
+    return [s.f(x, F(0)) for x in s.lasso], [s.f(s.trial, F(0)) for _ in s.lasso]
+
+
+@form("eq-2", "printed", "plain", "twins", "alike")
+def _(s: Samples):
+    return [s.f(s.net, s.l2)], [s.f(s.trial, s.l2)]
+
+
+@form("eq-1", "growth", "plain", "twins", "orthonormal")
 def _(s: Samples):
     return [grown(s, x, F(0)) for x in s.lasso], [s.f(s.trial, F(0)) for _ in s.lasso]
 
@@ -176,7 +186,7 @@ def _(s: Samples):
     return [min(abs(v) for v in x) for x in s.lasso], [F(0)] * len(s.lasso)
 
 
-@form("eq-2", "printed", "plain", "twins", "alike", "orthonormal")
+@form("eq-2", "growth", "plain", "twins", "alike", "orthonormal")
 def _(s: Samples):
     return [grown(s, s.net, s.l2)], [s.f(s.trial, s.l2)]
 
@@ -202,7 +212,7 @@ def spread(s: Samples) -> list[F]:
     return [s.l2**2 * (s.net[0] - s.net[1]) ** 2]
 
 
-@form("grouping-effect", "printed", "units", "orthonormal")
+@form("grouping-effect", "Zou and Hastie", "units", "orthonormal")
 def _(s: Samples):  # (2 ||y||_1)^2 2 (1 - rho)
     return spread(s), [4 * one_norm(s.y) ** 2 * 2 * (1 - dot(*s.columns))]
 
@@ -350,7 +360,7 @@ def _(v: Local):
     return [v.l1 * moved + v.l2 * one_norm(v.delta)], [one_norm(sub(v.g, v.grad(v.local)))]
 
 
-@form("impact-of-lambda-1", "printed", "tiny")
+@form("impact-of-lambda-1", "a hundredth", "tiny")
 def _(v: Local):  # squared, times 10^4
     away = sub(v.delta, v.delta0)
     return [10000 * dot(away, away)], [dot(v.delta0, v.delta0)]

@@ -122,7 +122,7 @@ def flat(rows: list[list[F]]) -> list[F]:
     return [x for row in rows for x in row]
 
 
-@form("eq-6", "printed", "steps", "fresh")
+@form("eq-6", "mean of the gradients", "steps", "fresh")
 @form("eq-7", "control variate", "penalised")
 def _(v: Steps):
     return flat([v.control(k) for k in v.each]), flat([v.seen(k, 0) for k in v.each])
@@ -153,23 +153,23 @@ def _(v: Steps):
     return out, [F(0)] * len(out)
 
 
-@form("control-variate-direction", "printed", "steps", "bends")
-@form("control-variate-direction", "fresh, an acute angle", "fresh", "bends")
+@form("local-direction", "an acute angle", "steps", "bends")
+@form("local-direction", "fresh, an acute angle", "fresh", "bends")
 def _(v: Steps):
     return [F(0)] * len(v.moves), [dot(move, sub(v.star, v.theta)) for move in v.moves]
 
 
-@form("control-variate-direction", "repaired", "fresh", "bends")
+@form("local-direction", "repaired", "fresh", "bends")
 def _(v: Steps):
     return [dot(v.slope, move) for move in v.moves], [-v.lr * dot(v.slope, v.slope)] * len(v.moves)
 
 
-@form("control-variate-direction", "of the steps (7)", "fresh, penalised")
+@form("local-direction", "of the steps (7)", "fresh, penalised")
 def _(v: Steps):
     return [dot(v.slope, move) for move in v.moves], [F(0)] * len(v.moves)
 
 
-@form("control-variate-direction", "at the optimum", "at rest")
+@form("local-direction", "at the optimum", "at rest")
 def _(v: Steps):
     return flat([path[-1] for path in v.path]), flat([v.theta for _ in v.each])
 
@@ -205,7 +205,7 @@ def _(v: Objective):
     return [sum(column) for column in zip(*rows, strict=True)], [F(0), F(0)]
 
 
-@form("second-term", "printed", "practice")
+@form("second-term", "a hundredth of the gap", "practice")
 def _(v: Objective):
     return [v.second()], [(v.R(v.theta) - v.R(v.star)) / 100]
 
@@ -253,7 +253,7 @@ class Round(Clients):
 
 
 @form("consistency", "FedDyn", "rest, FedDyn")
-@form("consistency", "printed", "rest", "rest, true")
+@form("consistency", "stationary for R", "rest", "rest, true")
 def _(v: Round):
     return v.slope, [F(0), F(0)]
 
@@ -268,7 +268,7 @@ def _(v: Round):
     return flat(v.local), flat([v.theta for _ in v.local])
 
 
-@form("average-of-signs", "printed", "round")
+@form("average-of-signs", "a tenth", "round")
 def _(v: Round):
     return [abs(x) for x in v.mean(v.signs)], [F(1, 10)] * 2
 
@@ -284,7 +284,7 @@ def _(v: Round):
     return v.mean(s), right
 
 
-@form("deviation", "printed", "rest", "rest, true")
+@form("deviation", "at the optimum", "rest", "rest, true")
 def _(v: Round):
     return v.gamma, v.star
 
@@ -294,7 +294,7 @@ def _(v: Round):  # squared
     return [v.mu**2 * v.square(sub(v.gamma, v.star))], [2 * v.l1**2]
 
 
-@form("limits-of-c-and-epsilon", "C_t, printed", "round", "rest")
+@form("limits-of-c-and-epsilon", "C_t", "round", "rest")
 def _(v: Round):
     return [v.C], [v.beta**2 * v.off]
 
@@ -311,7 +311,7 @@ def _(v: Round):
     return [epsilon], [2 * v.off + 2 * v.square(sub(v.gamma, v.star))]
 
 
-@form("no-additional-costs", "printed", "round")
+@form("no-additional-costs", "from the updates alone", "round")
 def _(v: Round):
     sent = [[v.l2 * x + v.l1 * s for x, s in zip(*row, strict=True)] for row in zip(v.delta, v.signs, strict=True)]
     return v.mean(v.stored), sub(v.h, v.mean(sent))

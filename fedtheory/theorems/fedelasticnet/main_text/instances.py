@@ -215,6 +215,8 @@ _MAKERS: dict[str, Callable[[Any], tuple[str, Data]]] = {
 _COIN = [["1", [["1", "1/2"], ["-1", "1/2"]]]]
 _ATTAINED: tuple[tuple[str, str, Data], ...] = (
     ("regression", "one feature", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "1", "trial": ["3"]}),
+    ("regression", "at the minimisers", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "2", "trial": ["3/2"]}),
+    ("regression", "at the elastic net", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "2", "trial": ["3/4"]}),
     ("regression", "orthonormal",
     {"X": [["3/5", "4/5"], ["4/5", "-3/5"]], "y": ["3", "1"], "lambda1": "1", "lambda2": "2", "trial": ["1", "1"]}),
     ("regression", "grouped, of one sign", {

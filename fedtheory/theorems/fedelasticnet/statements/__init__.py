@@ -27,9 +27,9 @@ STATEMENTS = (
     *theorem_3_1.STATEMENTS,
     *theorem_c.STATEMENTS,
     *algorithm_1.STATEMENTS,
+    *algorithm_1_bias.STATEMENTS,
+    *dynamics.STATEMENTS,
     *algorithm_2.STATEMENTS,
     *algorithm_2_at_rest.STATEMENTS,
     *threshold.STATEMENTS,
-    *algorithm_1_bias.STATEMENTS,
-    *dynamics.STATEMENTS,
 )

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
-from fedtheory.theorems.fedelasticnet.quantities.motion import (
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     CONVERGES,
     FROZEN,
     HALF,
@@ -27,6 +26,7 @@ from fedtheory.theorems.fedelasticnet.quantities.motion import (
     WIDE,
     MotionView,
 )
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
 from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
 
@@ -77,7 +77,7 @@ def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tupl
     moved = int(not all(v.same(0, t) for t in range(1, len(v.theta))))
     said = int(bool(size > limit) or (with_h and bool(v.h[0].any())))
     close = v.rounding > 0 and abs(size - limit) <= 1e-9 * (size + limit)
-    return eq(np.array([moved]), np.array([said]), noise=int(close))
+    return eq(*(np.array([x], dtype=v.theta.dtype) for x in (moved, said)), noise=int(close))
 
 
 def _moves(v: MotionView, most: bool) -> Sides:
@@ -290,7 +290,8 @@ STATEMENTS = (
             "never for ever where R's slopes at infinity are at least lambda_1. Attained by the drift of three clients",
         ),
         form(
-            "growth", r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
+            "growth",
+            r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
             _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,), note="attained, for ever, by the drift of three clients",
         ),
     ),
@@ -314,14 +315,16 @@ STATEMENTS = (
     _about(
         "convergence", "Algorithm 3 with the exact subgradient and everyone in every round converges", OURS,
         form(
-            "repaired", r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
+            "repaired",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
             r"\ (t\ge1),\quad\Phi_t=R(\theta^{t-1})+\lambda_2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2", _descends,
             {"true-gradient": "holds"}, ("50 times the decrease", lambda v: _descends(v, (1, 1))), needs=(CONVERGES,),
             note="so no orbit returns but at an optimum, and grad R(theta^t) tends to 0, from every start; R need not be strongly "
             "convex, and nothing is asked of the signs. Whether it converges where some clients stay away is open",
         ),
         form(
-            "rate", r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
+            "rate",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
             _small_gradients, {"true-gradient": "holds"}, ("no R in the potential", lambda v: _small_gradients(v, False)),
             needs=(CONVERGES,), note="a crude constant: 50 (1 + (4/3)^2), rounded up",
         ),
@@ -346,7 +349,8 @@ STATEMENTS = (
             note="both sides squared; attained by quadratics",
         ),
         form(
-            "repels", NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
+            "repels",
+            NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
             r"\quad\nabla^2R\,u=\beta_Ru", _along_the_top, {"true-gradient": "holds"},
             ("a tenth less curvature", lambda v: _along_the_top(v, TENTH)), needs=(STILL, QUADRATIC),
             note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < beta_R/2, until a client moves",

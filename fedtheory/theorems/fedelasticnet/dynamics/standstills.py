@@ -68,7 +68,7 @@ def known() -> dict[str, dict[str, Any]]:
         "two curvatures": _data(apart, [1, 1], F(1, 10), 1, [F(3, 4)], 6),
         "unequal counts": _data(apart, [3, 1], F(1, 10), 1, [F(1, 4)], 6),
         "large lambda_2": _data(apart, [1, 1], F(1, 10), 1000, [F(3, 4)], 3),
-        "three, one silent": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1, [2], 6),
+        "three that pull unequally": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1, [2], 6),
         "three, large lambda_2": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1000, [2], 3),
         "curved against linear": _data([[quadratic(2)], [ramp(-3, 3, 9, 10)]], [1, 1], F(1, 2), 1, [0], 6),
         "kinks": _data([[absolute(-1)], [absolute(0)], [absolute(2)]], [1, 2, 2], F(1, 2), 2, [3], 6),

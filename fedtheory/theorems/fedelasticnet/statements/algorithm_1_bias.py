@@ -94,7 +94,8 @@ STATEMENTS = (
             ("sign of lambda_1", lambda v: _formula(v, 1)), ("weights of R_w", lambda v: _formula(v, weighted=False)),
             needs=(PARABOLAS,),
             note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate; h_k c_k stands for "
-            "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend to 0",
+            "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend "
+            "to 0",
         ),
         form(
             "interval",

@@ -46,6 +46,7 @@ SYMBOLS = {
     "mu, beta_R": "MotionView.mu, .beta_joint: bounds of the curvature of R",
     "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
 }
+ROUND, COORDINATE, WITHOUT_MOVES = ("round",), ("coordinate",), ("round without moves",)
 TENTH = (9, 10)  # of a mutant: so much in place of 1
 
 
@@ -63,7 +64,7 @@ def _stationary(v: MotionView, of_all: bool = True) -> Sides:
 
 def _small_slope(v: MotionView) -> Sides:
     found = abs(v.slope[-1])
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 def _small_excess(v: MotionView) -> Sides:
@@ -84,14 +85,14 @@ def _moves(v: MotionView, most: bool) -> Sides:
     """What v_k has beyond lambda_1, against the move that it makes: a round and a client each."""
     move, push = norm_sq(v.delta), norm_sq(v.push)
     if most:
-        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise)
-    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise)
+        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise, axes=("round", "client"))
+    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise, axes=("round", "client"))
 
 
 # --- coming back --------------------------------------------------------------------------------------------------------------
 def _optimal(v: MotionView) -> Sides:
     found = v.excess_gamma[-v.period :]
-    return le(found, 0 * found, noise=v.noise)
+    return le(found, 0 * found, noise=v.noise, axes=("state of the orbit",))
 
 
 def _agree(v: MotionView) -> Sides:
@@ -103,14 +104,14 @@ def _agree(v: MotionView) -> Sides:
 def _mean_gradient(v: MotionView) -> Sides:
     """The mean over the orbit and the clients of grad L_k(theta_k), a coordinate each."""
     found = abs(v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period)
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 # --- drifting away ------------------------------------------------------------------------------------------------------------
 def _bounded(v: MotionView) -> Sides:
     """h = 0 where nobody ever moves again: else theta goes on by -h/lambda_2 a round."""
     found = abs(v.h[-1])
-    return le(found, 0 * found, noise=v.gradient_noise)
+    return le(found, 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
@@ -118,45 +119,46 @@ def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     at = np.flatnonzero(v.still)
     found = np.concatenate([v.theta[at + 1], v.h[at + 1]], axis=-1)
     said = np.concatenate([v.theta[at] - _part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
-    return eq(found, said, vector=True, noise=v.gradient_noise)
+    return eq(found, said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _bias(v: MotionView) -> Sides:
     """|h - grad R(theta)| before every round in which no client moves, a coordinate each."""
     found = abs(v.mean(v.pull[:-1][v.still]))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=(*WITHOUT_MOVES, *COORDINATE))
 
 
 def _growth(v: MotionView) -> Sides:
     """What R rises by in a round without moves that is followed by another one."""
     two = np.flatnonzero(v.still[:-1] & v.still[1:])
     rise = v.excess[two + 1] - v.excess[two]
-    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise)
+    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))
 
 
 # --- gradient descent -----------------------------------------------------------------------------------------------------------
 def _descent(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """theta^t after every round in which no client moves."""
     at = np.flatnonzero(v.still)
-    return eq(v.theta[at + 1], v.theta[at] - _part(v.slope[at], share) / v.lambda2, vector=True, noise=v.gradient_noise)
+    said = v.theta[at] - _part(v.slope[at], share) / v.lambda2
+    return eq(v.theta[at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _silence(v: MotionView) -> Sides:
     """The largest coordinate of the v_k, which no client moves below, before every round."""
     found = abs(v.pull[:-1]).max(axis=(1, 2))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=ROUND)
 
 
 def _rate(v: MotionView) -> Sides:
     """R(theta^t) - R* for t = 1..T."""
     t = np.array(range(1, len(v.theta)), dtype=v.theta.dtype)
-    return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise)
+    return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
 def _descends(v: MotionView, share: tuple[int, int] = (1, 50)) -> Sides:
     """The potential of round t + 1 against that of round t, t = 1..T-1."""
     moved = norm_sq(v.theta[1:-1] - v.theta[:-2]) + v.spread[:-1]
-    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise)
+    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise, axes=ROUND)
 
 
 def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
@@ -169,19 +171,19 @@ def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
 # --- near the optimum ---------------------------------------------------------------------------------------------------------
 def _nearer(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
-    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise)
+    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _factor(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
     most = max(abs(1 - c / v.lambda2) for c in (v.mu, v.beta_joint))
-    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise)
+    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _along_the_top(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """The coordinate of theta - theta* along the direction of R's largest curvature."""
     at, along = np.flatnonzero(v.still), inner(v.theta - v.theta_star, v.top)
-    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise)
+    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _about(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:

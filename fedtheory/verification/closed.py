@@ -91,9 +91,9 @@ def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, 
 
 
 @cache
-def _formula(sides: Callable[[Any], Sides], letters: Any, after: str) -> str:
+def _formula(sides: Callable[[Any], Sides], letters: Any) -> str:
     lhs, relation, terms = expressions(sides, letters)
-    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms) + after
+    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms)
 
 
 def _sum(terms: tuple[Any, ...]) -> str:
@@ -128,6 +128,7 @@ def closed(
     sides: Callable[[Any], Sides],
     established: Any,
     *mutants: tuple[str, Callable[[Any], Sides]],
+    before: str = "",
     after: str | Callable[[], str] = "",
     **more: Any,
 ) -> Form:
@@ -137,17 +138,16 @@ def closed(
     ----------
     letters : `Letters`, or a dict word -> `Letters` where the formula differs between the paper's rules
     sides : callable(view) -> `Sides` by `le` or `eq`, of arithmetic alone
+    before : LaTeX before the formula: what it takes for granted
     after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
     more : as for `fedtheory.verification.statement.form`
     """
-    return form(name, partial(_shown, sides, letters, after), sides, established, *mutants, letters=letters, **more)
+    return form(name, partial(_shown, sides, letters, before, after), sides, established, *mutants, letters=letters, **more)
 
 
-def _shown(sides: Callable[[Any], Sides], letters: Any, after: str | Callable[[], str]) -> str:
-    after = after() if callable(after) else after
-    if isinstance(letters, Letters):
-        return _formula(sides, letters, after)
-    texts = {word: _formula(sides, each, "") for word, each in letters.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values())) + after
-    return r";\quad ".join(rf"\text{{{word}: }}" + text for word, text in texts.items()) + after
+def _shown(sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]) -> str:
+    texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
+    text = next(iter(texts.values()))
+    if len(set(texts.values())) > 1:
+        text = r";\quad ".join(rf"\text{{{word}: }}" + one for word, one in texts.items())
+    return before + text + (after() if callable(after) else after)

@@ -17,7 +17,7 @@ from fedtheory.verification.setting import DataInstance
 __all__ = ["KINDS", "battery", "random_instance"]
 
 KINDS = ("algorithm-2", "algorithm-2 at rest", "scaffold stability", "threshold at rest", "threshold on the wire")
-COUNTS = {"algorithm-2": 60, "algorithm-2 at rest": 40, "scaffold stability": 24, "threshold at rest": 30, "threshold on the wire": 30}
+COUNTS = {"algorithm-2": 40, "algorithm-2 at rest": 30, "scaffold stability": 16, "threshold at rest": 24, "threshold on the wire": 24}
 
 F = Fraction
 

@@ -51,6 +51,7 @@ class Algorithm2Setting(Setting):
 
     kinds = instances.KINDS
     builders = BUILDERS
+    share = dict.fromkeys(instances.KINDS, 0.2)  # whole runs in fractions
 
     def instances(self, plan: Plan) -> Sequence[Any]:
         return instances.battery(plan.seed, plan.scale)

@@ -82,12 +82,12 @@ def _recovery(v: RoundsView, with_c: int = 1, B: int = 0) -> Sides:
 
 
 def _twice(v: RoundsView) -> Sides:
-    """2 d numbers against those that suffice, in rounds where c, and so the second message, is not 0."""
-    sides = _recovery(v)
-    known = sides.lhs <= (0 if sides.lhs.dtype == object else 1e-9 * sides.scale)
-    suffice = v.d * np.where(known.all(axis=(1, 2)), 1, 2)
-    number = v.theta.ravel()[0] * 0
-    return le(2 * v.d + number + 0 * suffice, suffice + number, axes=("round",))
+    """2 d numbers against those that suffice, in each round."""
+    change = v.of_members(v.change)
+    off, size = abs(change - _recovered(v)), abs(change) + abs(v.c[:-1, None]) + v.method.lambda1
+    known = (off <= (0 if off.dtype == object else 1e-9 * size)).all(axis=(1, 2))
+    suffice = v.d * np.where(known, 1, 2) + v.theta.ravel()[0] * 0
+    return le(2 * v.d + 0 * suffice, suffice, axes=("round",))
 
 
 def _count(values: Any, like: Any) -> Any:

@@ -77,7 +77,7 @@ STATEMENTS = (
         ),
         form(
             "repaired",
-            r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\rho_{ki},\quad\rho_{ki}=\lambda_1\tfrac{S_{B-1}}{S_B}",
+            r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\rho_{ki},\quad\rho_{ki}=\lambda_1S_{B-1}/S_B",
             _within,
             "holds",
             ("a tenth less", lambda v: nine_tenths(_within(v))),

@@ -38,8 +38,8 @@ INSTANCES = {
     "optimum": ("algorithm-2 at rest", {
         "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "sigma": [[0], [0]], "lambda1": "3", "lambda2": "1/2", "eta": "1/2", "B": 4,
         "eta_g": "1/2", "shift": ["1/16"], "shift_k": [["1/8"], ["-1/4"]]}),
-    "one client": ("scaffold stability", {"a": ["3"], "lambda2": "1", "eta": "1/8", "B": 3, "eta_g": "7/4"}),
-    "unequal": ("scaffold stability", {"a": ["1", "3"], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "7/4"}),
+    "one client": ("scaffold stability", {"H": [[["3"]]], "lambda2": "1", "eta": "1/8", "B": 3, "eta_g": "7/4"}),
+    "unequal": ("scaffold stability", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "7/4"}),
     "stopped 2": ("threshold at rest", {
         "algorithm": 2, "h": [["1"], ["1/2"]], "theta": ["3"], "share": [["1/2"], ["0"]], "epsilon": "1/4", "lambda1": "1",
         "lambda2": "1/2", "eta": "1/2", "B": 2, "eta_g": "1"}),
@@ -262,7 +262,7 @@ class Matrix:
 
     def __init__(self, name):
         d = data(name)
-        a, self.B, step = d["a"], d["B"], d["eta_g"] * d["eta"]
+        a, self.B, step = [h[0][0] for h in d["H"]], d["B"], d["eta_g"] * d["eta"]
         q = [1 - d["eta"] * (x + d["lambda2"]) for x in a]
         S = [(1 - x**self.B) / (1 - x) for x in q]
         if len(a) == 1:

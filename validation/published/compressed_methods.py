@@ -66,6 +66,9 @@ def rows(beta: float) -> list[Row]:
             Row("FedDyn", name, A.FedDyn(l2, "update", c, client_feedback=fed), pulled),
             Row("FedDyn, stores what arrives", name, A.FedDyn(l2, "update", c, client_feedback=False, stored="received"), pulled),
         ]
+        if fed:
+            alone = A.Scaffold(compressor=c, control="recovered", client_feedback=False)
+            out.append(Row("SCAFFOLD, one message, no feedback", name, alone, plain))
     for l1 in (1e-2, 1e-3):
         name = f"l1 = {l1:g}"
         out += [

@@ -17,7 +17,7 @@ from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import Problem
 
-__all__ = ["ExactProx"]
+__all__ = ["ExactProx", "with_groups"]
 
 FIRST, MOST = 25, 25_600  # dual steps before the first polish, and in all
 TOLERANCES = (1e-6, 1e-9, 1e-4)  # of the guesses which kinks and ties are met
@@ -124,13 +124,13 @@ def _forms(problem: Problem) -> list[NonsmoothStructure]:
     """The dual form of every client's own loss, kept with the problem."""
     kept = problem.__dict__
     if "_prox_forms" not in kept:
-        kept["_prox_forms"] = [_of_one(problem.subset(np.array([k]))) for k in range(problem.num_clients)]
+        each = (problem.subset(np.array([k])) for k in range(problem.num_clients))
+        kept["_prox_forms"] = [with_groups(one.nonsmooth_structure()) for one in each]
     return kept["_prox_forms"]
 
 
-def _of_one(client: Problem) -> NonsmoothStructure:
-    """The dual form of one client's loss; a largest coordinate as a group of coordinates."""
-    form = client.nonsmooth_structure()
+def with_groups(form: NonsmoothStructure) -> NonsmoothStructure:
+    """The form with a largest coordinate written as a group of coordinates."""
     if float(form.top_weight.mag) > 0:
         own = {"slopes": np.eye(form.dim)[None], "intercepts": np.zeros((1, form.dim)), "top_weight": Enclosure.exact(0.0)}
         form = replace(form, **own, group_weights=Enclosure.exact(np.array([float(form.top_weight.hi)])))  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
+from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.motions import BUILDERS
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
@@ -323,4 +324,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting())  # further parts bring kinds of instances of their own
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting())

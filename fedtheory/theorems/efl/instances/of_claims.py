@@ -85,12 +85,30 @@ def _compressed(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     return f"N={n} d={d} E={E}" + (" noise" if noisy else ""), to_file(data)
 
 
+def _row(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    d, loss = int(rng.integers(1, 3)), bool(rng.random() < 0.5)
+    h, start = [_part(rng) for _ in range(d)], [Fraction(int(rng.integers(1, 9))) for _ in range(d)]
+    error = sum((x / 2 if loss else 1) * w**2 for x, w in zip(h, start, strict=True))
+    root = Fraction(int(rng.integers(1, 5)), 8) * Fraction(round(float(error) ** 0.5 * 16) or 1, 16)
+    data = {"h": h, "start": start, "root": root, "K": Fraction(10) ** int(rng.integers(0, 4)), "loss": loss}
+    return f"d={d} " + ("loss" if loss else "distance"), to_file(data)
+
+
+def _units(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    mu, L = sorted([_part(rng), _part(rng, 64)])
+    data = {
+        "G": _part(rng, 64), "L": L, "mu": mu, "S": Fraction(int(rng.integers(1, 50))), "sigma": _part(rng, 64),
+        "clients": Fraction(int(rng.integers(1, 100))), "root": _part(rng, 16, 16),
+    }  # fmt: skip
+    return "random", to_file(data)
+
+
 _THREE: dict[str, Any] = {"weights": ["1/3", "1/3", "1/3"], "h": [["1", "1"]] * 3, "q": "1/2"}  # w* = 0, gradients -c_k
 _LITERAL = {**_THREE, "variant": "literal", "c": [["-14", "-5"], ["-8", "-25"], ["22", "30"]]}
 _TEXT = {**_THREE, "variant": "text", "c": [["-3", "11"], ["8", "-9"], ["-5", "-2"]]}
 
 MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "stability": _stability, "frozen": _frozen, "compressed": _compressed,
+    "stability": _stability, "frozen": _frozen, "compressed": _compressed, "row": _row, "units": _units,
 }  # fmt: skip
 ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
@@ -103,6 +121,14 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "stability", "one client, a step a little above 2/h",
         {"weights": ["1"], "h": [["1"]], "c": [["0"]], "u": [["1"]], "lam": "1", "eta": "21/10", "E": 1},
+    ),
+    (
+        "row", "by the distance, in a large unit",
+        {"h": ["1/10000000000000000"], "start": ["1000000000"], "root": "500000000", "K": "1000000", "loss": False},
+    ),
+    (
+        "row", "by the loss, curvatures far apart",
+        {"h": ["100000000", "100000000000"], "start": ["1", "0"], "root": "5000", "K": "100", "loss": True},
     ),
     ("frozen", "the formulas as printed, three clients", _LITERAL),
     ("frozen", "the text of 3.1, three clients", _TEXT),

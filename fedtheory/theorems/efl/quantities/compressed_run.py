@@ -1,6 +1,7 @@
-"""Runs of EFL with compression both ways, all clients complete, and Theorem 1's steps: in fractions over all signs of the noise.
+"""Runs of EFL with compression, all clients complete, and Theorem 1's steps: in fractions over all signs of the noise.
 
-The consistent form of Algorithm 1: D^k = R^k + x^k, R^k <- D^k - C(D^k), D^G = R^G + sum_k p^k C(D^k), R^G <- D^G - C(D^G), w <- w + C(D^G).
+The consistent form of Algorithm 1: D^k = R^k + x^k, R^k <- D^k - C(D^k), D^G = R^G + sum_k p^k C(D^k),
+R^G <- D^G - C(D^G), w <- w + C(D^G).
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class CompressedView(ClosedView):
     ----------
     weights : (N,) p^k
     E, gamma, L, mu, G_sq : of Theorem 1; G^2 is the largest E||g||^2 of this run
-    delta, down : the factor of the clients' compressor, and of the server's, None where it sends uncompressed
+    delta, down : the factor of the clients' compressor, and of the server's; None where nothing is compressed
     sigma_sq, D : (N,)
     star : (d,) w*
     w, R, R_G : models (T + 1, P, d), residuals of the clients (T + 1, P, N, d) and of the server (T + 1, P, d)
     local : (T, E + 1, P, N, d) the clients' models within a round, the first one w_t
     sent : (T, P, N, d) what clients sent
-    noise : absolute error of the two sides, of what is known in floats
+    noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
     weights: np.ndarray
@@ -68,6 +69,7 @@ class CompressedView(ClosedView):
     local: np.ndarray
     sent: np.ndarray
     noise: Any = 0
+    noise_of_points: Any = 0
 
     @property
     def T(self) -> int:
@@ -120,12 +122,12 @@ class CompressedView(ClosedView):
     # --- the constants ------------------------------------------------------------------------------------------------------
     @property
     def client_factor(self) -> Any:
-        """4/delta of the clients."""
-        return 4 / self.delta
+        """4/delta of the clients, 1 where they send uncompressed."""
+        return 1 if self.delta is None else 4 / self.delta
 
     @property
     def whole_factor(self) -> Any:
-        """A = (4/delta)(4/delta of the server), without the second where it sends uncompressed."""
+        """A = (4/delta)(4/delta of the server), without the factor of a side that sends uncompressed."""
         return self.client_factor * (1 if self.down is None else 4 / self.down)
 
     @property
@@ -160,27 +162,19 @@ class CompressedView(ClosedView):
         return self.v[:-1, None] + self.average(self.local - self.w[:-1, None, :, None])
 
     def printed_constants(self) -> dict[str, Any]:
-        names = ("E", "gamma", "L", "mu", "G_sq", "delta")
+        names = ("E", "gamma", "L", "mu", "G_sq", "delta", "down")
         return {**{n: text(getattr(self, n)) for n in names}, "T": self.T, "eta_0": text(self.eta[0]), "rho^2": text(self.rho_sq)}
 
 
-@dataclass
-class _Losses:
-    """h_k (w - c_k)^2/2, coordinate by coordinate, gradients with noise +-n_k."""
-
-    h: np.ndarray
-    c: np.ndarray
-    n: np.ndarray
-
-    def signs(self, steps: int) -> np.ndarray:
-        """All sign patterns of the clients that have noise (P, steps, N)."""
-        noisy = [k for k, row in enumerate(self.n) if any(row)]
-        if 2 ** (len(noisy) * steps) > MOST:
-            raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST} are enumerated; take fewer rounds")
-        out = np.zeros((2 ** (len(noisy) * steps), steps, len(self.h)), dtype=object) + Fraction(0)
-        for row, pattern in zip(out, itertools.product([1, -1], repeat=len(noisy) * steps), strict=True):
-            row[:, noisy] = np.array(pattern, dtype=object).reshape(steps, len(noisy))
-        return out
+def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
+    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises `InvalidInput` for too many."""
+    noisy = [k for k, row in enumerate(noise) if any(row)]
+    if 2 ** (len(noisy) * steps) > MOST:
+        raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST} are enumerated; take fewer rounds")
+    out = np.zeros((2 ** (len(noisy) * steps), steps, len(noise)), dtype=object) + Fraction(0)
+    for row, pattern in zip(out, itertools.product([1, -1], repeat=len(noisy) * steps), strict=True):
+        row[:, noisy] = np.array(pattern, dtype=object).reshape(steps, len(noisy))
+    return out
 
 
 @BUILDERS.add("compressed")
@@ -189,18 +183,17 @@ def compressed_view(data: dict[str, Any]) -> CompressedView:
 
     ``down`` : true where the server compresses with the same ST, false where it sends uncompressed
     """
-    weights, losses = vector(data["weights"], "weights"), _Losses(table(data["h"], "h"), table(data["c"], "c"), None)  # type: ignore[arg-type]
-    h, c, w0 = losses.h, losses.c, vector(data["w0"], "w0")
-    losses.n = table(data["noise"], "noise") if "noise" in data else 0 * c
+    weights, w0, h, c = vector(data["weights"], "weights"), vector(data["w0"], "w0"), table(data["h"], "h"), table(data["c"], "c")
+    n = table(data["noise"], "noise") if "noise" in data else 0 * c
     E, T, down, q = integer(data["E"], "E", 1, 20), integer(data["T"], "T", 1, 60), data["down"], fraction(data["q"], "q")
-    if not h.shape == c.shape == losses.n.shape or len(weights) != len(h) or w0.shape != h.shape[1:]:
+    if not h.shape == c.shape == n.shape or len(weights) != len(h) or w0.shape != h.shape[1:]:
         raise InvalidInput("weights, h, c, noise and w0 do not fit together: N weights, N rows of d, d numbers")
     if weights.min() <= 0 or weights.sum() != 1 or h.min() <= 0 or not isinstance(down, bool):
         raise InvalidInput("weights must be > 0 and sum to 1, curvatures > 0, and down true or false")
     st = compressors.ST(q)
     delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
     gamma = gamma_under_compression(E, L, mu, delta)
-    signs, p = losses.signs(E * T), weights[:, None]
+    signs, p = _signs(n, E * T), weights[:, None]
     P, shape = len(signs), (len(signs), *h.shape)
     w, R, R_G = np.stack([w0] * P), np.zeros(shape, dtype=object) + Fraction(0), np.stack([0 * w0] * P)
     kept: dict[str, list[np.ndarray]] = {"w": [w], "R": [R], "R_G": [R_G], "local": [], "sent": []}
@@ -209,7 +202,7 @@ def compressed_view(data: dict[str, Any]) -> CompressedView:
         y = w[:, None] + 0 * R
         path = [y]
         for j in range(E):
-            g = h * (y - c) + signs[:, t * E + j, :, None] * losses.n
+            g = h * (y - c) + signs[:, t * E + j, :, None] * n
             G_sq = max(G_sq, *((g * g).sum(axis=-1).sum(axis=0) / P))
             y = y - eta * g
             path.append(y)
@@ -223,7 +216,7 @@ def compressed_view(data: dict[str, Any]) -> CompressedView:
     star = (p * h * c).sum(axis=0) / (p * h).sum(axis=0)
     D = objects([(row * (star - at) ** 2).sum() / 2 for row, at in zip(h, c, strict=True)])
     stacked = {name: np.stack(values) for name, values in kept.items()}
-    sigma_sq = (losses.n**2).sum(axis=1)
+    sigma_sq = (n**2).sum(axis=1)
     return CompressedView(
         weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star, **stacked,
     )  # fmt: skip

@@ -1,15 +1,23 @@
-"""FedElasticNet's statements, in the order of the paper."""
+"""FedElasticNet's statements, in the order of the paper: Appendix B and (11) to (17) first, then the rest of the main text and B.3."""
 
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
     algorithm_1_bias,
     algorithm_2,
     algorithm_2_at_rest,
+    concentration,
     dynamics,
     equations_11_to_17,
     equations_19_to_22,
+    everybody,
     lemma_b5,
     lemmas_b3_b4,
+    local_problem,
+    messages,
+    objective,
+    regression,
+    scaffold_steps,
+    table_1,
     theorem_3_1,
     theorem_b6,
     theorem_c,
@@ -32,4 +40,12 @@ STATEMENTS = (
     *threshold.STATEMENTS,
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,
+    *regression.STATEMENTS,
+    *objective.STATEMENTS,
+    *local_problem.STATEMENTS,
+    *scaffold_steps.STATEMENTS,
+    *everybody.STATEMENTS,
+    *concentration.STATEMENTS,
+    *messages.STATEMENTS,
+    *table_1.STATEMENTS,
 )

@@ -156,6 +156,10 @@ BY_HAND = (  # where a bound is attained, or a formula is at its edge
         "h": [["1"]], "c": [["0"]], "theta": ["31"], "lambda1": "0", "lambda2": "30", "epsilon": "1/2", "T": 62}),
     ("threshold on the wire", "with lambda_1", {
         "h": [["1"]], "c": [["0"]], "theta": ["41"], "lambda1": "1", "lambda2": "30", "epsilon": "1/2", "T": 12}),
+    ("threshold on the wire", "just enough to send nothing", {
+        "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "5/4", "T": 5}),
+    ("threshold on the wire", "a twentieth less", {
+        "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "19/16", "T": 2}),
     ("threshold on the wire", "all of epsilon is held back", {
         "h": [["1"]], "c": [["0"]], "theta": ["4"], "lambda1": "0", "lambda2": "3", "epsilon": "1", "T": 3, "feedback": 1}),
 )  # fmt: skip

@@ -26,7 +26,7 @@ from fedtheory.verification.statement import Form, Statement
 __all__ = ["Algorithm2Setting"]
 
 ROUNDS = 5  # of Algorithm 2 on a user's problem
-WIRE_ROUNDS = 50
+WIRE_ROUNDS = 300
 MOST_NUMBERS = 2000  # of a state whose matrix is diagonalised
 ABOUT = {
     "algorithm-2": "about rounds of Algorithm 2",
@@ -79,7 +79,7 @@ class Algorithm2Setting(Setting):
         return {
             "algorithm-2": "--problem diabetes --l1 0.1 --l2 0 --local-steps 4 --participants 2",
             "scaffold stability": "--problem ill-conditioned --local-steps 20 --server-lr 1.5",
-        }.get(statement.scope, "--problem diabetes --l1 0 --l2-over-beta 30 --epsilon 0.05")
+        }.get(statement.scope, "--problem quadratic --l1 0 --l2-over-beta 30 --epsilon 0.01")
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 2 with B gradient steps, or Algorithm 3 with a threshold on its messages."""

@@ -116,7 +116,7 @@ def test_data_that_prove_nothing_are_refused():
     with pytest.raises(InvalidInput, match="rule"):
         replay(replace(ARRIVAL, rule="A"))
     with pytest.raises(InvalidInput, match="cannot have a witness"):
-        replay(replace(ARRIVAL, statement="efl/claim-compression"))
+        replay(replace(ARRIVAL, statement="efl/claim-accuracy"))
     with pytest.raises(UnknownName):
         replay(replace(ARRIVAL, form="prnted"))
 
@@ -202,7 +202,7 @@ def test_the_same_seed_gives_the_same_search():
 
 def test_search_refuses_what_cannot_be_searched():
     with pytest.raises(InvalidInput, match="nothing to search"):
-        search("efl/claim-compression", "printed")
+        search("efl/claim-accuracy", "printed")
     with pytest.raises(InvalidInput, match="not claimed"):
         search("efl/theorem-2-arrival", "printed", "A")
     with pytest.raises(InvalidInput, match="integer >= 1"):

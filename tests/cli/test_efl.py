@@ -224,7 +224,7 @@ def test_theorem_2_from_python_goes_by_the_window():
         ("efl/scheme-limit --mode exact", "is judged without Monte Carlo"),
         ("elastic-aggregation/sign --participants 2", "is about all clients"),
         ("elastic-aggregation/sign --rounds 2", "is judged without runs"),
-        ("efl/claim-accuracy", "fedtheory bench efl-table2"),
+        ("efl/claim-accuracy", "explain efl/claim-accuracy"),
         ("efl/theorem-1 --local-lr 0.1", "Theorem 1 says what the step is"),
         ("efl/theorem-1 --inactive 1", "objective is undefined"),
         ("efl/theorem-1 --l1 3", "efl has no hyperparameter --l1"),

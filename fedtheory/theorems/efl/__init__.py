@@ -4,6 +4,7 @@ from fedtheory._moved import names_before
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
     compressed_convergence,
+    compressed_participation,
     compression,
     corollary_1,
     corollary_1_deadlines,
@@ -28,7 +29,7 @@ PAPER = Paper(
         *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
         *elastic_stability.STATEMENTS,
-        *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
+        *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS, *compressed_participation.STATEMENTS,
         *table_1_rows.STATEMENTS, *table_1.STATEMENTS,
     ),
     EFLSetting(),

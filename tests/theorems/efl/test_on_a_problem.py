@@ -239,63 +239,6 @@ def test_table_1_by_hand():
     assert sides_of(checks_of("table-1-mime", LOGISTIC, given={**given, "delta": 1, "L": 2, "mu": 0.5, "S": 2})["printed"])[0] == 12
 
 
-# --- what is claimed without a formula ------------------------------------------------------------------------------------------
-def test_the_real_run_with_compression_is_the_one_in_fractions():
-    """The library's EFL on two clients, E = 2, ST both ways, against the run that is written down in fractions."""
-    data = {
-        "weights": ["1/2", "1/2"], "h": [["1", "1/2"], ["1/2", "1"]], "c": [["2", "1"], ["-1", "3"]], "q": "1/2", "down": True,
-        "E": 2, "T": 4, "w0": ["4", "0"],
-    }  # fmt: skip
-    exact = BUILDERS["compressed"](data)
-    problem = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([0.5, 1.0])], [[2.0, 1.0], [-1.0, 3.0]])
-    how = {"x0": [4.0, 0.0], "rounds": 4, "local_solver": LocalSGD(2, 1.0)}
-    real = view_of("compressed-convergence", "repaired", problem, BOTH_WAYS, **how)
-    for name in ("w", "R", "R_G", "local", "sent", "star", "D", "weights"):
-        assert getattr(real, name) == pytest.approx(getattr(exact, name).astype(float), rel=1e-9, abs=1e-9), name
-    for name in ("gamma", "G_sq", "L", "mu", "delta", "down", "rho_sq", "E", "T"):
-        assert getattr(real, name) == pytest.approx(float(getattr(exact, name))), name
-
-
-@pytest.mark.parametrize(("lam", "lr", "settles"), [(1.0, 0.75, False), (0.5, 0.75, True), (1.0, 0.5, True)])
-def test_the_library_settles_where_the_region_says(lam, lr, settles):
-    """Curvatures 1 and 3, u = (1, 0): b = -1, so that 2 - 2 eta - eta^2 lambda > 0 is what counts."""
-    problem = problems.Quadratic([[[1.0]], [[3.0]]], [[0.0], [1.0]])
-    assert (2 - 2 * lr - lr**2 * lam > 0) == settles
-    how = {"local_solver": LocalSGD(1, lr), "given": {"u_0": [[1.0], [0.0]]}}
-    checks = checks_of("elastic-stability", problem, EFL(lam=lam), **how)
-    assert (checks["every lambda"].verdict == "holds") == settles and checks["repaired"].verdict == "holds"
-    w, V = 2.0, 2.0
-    for _ in range(2000):
-        y = [w - lr * (h * (w - c) + lam * (w - V)) for h, c in ((1, 0), (3, 1))]
-        w, V = sum(y) / 2, y[0]
-        if abs(w) > 1e6:
-            break
-    assert (abs(w) < 10) == settles
-
-
-def test_stability_where_coordinates_mix():
-    """h_k R with R of eigenvalues 1 and 3, and u the same in both coordinates: the margin of the stiffer direction."""
-    R = np.array([[2.0, 1.0], [1.0, 2.0]])
-    problem = problems.Quadratic([R, 3 * R], [[0.0, 0.0], [1.0, 1.0]])
-    given = {"u_0": [[1.0, 1.0], [0.0, 0.0]]}
-    for lr, holds in ((0.2, True), (0.3, False)):  # along (1, 1): a = 6, b = -3
-        how = {"local_solver": LocalSGD(1, lr), "given": given}
-        view = view_of("elastic-stability", "every lambda", problem, EFL(lam=1.0), **how)
-        assert view.margin(0)[0] > 0 and (2 - 6 * lr - 3 * lr**2 > 0) == holds
-        assert (checks_of("elastic-stability", problem, EFL(lam=1.0), **how)["every lambda"].verdict == "holds") == holds
-
-
-def test_the_rounds_that_a_run_needs_by_hand():
-    """One client w^2/2 from 1 with L = mu: w_t = prod (1 - 16/(t + 65)); its square is below 1/2 after two rounds."""
-    problem = problems.Quadratic([[[1.0]]], [[0.0]])
-    how = {"x0": [1.0], "rounds": 10, "local_solver": LocalSGD(1, 1.0)}
-    view = view_of("table-1-row", "printed, distance", problem, EFL(), **how)
-    assert (49 / 65) ** 2 > 0.5 > (49 / 65 * 50 / 66) ** 2
-    assert view.needed == 2 and view.terms == pytest.approx((2.0, 2**0.5))  # G = mu = 1, epsilon = 1/2
-    with pytest.raises(InvalidInput, match="not reached"):
-        view_of("table-1-row", "printed, distance", problem, EFL(), **how, given={"epsilon": 1e-9})
-
-
 # --- every statement ----------------------------------------------------------------------------------------------------------
 HOW = {
     "run": {"sampling": LAW, "x0": [3.0, 3.0]}, "step": {"sampling": LAW, "x0": [3.0, 3.0]}, "shift": {},
@@ -305,11 +248,12 @@ HOW = {
     "incomplete": {"sampling": Irregular(2, [[0, 0.5, 0.5], [0, 1, 0], [0, 0.2, 0.8]])}, "limit": {"sampling": LAW},
     "elastic": {}, "compression": {"given": {"message": [[4, 1, 1, 1], [1, 1, 1, 1], [8, 4, 2, 1]]}},
     "feedback": {"local_solver": LocalSGD(1, 0.1)}, "rates": {"given": {"delta": 1}},
-    "stability": {"local_solver": LocalSGD(2, 0.1)}, "frozen": {}, "compressed": {"rounds": 10}, "row": {"rounds": 60}, "units": {},
+    "stability": {"local_solver": LocalSGD(2, 0.1)}, "frozen": {}, "compressed": {"rounds": 10},
+    "compressed-partial": {"sampling": LAW}, "row": {"rounds": 60}, "units": {},
 }  # fmt: skip
 METHODS = {
     "elastic": EFL(lam=0.2), "stability": EFL(lam=0.2), "compression": EFL(compressor=ST), "feedback": BOTH_WAYS,
-    "compressed": BOTH_WAYS,
+    "compressed": BOTH_WAYS, "compressed-partial": BOTH_WAYS,
 }  # fmt: skip
 NEAR = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([0.75, 1.0])], [[1.0, -1.0], [0.5, 2.0]])
 COMPRESSORS = {
@@ -407,6 +351,7 @@ def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
         ("compressed-convergence-proof", DIAGONAL, EFL(compressor=messages.QSGD(2)), {}, "use ST by the exact rule"),
         ("compressed-convergence-proof", TWO, BOTH_WAYS, {"sampling": HALF_IDLE}, "client 1 may be inactive or incomplete in round 1"),
         ("compressed-convergence-proof", TWO, BOTH_WAYS, {"local_solver": LocalSGD(1, 1.0, noise_std=1.0)}, "mini-batches or noise"),
+        ("compressed-participation", DIAGONAL, BOTH_WAYS, {"sampling": Irregular(1, [[0, 1], [0, 1], [1, 0]])}, "client 2 never sends"),
         ("corollary-1", DIAGONAL, EFL(), {"sampling": LAW}, "is not always complete"),
         ("corollary-1", DIAGONAL, EFL(scheme="B"), {}, "scheme = B: the statement is about scheme C"),
         ("corollary-1-own-optimum", LOGISTIC, EFL(), {"sampling": inactive(3, 1, [0, 0, 0.5])}, "no quadratic loss"),

@@ -1,7 +1,7 @@
 """Worked instances of what EFL's paper claims without a formula: both sides of every form as numbers.
 
-The numbers come from `worked_efl_claims` in validation/references, which is written from the formulas
-and shares nothing with the library: the library must give them as well.
+The numbers come from `worked_efl_{claims,stability,compressed,participation}` in validation/references, written from the
+formulas and sharing nothing with the library: the library must give them as well.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worked_efl_claims as worked
+import worked_efl_compressed as compressed
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
-    "elastic-stability", "elastic-drift", "compressed-convergence", "compressed-convergence-proof", "table-1-row",
-    "table-1-non-convex",
+    "elastic-stability", "elastic-drift", "compressed-convergence", "compressed-convergence-proof",
+    "compressed-participation", "table-1-row", "table-1-non-convex",
 )  # fmt: skip
 # (statement, form, and what tells several instances apart): both sides; of an equality those that should agree
 NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
@@ -101,6 +102,48 @@ NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("compressed-convergence-proof", "drift"): (
         "0 24/325 4192544/3570125 7917032426/6479776875",
         "0 3904/4225 4192544/3570125 8050122416/3887866125",
+    ),
+    ("compressed-participation", "repaired"): (
+        "1587185121000302/82433018601675 39603240389044752007538/2860558874803164205125",
+        "28172765072468672/86127575625 159958000337665216/266456701875",
+    ),
+    ("compressed-participation", "repaired", "inactive alike"): (
+        "883908106/45630025 6690952617094/429332905225",
+        "145553493025536/429332905225 26913366131072/48697455625",
+    ),
+    ("compressed-participation", "virtual iterate"): (
+        "143209577075998/9159224289075 10389967630559609237014/953519624934388068375",
+        "2880341185888/20385225 4320183640928/15526875",
+    ),
+    ("compressed-participation", "one round"): (
+        "143209577075998/9159224289075 10389967630559609237014/953519624934388068375",
+        "2880320482538/20385225 5383768413094088655062/38697722621341875",
+    ),
+    ("compressed-participation", "one round", "inactive alike"): (
+        "780666506/45630025 5699117498414/429332905225",
+        "5958984202/45630025 53651701508418/429332905225",
+    ),
+    ("compressed-participation", "one client"): (
+        (
+            "588615680/22430753361 28188876800/67292260083 78033628812176384/1201208900144101875 "
+            "28329319503456585728/58378752547003351125"
+        ),
+        "3997696/149769 7995392/449307 830911845573632/31589977650075 15242967175909376/852929396552025",
+    ),
+    ("compressed-participation", "residuals of the clients"): (
+        (
+            "588615680/22430753361 28188876800/67292260083 78033628812176384/1201208900144101875 "
+            "28329319503456585728/58378752547003351125"
+        ),
+        "255852544/950625 255852544/950625 1023410176/3861225 1023410176/3861225",
+    ),
+    ("compressed-participation", "residual of the server"): (
+        "1129652224/67292260083 1364340918746826752/291893762735016755625",
+        "16760590336/950625 67042361344/3861225",
+    ),
+    ("compressed-participation", "distance of the models"): (
+        "25552923904/67292260083 100200393477695423168/291893762735016755625",
+        "2350895104/105625 9403580416/429025",
     ),
     ("table-1-row", "printed, distance"): ("2", "45"),
     ("table-1-row", "printed, loss"): ("12", "480"),
@@ -200,12 +243,12 @@ def test_every_form_has_its_number():
 
 
 # --- the proof that both printed loops miss the optimum -------------------------------------------
-@pytest.mark.parametrize("data", [{**worked.HELD, "variant": "literal"}, worked.HELD_TEXT], ids=["literal", "text"])
+@pytest.mark.parametrize("data", [{**compressed.HELD, "variant": "literal"}, compressed.HELD_TEXT], ids=["literal", "text"])
 def test_no_history_makes_the_moves_at_the_optimum_cancel(data):
     """Over all phases of the clients' periods, and all that the server may hold back; no choice of ST is a tie."""
-    means, gap = worked.means_of_all_histories(data)
+    means, gap = compressed.means_of_all_histories(data)
     assert (0, 0) not in means and gap >= Fraction(1, 3)
-    moves = worked.held_moves(data)
+    moves = compressed.held_moves(data)
     assert tuple(sum(m[i] for m in moves) / len(moves) for i in (0, 1)) in means
 
 
@@ -213,4 +256,4 @@ def test_two_clients_at_their_optimum_never_leave_it():
     """There the printed loops converge from w*: their messages cancel, so that three clients are needed for all starts."""
     data = {"weights": ["1/4", "3/4"], "h": [["1", "1"]] * 2, "c": [["9", "6"], ["-3", "-2"]], "q": "1/2"}
     for variant in ("literal", "text"):
-        assert not any(any(move) for move in worked.held_moves({**data, "variant": variant}))
+        assert not any(any(move) for move in compressed.held_moves({**data, "variant": variant}))

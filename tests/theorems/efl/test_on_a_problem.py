@@ -351,7 +351,7 @@ def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
         ("compressed-convergence-proof", DIAGONAL, EFL(compressor=messages.QSGD(2)), {}, "use ST by the exact rule"),
         ("compressed-convergence-proof", TWO, BOTH_WAYS, {"sampling": HALF_IDLE}, "client 1 may be inactive or incomplete in round 1"),
         ("compressed-convergence-proof", TWO, BOTH_WAYS, {"local_solver": LocalSGD(1, 1.0, noise_std=1.0)}, "mini-batches or noise"),
-        ("compressed-participation", DIAGONAL, BOTH_WAYS, {"sampling": Irregular(1, [[0, 1], [0, 1], [1, 0]])}, "client 2 never sends"),
+        ("compressed-participation", TWO, EFL(scheme="A"), {"sampling": Irregular(2, [[0, 0, 1], [0, 1, 0]])}, "client 1 never sends"),
         ("corollary-1", DIAGONAL, EFL(), {"sampling": LAW}, "is not always complete"),
         ("corollary-1", DIAGONAL, EFL(scheme="B"), {}, "scheme = B: the statement is about scheme C"),
         ("corollary-1-own-optimum", LOGISTIC, EFL(), {"sampling": inactive(3, 1, [0, 0, 0.5])}, "no quadratic loss"),

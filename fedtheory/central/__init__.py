@@ -5,7 +5,17 @@ from fedtheory.central.moles import MOLES, frank_wolfe_projection
 from fedtheory.central.mopes import MOPES, CentralRun
 from fedtheory.central.optimum import optimum_over
 from fedtheory.central.plan import Planned, plan
-from fedtheory.central.sets import Ball, Box, Consensus, ConstraintSet, L1Ball, NuclearBall, Simplex, named_set, project_simplex
+from fedtheory.central.sets import (
+    Ball,
+    Box,
+    Consensus,
+    ConstraintSet,
+    L1Ball,
+    NuclearBall,
+    Simplex,
+    named_set,
+    project_simplex,
+)
 
 __all__ = [
     "MOLES",

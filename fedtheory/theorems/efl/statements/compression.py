@@ -143,11 +143,12 @@ STATEMENTS = (
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
-            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
+            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n,\ "
+            r"\delta=\min_{m\in\{\lceil k\rceil,n\}}\tfrac{2k-m}{k^2}\min\{1,\tfrac{m^2}n\}",
             lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
             kind="compression",
-            needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
+            needs=(PRINTED, MOST),
         ),
         form(
             "as top-k", ERR + r"(1-\tfrac kn)\|x\|^2,\ \text{exactly }k\text{ entries}",
@@ -186,9 +187,9 @@ STATEMENTS = (
             kind="compression", needs=("threshold",),
         ),
         form(
-            "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
+            "threshold, relative", ERR + r"(1-\delta)\|x\|^2,\ \delta=\tfrac1{1000}",
             lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=("threshold",),
-            note="judged with delta = 1/1000; what is below the threshold is lost whole",
+            note="what is below the threshold is lost whole, so that no delta > 0 would do",
         ),
     ),
     statement(
@@ -196,7 +197,7 @@ STATEMENTS = (
         "the variance factor of every unbiased compressor",
         "the compressors EFL's is compared with",
         form(
-            "random-k, scaled", r"\mathbb EC(x)=x,\ \mathbb E\|C(x)-x\|^2=(\tfrac nk-1)\|x\|^2",
+            "random-k, scaled", r"\mathbb E\|C(x)-x\|^2=(\tfrac nk-1)\|x\|^2",
             lambda v: eq(v.error, (Fraction(v.n, v.k) - 1) * v.square), "holds",
             ("n/k", lambda v: eq(v.error, Fraction(v.n, v.k) * v.square)),
             kind="compression", needs=("random-k, scaled",),

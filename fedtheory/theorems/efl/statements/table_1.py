@@ -126,20 +126,24 @@ STATEMENTS = (
             note="only part of the parameters: false wherever G < L (1 - sqrt(epsilon))",
         ),
         form(
-            "repaired", EFL_ROW + SCAFFOLD_ROW + r"\text{ iff }G\ge L(1-\sqrt\epsilon)", lambda v: _against(v, "SCAFFOLD"),
+            "repaired", EFL_ROW + SCAFFOLD_ROW + r"\text{ where }G\ge L(1-\sqrt\epsilon)", lambda v: _against(v, "SCAFFOLD"),
             "holds",
             ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))), kind="rates", needs=(LARGE_G,),
         ),
         form(
-            "repaired, converse", r"G<L(1-\sqrt\epsilon)\Rightarrow\text{SCAFFOLD's row is the smaller}",
+            "repaired, converse", r"\frac{G^2}{\mu S\epsilon}+" + SCAFFOLD_ROW + r"\le\frac{G^2}{\mu S\epsilon}+\frac "
+            r"L{\mu\sqrt\epsilon}"
+            r"\text{ where }G<L(1-\sqrt\epsilon)",
             lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds",
             ("the other way round", lambda v: _against(v, "SCAFFOLD")),
             kind="rates", needs=("G < L (1 - sqrt(epsilon))",),
         ),
         form(
-            "for the loss times a constant", EFL_ROW + SCAFFOLD_ROW + r"\text{ holds for }F/4\text{ where it holds for }F",
+            "for the loss times a constant", r"\frac{G^2}{\mu S\epsilon}+\frac{2L}{\mu\sqrt\epsilon}\le\frac{G^2}{\mu S\epsilon}+"
+            r"\frac{2G}{\mu\sqrt\epsilon}+\frac L\mu\text{ where }G\ge L(1-\sqrt\epsilon)",
             lambda v: _against(v, "SCAFFOLD", Fraction(1, 2)), "violated", kind="rates", needs=(LARGE_G,),
-            note="G, L, mu, delta and epsilon all scale with the loss, the rows do not scale alike: the comparison depends on units "
+            note="the rows of F/4 where EFL's is the smaller one for F. G, L, mu, delta and epsilon all scale with the loss, the "
+            "rows do not scale alike: the comparison depends on units "
             "(a factor of the distance to the optimum or of sqrt(L) was left out in print)",
         ),
     ),
@@ -152,12 +156,13 @@ STATEMENTS = (
             note="false for every epsilon < 1 with delta <= L, and a Hessian dissimilarity of convex losses is at most L",
         ),
         form(
-            "repaired", EFL_ROW + MIME_ROW + r"\text{ iff }\delta\ge L/\sqrt\epsilon", lambda v: _against(v, "MIME"), "holds",
+            "repaired", EFL_ROW + MIME_ROW + r"\text{ where }\delta\ge L/\sqrt\epsilon", lambda v: _against(v, "MIME"), "holds",
             ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))),
             kind="rates", needs=("delta >= L/sqrt(epsilon)",),
         ),
         form(
-            "repaired, converse", r"\delta\le L,\ \epsilon<1\Rightarrow\text{MIME's row is the smaller}",
+            "repaired, converse", r"\frac{G^2}{\mu S\epsilon}+" + MIME_ROW + r"\le\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}"
+            r"\text{ where }\delta\le L,\ \epsilon<1",
             lambda v: le(v.row("MIME"), v.row("EFL")), "holds", ("the other way round", lambda v: _against(v, "MIME")),
             kind="rates",
             needs=("delta <= L and epsilon < 1",),

@@ -240,6 +240,10 @@ def rounds_that_halve(tau_0: int, gamma: float) -> float:
     return (2 ** (1 / 16) - 1) * (tau_0 + gamma)
 
 
+SHIFTED = (
+    r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)},\ "
+    r"\eta^{\text{fresh}}_\tau=\tfrac{16}{\mu(\tau-\tau_0+1+\gamma)}"
+)
 DISTANCE = r"\|\omega^*-\hat\omega^*\|^2\le"
 SMOOTH = (
     "every F_k and F is L-smooth and mu-strongly convex",
@@ -323,18 +327,19 @@ STATEMENTS = (
         "whether the run can still reach the old optimum",
         "section 4.3",
         form(
-            "printed", r"H_T\ge T-\tau_0\Rightarrow\hat\omega^*\ne\omega^*",
+            "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
             "violated", kind="shift", needs=(DEPARTURE, APART),
             note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
         ),
         form(
-            "repaired", r"\|\omega^*-\hat\omega^*\|^2\le\frac{\|\nabla F_a(\omega^*)\|^2n_a^2}{\mu^2(n-n_a)^2}"
-            r"\le\frac{2Ln_a^2(F_a(\omega^*)-F_a^*)}{\mu^2(n-n_a)^2}",
+            "repaired", DISTANCE + r"\frac{2Ln_a^2(F_a(\omega^*)-F_a^*)}{\mu^2(n-n_a)^2}",
             lambda v: le(v.distance_sq, 2 * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2), noise=v.noise), "holds",
             ("1.9 for 2", lambda v: le(v.distance_sq, Fraction(19, 10) * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2))),
             kind="shift",
-            needs=(DEPARTURE,), note="the run goes to hat omega*, which is omega* if a's gradient vanishes there",
+            needs=(DEPARTURE,),
+            note="the run goes to hat omega*, which is omega* if a's gradient vanishes there: between both sides stands "
+            "||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2)",
         ),
         assumptions=SMOOTH,
     ),
@@ -343,13 +348,13 @@ STATEMENTS = (
         "whether the step must grow again after the objective moved",
         "sections 4.3 and 4.4",
         form(
-            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2",
+            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(
             "repaired",
-            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}",
+            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds",
             ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])),
             kind="after-shift", needs=("no noise",),
@@ -357,7 +362,8 @@ STATEMENTS = (
         ),
         form(
             "kept step",
-            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2",
+            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2"
+            r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)}",
             lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds",
             ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])),
             kind="after-shift", needs=("no noise",),

@@ -24,6 +24,8 @@ STYLES = {"statement": "green", "run": "green", "partly": "yellow", "opinion": "
 def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out: Path | None) -> int:
     """List the papers with reviews, the points of one, or show one in full and run its command; the exit code.
 
+    All points of a paper are also written as a page of Markdown, where a folder is given.
+
     Raises
     ------
     UnknownName
@@ -57,7 +59,12 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
         raise InvalidInput("--run: one point's command at a time, as in `fedtheory reviews fedelasticnet R2.2 --run`")
     if run and not found[0]["commands"]:
         raise InvalidInput(f"--run: {found[0]['id']} has no command: it is {_kind(found[0])}")
-    save(out, f"reviews-{chosen.id}" + ("" if point is None else f"-{point.lower()}"), found)
+    save(out, f"{chosen.id}_reviews" + ("" if point is None else f"-{point.lower()}"), found)
+    if point is None and out is not None:
+        from fedtheory.provenance import write_atomic
+        from fedtheory.report.reviews import page
+
+        write_atomic(out / f"{chosen.id}_reviews.md", page(chosen).encode())
     if as_json:
         emit(found)
     elif point is None:

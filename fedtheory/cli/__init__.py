@@ -150,6 +150,8 @@ def solve_command(
         "fedtheory run fedavg lad --local-lr 0.01",
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
+        "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
+        "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     )
 )
 @with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options())
@@ -384,6 +386,50 @@ def rates_command(
     from fedtheory.cli.rates import rates as measure
 
     raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results")))
+
+
+@app.command(
+    "reviews",
+    epilog=examples(
+        "fedtheory reviews", "fedtheory reviews fedelasticnet", "fedtheory reviews fedelasticnet R2.2",
+        "fedtheory reviews fedelasticnet R2.2 --run", "fedtheory reviews fedelasticnet --json",
+    )
+)  # fmt: skip
+def reviews_command(
+    paper: Annotated[
+        str | None, typer.Argument(help="A paper (`fedtheory list papers`); without one, the papers that have reviews.")
+    ] = None,
+    point: Annotated[str | None, typer.Argument(help="One point in full, such as R2.2; or R2, all of a reviewer.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="Also run the first command of the point, and end with its exit code.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Go through what the reviewers of a paper asked, in our words: what settles each point, the answer in a line, and the command
+    that shows it. Verdicts are read from the record."""
+    from fedtheory.cli import reviews as reviewing
+
+    raise typer.Exit(reviewing.reviews(paper, point, run, json, out))
+
+
+@app.command(
+    "experiment",
+    epilog=examples(
+        "fedtheory experiment", "fedtheory experiment dimension", "fedtheory experiment compression --full",
+        "fedtheory experiment tuning --json --no-figures",
+    )
+)  # fmt: skip
+def experiment_command(
+    name: Annotated[str | None, typer.Argument(help="An experiment; without one, all there are with their questions.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="More instances, rounds and repetitions: minutes instead of seconds.")] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw NAME.png and NAME.pdf.")] = True,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = Path("results"),
+) -> None:
+    """Run an experiment of a paper: print its table and what it says, and write NAME.json, NAME.png and NAME.pdf."""
+    from fedtheory.cli import experiments as experimenting
+
+    experimenting.experiment(name, full, figures, seed, json, out or Path("results"))
 
 
 @app.command(

@@ -174,6 +174,9 @@ _WORDS = {
     "lipschitz": "G of FedMLS, in place of the problem's. ",
     "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4 (fedtheory.messages). ",
     "down_compressor": "How the server compresses. ",
+    "control_compressor": "How clients compress the change of their control variate, the second message. ",
+    "control": "Whether that change is sent, or recovered from the update that arrives, which needs no second message. ",
+    "stored": "From what a client works out the gradient that it keeps: its own update, or what arrives of it. ",
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
     "scale": "Where the coefficient multiplies, before or after the compressor. ",
     "departed": "Whether the pair (u, v) of a client that has left is dropped. ",
@@ -359,8 +362,8 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
             raise InvalidInput(f"both --l2 {given['l2']:g} and --l2-over-beta {ratio:g}: give one of them")
         given["l2"] = ratio * float(problem.beta_k.max())
     refuse_foreign(method, given)
-    for name in ("compressor", "down_compressor"):
-        if isinstance(given.get(name), str):
+    for name in known:
+        if name.endswith("compressor") and isinstance(given.get(name), str):
             given[name] = compressor_of(given[name], flag(name))
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:

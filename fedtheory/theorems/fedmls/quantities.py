@@ -103,6 +103,16 @@ class MLSConstants:
     reach_sq: float = float("inf")
 
     @property
+    def N(self) -> int:
+        """How many clients there are."""
+        return len(self.G_i)
+
+    @property
+    def total_steps(self) -> float:
+        """sum_k T_k."""
+        return float(self.steps.sum())
+
+    @property
     def G_sq(self) -> float:
         """Mean of G_i^2: the constant that the proof needs."""
         return float(np.mean(self.G_i**2))
@@ -114,9 +124,9 @@ class MLSConstants:
     @property
     def joint_G_sq(self) -> float:
         """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
-        return self.G_sq / len(self.G_i)
+        return self.G_sq / self.N
 
-    def theorem_1(self, start: float = 10.0, slack: float = 8.0, G_sq: float | None = None, shift: int = 0) -> float:
+    def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None, shift: int = 0) -> float:
         """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
         G_sq = self.G_sq if G_sq is None else G_sq
         return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1 - shift)) + G_sq * self.lam / 2
@@ -193,6 +203,25 @@ class MLSView:
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""
         return self.shown
+
+    @property
+    def last_excess(self) -> np.ndarray:
+        """F(x_K) - F*: (1, S)."""
+        return self.excess[-1:]
+
+    def constant(self, value: float) -> np.ndarray:
+        """The same number for every scenario: (1, S)."""
+        return np.full((1, self.excess.shape[-1]), value)
+
+    @property
+    def epsilon(self) -> float:
+        """The accuracy that lambda = epsilon/G^2 stands for."""
+        return self.lam * self.constants.G_sq
+
+    @property
+    def joint_epsilon(self) -> float:
+        """The same with a bound of the joint gradient for G."""
+        return self.lam * self.constants.joint_G_sq
 
     @property
     def K(self) -> int:

@@ -31,7 +31,9 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["FedMLSSetting"]
 
-PARTICIPATION = ("inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size")
+PARTICIPATION = (
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+)  # fmt: skip
 SCOPES = {
     "fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter",
     "counts": "about Theorem 2's K and T_k, whatever the data",

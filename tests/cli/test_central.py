@@ -50,7 +50,8 @@ def test_sets_and_parameters(method, more, says, tmp_path):
         (("run", "mopes", "lad", "--set", "nuclear-ball"), "--set-shape 2x3"),
         (("run", "mopes", "lad", "--set-shape", "3x1"), "rows and columns belong to 'nuclear-ball'"),
         (("run", "mopes", "lad", "--alpha", 3), "mopes has no hyperparameter --alpha: it takes --lam"),
-        (("run", "mopes", "lad", "--participants", 2), "--participants 2"), (("run", "mopes", "lad", "--scenarios", 2), "--scenarios 2"),
+        (("run", "mopes", "lad", "--participants", 2), "--participants "
+        "2"), (("run", "mopes", "lad", "--scenarios", 2), "--scenarios 2"),
         (("run", "mopes", "lad", "--local-solver", "sgd"), "--local-solver sgd: mopes has local steps of its own"),
         (("run", "moles", "lad", "--local-steps", 3), "--local-steps 3"), (("run", "mopes", "lad", "--inactive", 0.3), "--inactive"),
         (("run", "mopes", "lad", "--allowance", 1), "moles' allowance"), (("run", "mopes", "lad", "--epsilon", 0), "epsilon"),

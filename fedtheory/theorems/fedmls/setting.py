@@ -39,6 +39,7 @@ SCOPES = {
     "counts": "about Theorem 2's K and T_k, whatever the data",
     "exact-prox": "about a run of FedMLS in which the local problems are solved", "envelope": "about minimisers, whatever the method",
     "mopes": "about a run of MOPES or MOLES over a convex set", "identity": "about two runs from the same data",
+    "conventional": "about runs of other methods on functions of its own",
 }  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
@@ -66,7 +67,7 @@ class FedMLSSetting(Setting):
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         runs = any(f.sides is not None or f.symbolic is not None for f in statement.forms)
-        return super().refusal(statement) if not runs or statement.scope in ("envelope", "identity") else None
+        return super().refusal(statement) if not runs or statement.scope in ("envelope", "identity", "conventional") else None
 
     def takes(self, statement: Statement) -> dict[str, str]:
         """Of MOPES and MOLES the set and the accuracy; of a run of FedMLS the constants."""

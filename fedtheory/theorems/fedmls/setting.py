@@ -23,6 +23,7 @@ from fedtheory.theorems.fedmls.on_a_set import (
     planned_of,
 )
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
+from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.search import SearchResult, Target
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting, Tuned
@@ -39,7 +40,7 @@ SCOPES = {
     "counts": "about Theorem 2's K and T_k, whatever the data",
     "exact-prox": "about a run of FedMLS in which the local problems are solved", "envelope": "about minimisers, whatever the method",
     "mopes": "about a run of MOPES or MOLES over a convex set", "identity": "about two runs from the same data",
-    "conventional": "about runs of other methods on functions of its own",
+    "conventional": "about runs of other methods on functions of its own", "claims": "a claim in words, not run",
 }  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
@@ -62,7 +63,8 @@ class FedMLSSetting(Setting):
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        return [*mls_battery(plan.seed, plan.scale), *data.battery(plan.seed, plan.scale), *mopes_battery(plan.seed)]
+        in_floats = (*mls_battery(plan.seed, plan.scale), *mopes_battery(plan.seed), *prox_battery(plan.seed))
+        return [*in_floats, *data.battery(plan.seed, plan.scale)]
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:

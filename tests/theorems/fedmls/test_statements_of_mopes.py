@@ -14,6 +14,7 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls import data, lines
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
+from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses, replay
@@ -30,7 +31,7 @@ def name_of(value):
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i, i.view()) for i in (*data.battery(), *mopes_battery())]
+    return [(i, i.view()) for i in (*data.battery(), *mopes_battery(), *prox_battery())]
 
 
 @pytest.mark.parametrize(("statement", "form"), FORMS, ids=name_of)

@@ -60,7 +60,7 @@ CLAIMS = (
             "else; theorem-1 [repaired] is judged on losses without any strong convexity and on clients that pull apart. What unlike "
             "clients cost stands in G, the root mean square of the G_i, which is the longer the less their subgradients cancel",
         ),
-        kind="claim", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+        kind="claim", scope="claims", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
     ),
     statement(
         "communication-time",
@@ -73,6 +73,6 @@ CLAIMS = (
             "a step that is held "
             "and then cut, needs fewer rounds than FedMLS on some (docs/fedmls.md, Rates)",
         ),
-        kind="claim", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+        kind="claim", scope="claims", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
     ),
 )  # fmt: skip

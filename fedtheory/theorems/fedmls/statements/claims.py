@@ -25,15 +25,8 @@ CLAIMS = (
         "rounds of conventional methods",
         QUOTED,
         form(
-            "every other method", NESTEROV + r",\quad\text{FedAvg with any number of local steps}", _above, "violated",
-            kind="conventional", needs=(MANY_A_ROUND,), wording="in words",
-            note="a reading of 'conventional approaches' that takes in FedAvg: with enough local steps one round is "
-            "enough for it where all "
-            "clients are one. The claim is about some methods and some functions, which the forms below name",
-        ),
-        form(
             "one subgradient a round", NESTEROV + r",\quad x_{k+1}=x_k-h\,\partial F(x_k)", _above, "holds",
-            ("1.1 times as much", lambda v: _above(v, Fraction(11, 10))), kind="conventional", needs=(ONE_A_ROUND,),
+            ("1.1 times as much", lambda v: _above(v, Fraction(11, 10))), kind="conventional", needs=(ONE_A_ROUND,), wording="in words",
             note="after k < n subgradients the last coordinate is still 0 (Nesterov, Introductory lectures, 3.2.1). "
             "With mu = 1/sqrt(n) it "
             "takes n = 1/(4 epsilon^2) rounds, whatever the step: the claim's 1/epsilon^2. One client: communication has no part in it",
@@ -46,6 +39,13 @@ CLAIMS = (
             "The instance moves with "
             "epsilon; a step that is held and then cut geometrically does far better there (docs/fedmls.md, Rates)",
         ),
+        form(
+            "every other method", NESTEROV + r",\quad\text{FedAvg with any number of local steps}", _above, "violated",
+            kind="conventional", needs=(MANY_A_ROUND,),
+            note="the poster does not say so, and it cannot be meant: with enough local steps one round is "
+            "enough for it where all "
+            "clients are one. The claim is about some methods and some functions, which the forms below name",
+        ),
         scope="conventional", assumptions=("x_0 = 0; at a tie the first index gives the subgradient",),
         symbols={"F(x_k) - F*": "ConventionalView.excess", "mu, n, h": "of the instance", "s, s_1, c, c_1": "TwoClientPull's"},
     ),
@@ -54,7 +54,7 @@ CLAIMS = (
         "neither strong convexity nor similar gradients",
         "poster, Motivation: 'without relying on strong convexity nor on gradient similarity assumptions'",
         form(
-            "printed", r"\text{Theorem 1 assumes neither}", None, "open",
+            "as quoted", r"\text{Theorem 1 assumes neither}", None, "open", wording="in words",
             note="true of the theorem as repaired: it asks for convex f_i with subgradients of at most G_i on the "
             "ball, and for nothing "
             "else; theorem-1 [repaired] is judged on losses without any strong convexity and on clients that pull apart. What unlike "
@@ -67,7 +67,7 @@ CLAIMS = (
         "a substantial reduction in communication time",
         "poster, Motivation: 'a substantial reduction in the communication time compared to existing algorithms'",
         form(
-            "printed", r"\text{rounds of FedMLS}\ll\text{rounds of existing algorithms}", None, "open",
+            "as quoted", r"\text{rounds of FedMLS}\ll\text{rounds of existing algorithms}", None, "open", wording="in words",
             note="an experiment, whose data, competitors and step sizes the poster does not say: it cannot be proved or refuted here. "
             "`fedtheory rates` measures rounds and local steps on four instances; there a tuned subgradient step, or "
             "a step that is held "

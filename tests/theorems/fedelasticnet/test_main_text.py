@@ -149,6 +149,19 @@ def test_semidefinite_matrices_are_told_from_others(rows):
     assert quadratics.semidefinite(A) == (rows == "2 -1;-1 2")
 
 
+def test_bins_know_no_largest_entropy_for_a_variance():
+    """A Gaussian of a tenth of a bin against +-1 bin with 1/200 each: both have the variance 1/100 in units of the bin's square.
+
+    Bin j >= 1 has u = P[Z > 10 (j - 1/2)] <= e^-a/2 with a = 50 (j - 1/2)^2, and -u log u <= (e^-a/2)(a + log 2), as it grows up
+    to 1/e. The bin of 0 adds at most 1 - P_0 <= sum_j e^-a. So the entropy is at most sum_j e^-a (a + 2). The other law's is at
+    least (1/100) log 200, and e^5 < 200. Bins beyond the third add less than twice what the third does.
+    """
+    a = [50 * (j - F(1, 2)) ** 2 for j in (1, 2, 3)]
+    gaussian = sum(exp_minus(x)[1] * (x + 2) for x in a[:2]) + 3 * exp_minus(a[2])[1] * (a[2] + 2)
+    assert exp_minus(F(5))[0] > F(1, 200)
+    assert gaussian < F(1, 10_000) < F(5, 100)
+
+
 # --- against the methods ------------------------------------------------------------------------------
 SQUARES = problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.1, seed=0)
 START = np.array([1.0, -2.0])

@@ -37,8 +37,8 @@ class MainTextSetting(Setting):
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
-        """With an eighth of what other papers take: there are eight kinds, and their views are all in fractions."""
-        return super().run_search(job, statements, max(1, budget // 8), seed, violated)
+        """With a third of the budget: there are eight kinds, and all their views are in fractions."""
+        return super().run_search(job, statements, max(1, budget // 3), seed, violated)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:

@@ -26,7 +26,8 @@ from fedtheory.verification.witness import Witness
 __all__ = ["EFLSetting"]
 
 THEOREM = "efl/theorem-1"
-SHARE = {"run": 0.05, "step": 0.1}  # of the search's budget: instances of these kinds take longer than all others
+# of the search's budget: instances of these kinds take longer than all others
+SHARE = {"run": 0.05, "step": 0.1, "compressed": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1}
 
 
 class EFLSetting(Setting):

@@ -2,7 +2,11 @@
 
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
+    algorithm_1_bias,
+    algorithm_2,
+    algorithm_2_at_rest,
     concentration,
+    dynamics,
     equations_11_to_17,
     equations_19_to_22,
     everybody,
@@ -16,6 +20,8 @@ from fedtheory.theorems.fedelasticnet.statements import (
     table_1,
     theorem_3_1,
     theorem_b6,
+    theorem_c,
+    threshold,
 )
 
 __all__ = ["STATEMENTS"]
@@ -27,7 +33,13 @@ STATEMENTS = (
     *lemma_b5.STATEMENTS,
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
+    *theorem_c.STATEMENTS,
     *algorithm_1.STATEMENTS,
+    *algorithm_1_bias.STATEMENTS,
+    *dynamics.STATEMENTS,
+    *algorithm_2.STATEMENTS,
+    *algorithm_2_at_rest.STATEMENTS,
+    *threshold.STATEMENTS,
     *regression.STATEMENTS,
     *objective.STATEMENTS,
     *local_problem.STATEMENTS,

@@ -272,7 +272,7 @@ CASES: dict[str, OfAProblem] = {
         "--problem least-squares --dimension 4 --given client=2", ("client", "trial"),
     ),
     "local": OfAProblem(
-        "about each client's local problem", (QUADRATIC,), local, "--problem diabetes --clients 3 --l1 0.5", ("trial",),
+        "about each client's local problem", (QUADRATIC,), local, "--problem diabetes --clients 3", ("trial",),
     ),
     "local-steps": OfAProblem(
         "about the local steps of one round", (QUADRATIC, ALL, f"full gradient steps of one length, at most {MOST_STEPS}"), steps,
@@ -283,7 +283,7 @@ CASES: dict[str, OfAProblem] = {
         "fedelasticnet-dyn", 30.0,
     ),
     "everybody": OfAProblem(
-        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3 --l1 1000", (),
+        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3", (),
         "fedelasticnet-dyn", 30.0,
     ),
     "signs": OfAProblem(

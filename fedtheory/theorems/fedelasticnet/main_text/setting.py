@@ -18,6 +18,8 @@ __all__ = ["MainTextSetting"]
 
 _NOT_OURS = ("inactive", "incomplete", "arrival", "departure", "batch_size", "noise", "lr_schedule", "lr_delay")
 _LOCAL_WORK = ("local_steps", "local_lr")
+AT_REST = ("fedelasticnet/consistency", "fedelasticnet/deviation")
+WITHOUT_L1 = ("fedelasticnet/eq-6", "fedelasticnet/eq-8", "fedelasticnet/eq-9")
 
 
 class MainTextSetting(Setting):
@@ -57,7 +59,10 @@ class MainTextSetting(Setting):
         return "not provable here" if statement.scope == CLAIM else "about densities"
 
     def example(self, statement: Statement) -> str | None:
-        return CASES[statement.scope].example if statement.scope in CASES else None
+        """Of what is at rest with a lambda_1 above all slopes, so that the sign rule does not move."""
+        if statement.scope not in CASES:
+            return None
+        return CASES[statement.scope].example + (" --l1 1000" if statement.id in AT_REST else "")
 
     def shares_view(self, form: Form) -> Any:
         """Of signs, forms about weights have a view of their own."""
@@ -87,8 +92,7 @@ class MainTextSetting(Setting):
         if request.participants is not None:
             raise InvalidInput(f"--participants {request.participants}: {statement.id} is {kind.about}; leave it out")
         problem, o = request.problem("diabetes"), request.options
-        plain = statement.id in ("fedelasticnet/eq-8", "fedelasticnet/eq-9", "fedelasticnet/eq-6")
-        defaults: dict[str, Any] = {"l1": 0.0 if plain else 0.1}
+        defaults: dict[str, Any] = {"l1": 0.0 if statement.id in WITHOUT_L1 else 0.1}
         if o.get("l2") is None:
             defaults |= {"l2": 0.0} if statement.id == "fedelasticnet/eq-6" else {"l2_over_beta": kind.ratio}
         algorithm = request.algorithm(kind.method, problem, **defaults)

@@ -258,7 +258,8 @@ STATEMENTS = (
         form(
             "no drift at rest", REST + r"\theta_k^t=\theta\text{ for every client}", _no_drift, ALL_HOLD,
             ("the clients' own optima", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
-            note="the models do agree: lambda_2 delta + lambda_1 sign(delta) = 0 only for delta = 0",
+            note="the models do agree: under the sign rule lambda_2 delta + lambda_1 sign(delta) = 0, so delta = 0; else the pull on "
+            "each client is 0",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),

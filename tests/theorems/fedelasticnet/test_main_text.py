@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from command_line import call, refused
 from mpmath import mp, mpf
 
 from fedtheory import problems, simulate, theorems
@@ -257,6 +259,24 @@ def test_what_is_missing_is_said(statement, how, words):
     problem, algorithm = how.pop("problem"), ALGORITHMS.get(s.scope, FedElasticNetProx(0.3, 0.5))
     checks = s.verify(problem, algorithm, **how)
     assert all(c.verdict == "not applicable" for c in checks) and words in checks[0].reason
+
+
+def test_the_command_line_takes_local_work_and_keeps_cases(tmp_path):
+    """Three steps of 1/20 from fresh control variates; what is kept is replayed as it was judged."""
+    options = ("--problem", "least-squares", "--dimension", 2, "--local-steps", 3, "--local-lr", 0.05, "--given", "controls=fresh")
+    call("verify", "fedelasticnet/eq-7", *options, "--keep", tmp_path)
+    kept = {json.loads(f.read_text())["form"]: json.loads(f.read_text()) for f in tmp_path.iterdir()}
+    assert {"control variate": "violated", "repaired": "holds"}.items() <= {n: k["verdict"] for n, k in kept.items()}.items()
+    assert (kept["repaired"]["data"]["B"], kept["repaired"]["data"]["lr"]) == (3, "1/20")
+    assert all(replay(f).verdict == json.loads(f.read_text())["verdict"] for f in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--participants", 2, "leave it out"), ("--rounds", 5, "without runs"), ("--local-lr", 0.1, "without runs")],
+)
+def test_options_that_mean_nothing_are_refused(option, value, words):
+    assert words in refused("verify", "fedelasticnet/eq-4", "--problem", "least-squares", option, value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text import instances
-from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem
+from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem, steps_of
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
@@ -98,7 +98,7 @@ class MainTextSetting(Setting):
         algorithm = request.algorithm(kind.method, problem, **defaults)
         solver = None
         if any(o.get(name) is not None for name in _LOCAL_WORK):
-            solver = request.local_sgd(algorithm, problem, request.sampling(problem), 1)
+            solver = steps_of(problem, o.get("local_steps"), o.get("local_lr"))
         head = (
             f"{problem.name}: m = {problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
             f"lambda_2 = {algorithm.l2:.6g}; {kind.about}"

@@ -82,7 +82,7 @@ class Piece:
             return None, None
         return self.slope, self.slope + sum((g for _, _, g in self.ramps), ZERO)
 
-    @property
+    @cached_property
     def breakpoints(self) -> list[Fraction]:
         """Where the slope bends or jumps, in order."""
         return sorted({x for p, q, _ in self.ramps for x in (p, q)})
@@ -128,6 +128,8 @@ class Piece:
         if low - l1 <= g <= high + l1:
             return anchor
         level = g - l1 if g > high + l1 else g + l1  # to the right, or to the left
+        if not self.ramps:
+            return anchor + (level - low) / (self.curvature + l2)
         steeper = self + Piece(curvature=l2, centre=anchor)
         return steeper.where(level)[0]  # type: ignore[index, return-value]
 

@@ -194,6 +194,8 @@ def test_huber_without_a_ridge_runs_and_a_flat_optimum_is_one_of_many():
     problem = problems.Huber([[[1.0]], [[1.0]]], [[-3.0], [3.0]], delta=0.5)
     found = checks_of("theorem-3.1", problem, FedElasticNetDyn(0.25, 30.0), rounds=6)
     assert found["repaired"].verdict == "holds"
+    at = problem.gradient(np.array([[-2.5], [0.0], [2.0]]))
+    assert (at == at[0]).all() and at[0].any()  # so C_t is the same for all minimisers
     for start, star, excess in ((1, 1, 0), (4, F(5, 2), F(1, 2)), (-7, F(-5, 2), 2)):
         view = BUILDERS["motion"](data_of(pieces_of(problem), F(1, 4), 30, "sign", [start], 2))
         assert view.theta_star[0] == star and view.excess[0] == excess

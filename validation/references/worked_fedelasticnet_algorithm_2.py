@@ -55,6 +55,8 @@ INSTANCES = {
     "wire, fed back": ("threshold on the wire", {
         "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["20"], "lambda1": "0", "lambda2": "20", "epsilon": "3/4", "T": 3,
         "feedback": 1}),
+    "wire, fed back signs": ("threshold on the wire", {
+        "h": [["1"]], "c": [["0"]], "theta": ["3"], "lambda1": "1/2", "lambda2": "2", "epsilon": "1", "T": 2, "feedback": 1}),
 }  # fmt: skip
 
 
@@ -385,6 +387,10 @@ def fed_back(v):
     return [abs(x) for x in v.parted], [v.l2 * v.e] * len(v.parted)
 
 
+def fed_back_signs(v):
+    return [abs(x) for x in v.parted], [v.l2 * v.e + v.d["lambda1"]] * len(v.parted)
+
+
 SIDES = {
     ("algorithm-2-control-variates", "c is the mean"): ("two rounds", Rounds, mean_of_c_k),
     ("algorithm-2-control-variates", "what c_k holds"): ("two rounds", Rounds, what_c_k_holds),
@@ -415,6 +421,8 @@ SIDES = {
     ("threshold-on-the-wire", "nothing is ever sent"): ("wire, silent", Wire, silent),
     ("threshold-on-the-wire", "what the server misses"): ("wire", Wire, misses),
     ("threshold-on-the-wire", "with error feedback"): ("wire, fed back", Wire, fed_back),
+    ("threshold-on-the-wire", "with error feedback, any lambda_1"): ("wire, fed back signs", Wire, fed_back_signs),
+    ("threshold-on-the-wire", "does not affect, with error feedback"): ("wire, fed back signs", Wire, closer),
 }
 
 

@@ -4,6 +4,7 @@ from fedtheory._moved import names_before
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
     compressed_convergence,
+    compressed_participation,
     compression,
     corollary_1,
     corollary_1_deadlines,
@@ -34,6 +35,7 @@ PAPER = Paper(
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
         *elastic_stability.STATEMENTS,
         *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
+        *compressed_participation.STATEMENTS,
         *section_3.STATEMENTS,
         *section_4_runs.STATEMENTS, *section_4_sentences.STATEMENTS,
         *shift_bound.STATEMENTS, *costs.STATEMENTS,

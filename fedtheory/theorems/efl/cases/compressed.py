@@ -11,16 +11,25 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages.compressors import Compressor
+from fedtheory.participation.moments import moments
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.cases.given import Made, distance_off
+from fedtheory.theorems.efl.cases.given import Made, distance_off, law_in_fractions
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
+from fedtheory.theorems.efl.quantities.compressed_participation import (
+    MOST,
+    PartialView,
+    cases_of,
+    gamma_with_participation,
+    play,
+    steps_with_participation,
+)
 from fedtheory.theorems.efl.quantities.compressed_run import CompressedView, gamma_under_compression, steps_of
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theorems.efl.quantities.run import given_curvatures
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form
 
-__all__ = ["compressed", "frozen"]
+__all__ = ["compressed", "frozen", "partial"]
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
 
@@ -61,15 +70,21 @@ def _method(case: Case) -> EFL:
 
 def _steps(case: Case) -> int:
     """E, where all clients are complete and gradients are full. Raises `InvalidInput` where they are not."""
-    law, solver = law_of(case), case.local_solver
+    law = law_of(case)
     for t in range(1, (case.rounds or ROUNDS) + 1):
         short = np.flatnonzero(law.law(t)[:, -1] < 1)
         if len(short):
             k = int(short[0])
             raise InvalidInput(f"client {k} may be inactive or incomplete in round {t}: the theorem is about complete clients")
+    check_full_gradients(case)
+    return law.max_steps
+
+
+def check_full_gradients(case: Case) -> None:
+    """Nothing where local work is plain SGD with full gradients. Raises `InvalidInput` for mini-batches and noise."""
+    solver = case.local_solver
     if isinstance(solver, LocalSGD) and (solver.batch_size is not None or solver.noise_std):
         raise InvalidInput("mini-batches or noise: a run is judged with full gradients here; leave them out")
-    return law.max_steps
 
 
 def _local(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
@@ -128,3 +143,35 @@ def compressed(form: Form, case: Case) -> Any:
     return Made(made)
 
 
+
+
+def partial(form: Form, case: Case) -> Any:
+    """Every participation of a few rounds on the user's problem, in floats: as many rounds as there are paths for, at most 20.
+
+    Raises
+    ------
+    InvalidInput, MissingCapability
+        As `compressed`; laws that change, clients that depend on each other, or too many cases in one round.
+    NotCertified
+        An optimum that cannot be certified.
+    """
+    algorithm, problem = _method(case), case.problem
+    check_full_gradients(case)
+    law = law_in_fractions(case, "A").astype(float)  # of independent clients, whatever the scheme
+    E, weights = law.shape[1] - 1, problem.weights
+    delta, down = (_factor(c, problem.dim) for c in (algorithm.compressor, algorithm.down_compressor))
+    L, mu = given_curvatures(case.given, float(problem.beta_k.max()), float(problem.mu_k.min()))
+    m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
+    least = min(1.0 if d is None else d for d in (delta, down))
+    gamma = gamma_with_participation(E, L, mu, least, m, float(cases.pi.min()))
+    T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
+    optimum = problem.optimum()
+    etas, up = steps_with_participation(E, mu, gamma, m.sum_ps, T), algorithm.compressor
+    gradient = lambda y: np.asarray(problem.gradient_each(y))  # noqa: E731
+    mass, G_sq, *paths = play(gradient, cases, up, algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float), etas, E)
+    D, off = np.maximum(problem.value(optimum.x) - client_minima(problem), 0), distance_off(problem, optimum)
+    size = max(float(abs(a).max()) for a in (*paths, optimum.x))
+    points = 1e-13 * size * (T + 10)
+    noise = problem.dim * (points + off) * (points + off + 2 * size)
+    view = PartialView(weights, mass, m, cases.pi, E, gamma, L, mu, float(G_sq), delta, down, D, optimum.x, *paths, noise=noise)
+    return Made(view)

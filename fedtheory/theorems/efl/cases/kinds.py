@@ -179,6 +179,17 @@ CASES: dict[str, OfAProblem] = {
         )
         for kind, make in (("frozen", compressed.frozen), ("compressed", compressed.compressed))
     },
+    "compressed-partial": OfAProblem(
+        "about convergence with compression and irregular clients",
+        (
+            CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
+            "ST by the exact rule, top-k or the scaled sign",
+            f"{ONE_LAW}, few independent clients: all that may happen is gone through",
+            "full gradients, LocalSGD with the theorem's steps",
+        ),
+        compressed.partial, "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2", ("L", "mu"),
+        method={"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"},
+    ),
     "rates": OfAProblem(
         "about the orders of Table 1", (CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given"),
         deadlines.rates, "--problem diabetes", (*CONSTANTS, "S", "epsilon", "delta"),

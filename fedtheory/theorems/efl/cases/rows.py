@@ -41,7 +41,7 @@ class MeasuredRowView(ClosedView):
     facts: frozenset[str] = frozenset({BY_DISTANCE})
 
     def printed_constants(self) -> dict[str, Any]:
-        return {"needed": self.needed, "row": sum(self.terms), "K": self.K, "epsilon": self.epsilon, "S": self.S}
+        return {"needed": self.needed, "row": sum(self.terms), "factor": self.K, "epsilon": self.epsilon, "S": self.S}
 
 
 def row(form: Form, case: Case) -> Any:

@@ -85,6 +85,22 @@ def _compressed(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     return f"N={n} d={d} E={E}" + (" noise" if noisy else ""), to_file(data)
 
 
+def _compressed_partial(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    scheme = str(rng.choice(["A", "B", "C", "C-corrected"]))
+    n, d, E = (int(v) for v in rng.integers(1, 3, 3))
+    law = []
+    for _ in range(n):
+        parts = [int(v) for v in rng.integers(0, 4, E)] + [int(rng.integers(1, 4))]
+        law.append([Fraction(v, sum(parts)) for v in parts])
+    c = _rows(rng, n, d, _signed)
+    data = {
+        "scheme": scheme, "weights": _shares(rng, n), "h": _rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c,
+        "law": law, "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7),
+        "w0": c[0] if rng.random() < 0.4 else [_signed(rng) for _ in range(d)], "T": 1 if n * E == 4 else 2,
+    }  # fmt: skip
+    return f"{scheme} N={n} d={d} E={E}", to_file(data)
+
+
 def _row(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     d, loss = int(rng.integers(1, 3)), bool(rng.random() < 0.5)
     h, start = [_part(rng) for _ in range(d)], [Fraction(int(rng.integers(1, 9))) for _ in range(d)]
@@ -108,7 +124,8 @@ _LITERAL = {**_THREE, "variant": "literal", "c": [["-14", "-5"], ["-8", "-25"], 
 _TEXT = {**_THREE, "variant": "text", "c": [["-3", "11"], ["8", "-9"], ["-5", "-2"]]}
 
 MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "stability": _stability, "frozen": _frozen, "compressed": _compressed, "row": _row, "units": _units,
+    "stability": _stability, "frozen": _frozen, "compressed": _compressed,
+    "compressed-partial": _compressed_partial, "row": _row, "units": _units,
 }  # fmt: skip
 ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
@@ -140,6 +157,13 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
             },
         )
         for down in (True, False)
+    ),
+    (
+        "compressed-partial", "from a flat direction",
+        {
+            "scheme": "C-corrected", "weights": ["1"], "h": [["1", "4000000"]], "c": [["0", "0"]], "law": [["1/2", "1/2"]],
+            "q": "1/2", "down": False, "T": 2, "w0": ["1", "0"],
+        },
     ),
     (
         "compressed", "equal entries, noise only",

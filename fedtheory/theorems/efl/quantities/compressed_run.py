@@ -163,7 +163,7 @@ class CompressedView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         names = ("E", "gamma", "L", "mu", "G_sq", "delta", "down")
-        return {**{n: text(getattr(self, n)) for n in names}, "T": self.T, "eta_0": text(self.eta[0]), "rho^2": text(self.rho_sq)}
+        return {**{n: text(getattr(self, n)) for n in names}, "rounds": self.T, "eta_0": text(self.eta[0]), "rho^2": text(self.rho_sq)}
 
 
 def _signs(noise: np.ndarray, steps: int) -> np.ndarray:

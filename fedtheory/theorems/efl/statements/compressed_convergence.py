@@ -167,7 +167,11 @@ def _round(v: CompressedView, residuals: Any = 1, rest: Any = 1) -> Sides:
     return le(v.virtual_sq[1:], kept, rest * v.eta[:-1] ** 2 * v.B(residuals), noise=v.noise)
 
 
-_TENTH = Fraction(1, 10)
+def _part(v: CompressedView, millionths: int) -> Any:
+    """millionths/10^6 in the arithmetic of the view."""
+    return (0 * v.mu + millionths) / 10**6
+
+
 _PERIOD = r"\text{the model held at }\omega^*:\ \textstyle\sum\Delta\omega=0\text{ over a period of the residuals}"
 _STEPS = r"\eta_t=\tfrac{16}{\mu((t+1)E+\gamma)},\ \gamma=\max\{\tfrac{4E}\delta,\tfrac{64L}\mu\}"
 _V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16/\mu)^2B}{(tE+\gamma)^2}"
@@ -199,13 +203,13 @@ STATEMENTS = (
             _cancel, "violated", kind="frozen", needs=("text", CLEAR), wording="algorithm", note="the server's residual is added twice",
         ),
         form(
-            "consistent, at the optimum", _PERIOD, _cancel, "holds", ("off by a tenth", lambda v: _cancel(v, _TENTH)), kind="frozen",
-            needs=("consistent",), note="over a period the residuals change by nothing, and the gradients' mean is 0",
+            "consistent, at the optimum", _PERIOD, _cancel, "holds", ("off by a tenth", lambda v: _cancel(v, Fraction(1, 10))),
+            kind="frozen", needs=("consistent",), note="over a period the residuals change by nothing, and the gradients' mean is 0",
         ),
         form(
             "repaired",
             r"\mathbb E\|\omega_t-\omega^*\|^2\le2" + _V + r"+2\rho^2\eta_t^2,\ " + _STEPS + r",\ " + _B, _bound, "holds",
-            ("49 hundredths of the first term", lambda v: _bound(v, first=Fraction(49, 100))),
+            ("49 hundredths of the first term", lambda v: _bound(v, first=_part(v, 490_000))),
             ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed",
             note="proved by `efl/compressed-convergence-proof`: O(1/t) as without compression, with rho^2 = O(E^2 G^2/delta^4), or "
             "O(E^2 G^2/delta^2) where only the clients compress",
@@ -213,7 +217,7 @@ STATEMENTS = (
         form(
             "virtual iterate",
             r"\mathbb E\|v_t-\omega^*\|^2\le" + _V + r",\ v_t=\omega_t+R^G_t+\textstyle\sum_kp^kR^k_t", _bound_virtual, "holds",
-            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=1 - _TENTH)),
+            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=_part(v, 900_000))),
             ("without B", lambda v: _bound_virtual(v, rest=0)), kind="compressed",
         ),
         assumptions=ASSUMPTIONS,
@@ -229,48 +233,48 @@ STATEMENTS = (
         ),
         form(
             "virtual iterate", r"v_{t+1}=v_t+\textstyle\sum_kp^kx_t^k", _conserved, "holds",
-            ("off by a hundredth", lambda v: _conserved(v, Fraction(1, 100))), kind="compressed",
+            ("off by a hundredth", lambda v: _conserved(v, _part(v, 10_000))), kind="compressed",
         ),
         form(
             "one compression", r"\mathbb E\|R^k_{t+1}\|^2\le(1-\delta)\mathbb E\|R^k_t+x^k_t\|^2", _one_client_round, "holds",
-            ("nine tenths of it", lambda v: _one_client_round(v, 1 - _TENTH)), kind="compressed",
+            ("nine tenths of it", lambda v: _one_client_round(v, _part(v, 900_000))), kind="compressed",
         ),
         form(
             "shorter messages", r"\|C(D^k)\|^2\le\|D^k\|^2", _shorter, "holds",
-            ("nine tenths of it", lambda v: _shorter(v, 1 - _TENTH)), kind="compressed",
+            ("nine tenths of it", lambda v: _shorter(v, _part(v, 900_000))), kind="compressed",
         ),
         form(
             "residuals of the clients", r"\mathbb E\|R^k_t\|^2\le((\tfrac4\delta-1)EG\eta_t)^2", _clients, "holds",
-            ("a thousandth of it", lambda v: _clients(v, _TENTH**3)), kind="compressed",
+            ("a thousandth of it", lambda v: _clients(v, _part(v, 1000))), kind="compressed",
             note="with q = sqrt(1 - delta) <= 1 - delta/2 and eta_t/eta_{t+1} <= 1 + delta/4: a fixed point of "
             "K <- (1 - delta/4)(K + EG)",
         ),
         form(
             "residual of the server", r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2", _server, "holds",
-            ("a millionth of it", lambda v: _server(v, _TENTH**6)), kind="compressed",
+            ("a millionth of it", lambda v: _server(v, _part(v, 1))), kind="compressed",
             note="what reaches the server is at most (4/delta) E G eta_t in the mean square",
         ),
         form(
             "distance of the models", r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2", _apart, "holds",
-            ("a millionth of it", lambda v: _apart(v, _TENTH**6)), kind="compressed",
+            ("a millionth of it", lambda v: _apart(v, _part(v, 1))), kind="compressed",
         ),
         form(
             "one local step",
             r"\mathbb E\|\bar v_{i+1}-\omega^*\|^2\le\mathbb E\|\bar v_i-\omega^*\|^2+"
             r"2\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+"
             r"6L\eta^2\sum p^kD_k+\eta^2\sum(p^k)^2\sigma_k^2-\eta\mu\sum p^k\mathbb E\|\omega^k_i-\omega^*\|^2",
-            _step, "holds", ("nine tenths of the noise", lambda v: _step(v, noise=1 - _TENTH)),
+            _step, "holds", ("nine tenths of the noise", lambda v: _step(v, noise=_part(v, 900_000))),
             ("without the D_k, and minus the drift", lambda v: _step(v, doubled=-1, gap=0)), kind="compressed",
             note="steps 1 to 3 and 5 of Theorem 1's proof, with vbar_i = v_t + sum_k p^k (w_i^k - w_t) for wbar_i",
         ),
         form(
             "drift, identity",
             r"\textstyle\sum p^k\|\omega^k_i-\bar v_i\|^2=\sum p^k\|\omega^k_i-\omega_t\|^2-\|\bar v_i-v_t\|^2+\|\omega_t-v_t\|^2",
-            _spread, "holds", ("nine tenths of a term", lambda v: _spread(v, 1 - _TENTH)), kind="compressed",
+            _spread, "holds", ("nine tenths of a term", lambda v: _spread(v, _part(v, 900_000))), kind="compressed",
         ),
         form(
             "drift", r"\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2\le\eta^2G^2i^2+\mathbb E\|\omega_t-v_t\|^2",
-            _drift, "holds", ("nine tenths of the residuals", lambda v: _drift(v, 1 - _TENTH)), kind="compressed",
+            _drift, "holds", ("nine tenths of the residuals", lambda v: _drift(v, _part(v, 900_000))), kind="compressed",
         ),
         assumptions=ASSUMPTIONS,
     ),

@@ -97,8 +97,9 @@ class RowView(ClosedView):
         return replace(self, h=c**2 * s**2 * self.h, start=self.start / s, root=c * self.root if self.loss else self.root / s)
 
     def printed_constants(self) -> dict[str, Any]:
-        names = ("L", "mu", "G_sq", "S", "K", "needed")
-        return {**{n: text(getattr(self, n)) for n in names}, "epsilon": text(self.root**2), "row": text(sum(self.terms))}
+        names = ("L", "mu", "G_sq", "S", "needed")
+        more = {"epsilon": text(self.root**2), "row": text(sum(self.terms)), "factor": text(self.K)}
+        return {**{n: text(getattr(self, n)) for n in names}, **more}
 
 
 @BUILDERS.add("row")

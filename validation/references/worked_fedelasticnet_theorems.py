@@ -308,10 +308,18 @@ def with_first(c0: str, inner: str = "s", split: bool = False) -> Callable[[Run]
     )
 
 
+def theorem_c(r: Run) -> Numbers:
+    """mu E[R - R*] <= (2/kappa_0) [mu ((A0 + kappa C_0)/T + kappa' l1^2 d) + 4 l1^2 d/(l2^2 kappa_0)]: R's curvature is 1 twice."""
+    mu = min(sum(column, F(0)) / M for column in zip(*H, strict=True))
+    stays = 4 * LAMBDA_1**2 * D / (LAMBDA_2**2 * KAPPA_0)
+    return mu * r.excess, 2 / KAPPA_0 * (mu * ((r.A0 + KAPPA * r.C0) / T + full_floor()) + stays)
+
+
 RUN_FORMS: dict[tuple[str, str], Callable[[Run], Numbers]] = {
     ("theorem-3.1", "printed"): lambda r: printed_bound(r, r.split["own sign"], r.C0_norms),
     ("theorem-3.1", "printed, whole expectation"): lambda r: printed_bound(r, r.whole["own sign"], r.C0_norms),
     ("theorem-3.1", "repaired"): repaired,
+    ("theorem-c", "repaired"): theorem_c,
     ("theorem-3.1", "sharpened"): lambda r: bound(
         r, r.whole["s"], r.A0 + F("0.3") * KAPPA * r.C0, zero_floor(r, "0.825")
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.cases import compressed, deadlines, limits, messages, rows, shifts, stability
+from fedtheory.theorems.efl.cases import compressed, deadlines, limits, messages, rows, sentences, shifts, stability
 from fedtheory.theorems.efl.cases.given import Made, client_of
 from fedtheory.theorems.efl.cases.theorem_1 import assumption_failure, view_of
 from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
@@ -142,6 +142,29 @@ CASES: dict[str, OfAProblem] = {
         ),
         messages.feedback, "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=0.2",
         method={"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"}, E=1,
+    ),
+    "term": OfAProblem(
+        "about the elastic term of a round", ("a Fisher diagonal of the losses", "EFL with lambda > 0"), sentences.term,
+        "--problem breast-cancer --lam 0.1", method={"lam": 0.1}, E=1,
+    ),
+    "away": OfAProblem(
+        "about runs in which one client is away",
+        ("strongly convex quadratic losses", "at least two clients", PLAIN + "; E = 1 and who is away are the statement's own"),
+        sentences.away, "--problem quadratic --rounds 12", ("client", "gamma", "L", "mu"), E=1,
+    ),
+    "coefficient": OfAProblem(
+        "about one round of one client", ("a strongly convex quadratic loss", "E and s, the local steps of a client that is "
+        "incomplete"),
+        sentences.coefficient, "--problem diabetes --local-steps 4 --given s=2", ("client", "s"),
+    ),
+    "samples": OfAProblem(
+        "about the bounds of Theorem 2", ("strongly convex quadratic losses", "at least two clients"), sentences.samples,
+        "--problem diabetes", ("client",),
+    ),
+    "restart": OfAProblem(
+        "about a run that a client leaves or joins",
+        ("strongly convex quadratic losses", "at least two clients, independent of each other, one departure or arrival", PLAIN),
+        shifts.restart, "--problem diabetes --departure 2@20 --inactive 0.3", ("client", "tau_0"),
     ),
     **{
         kind: OfAProblem(

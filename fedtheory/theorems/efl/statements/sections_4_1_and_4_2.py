@@ -19,7 +19,10 @@ from fedtheory.verification.rational import fraction, integer, table, text, vect
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "InactiveView", "IncompleteView"]
+__all__ = ["LATE", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
+
+LATE = "T(T+1)E^2 >= (gamma - E tau_0)^2"
+SOME = "at least two rounds"
 
 
 # --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
@@ -51,6 +54,10 @@ class InactiveView(ClosedView):
             facts.add("tau_0 = 0")
         if 2 * self.tau_0 <= self.T:
             facts.add("T >= 2 tau_0")
+        if self.T * (self.T + 1) * self.E**2 >= (self.gamma - self.E * self.tau_0) ** 2:
+            facts.add(LATE)
+        if self.T >= 2:
+            facts.add(SOME)
         if self.gamma >= self.E**2:
             facts.add("gamma >= E^2")
         if self.y > self.order():

@@ -3,9 +3,19 @@
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection
 from fedtheory.central.mopes import MOPES, CentralRun
+from fedtheory.central.named_sets import named_set
 from fedtheory.central.optimum import optimum_over
 from fedtheory.central.plan import Planned, plan
-from fedtheory.central.sets import Ball, Box, Consensus, ConstraintSet, L1Ball, NuclearBall, Simplex, named_set, project_simplex
+from fedtheory.central.sets import (
+    Ball,
+    Box,
+    Consensus,
+    ConstraintSet,
+    L1Ball,
+    NuclearBall,
+    Simplex,
+    project_simplex,
+)
 
 __all__ = [
     "MOLES",

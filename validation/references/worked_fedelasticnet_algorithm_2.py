@@ -38,8 +38,8 @@ INSTANCES = {
     "optimum": ("algorithm-2 at rest", {
         "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "sigma": [[0], [0]], "lambda1": "3", "lambda2": "1/2", "eta": "1/2", "B": 4,
         "eta_g": "1/2", "shift": ["1/16"], "shift_k": [["1/8"], ["-1/4"]]}),
-    "one client": ("scaffold stability", {"a": ["3"], "lambda2": "1", "eta": "1/8", "B": 3, "eta_g": "7/4"}),
-    "unequal": ("scaffold stability", {"a": ["1", "3"], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "7/4"}),
+    "one client": ("scaffold stability", {"H": [[["3"]]], "lambda2": "1", "eta": "1/8", "B": 3, "eta_g": "7/4"}),
+    "unequal": ("scaffold stability", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "7/4"}),
     "stopped 2": ("threshold at rest", {
         "algorithm": 2, "h": [["1"], ["1/2"]], "theta": ["3"], "share": [["1/2"], ["0"]], "epsilon": "1/4", "lambda1": "1",
         "lambda2": "1/2", "eta": "1/2", "B": 2, "eta_g": "1"}),
@@ -50,6 +50,8 @@ INSTANCES = {
         "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["20"], "lambda1": "1", "lambda2": "20", "epsilon": "3/4", "T": 3}),
     "wire, alone": ("threshold on the wire", {
         "h": [["1"]], "c": [["0"]], "theta": ["41"], "lambda1": "1", "lambda2": "30", "epsilon": "1/2", "T": 4}),
+    "wire, silent": ("threshold on the wire", {
+        "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "5/4", "T": 3}),
     "wire, fed back": ("threshold on the wire", {
         "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["20"], "lambda1": "0", "lambda2": "20", "epsilon": "3/4", "T": 3,
         "feedback": 1}),
@@ -262,7 +264,7 @@ class Matrix:
 
     def __init__(self, name):
         d = data(name)
-        a, self.B, step = d["a"], d["B"], d["eta_g"] * d["eta"]
+        a, self.B, step = [h[0][0] for h in d["H"]], d["B"], d["eta_g"] * d["eta"]
         q = [1 - d["eta"] * (x + d["lambda2"]) for x in a]
         S = [(1 - x**self.B) / (1 - x) for x in q]
         if len(a) == 1:
@@ -346,11 +348,14 @@ class Wire:
         self.m, self.l2, self.e = len(h_k), l2, d["epsilon"]
         theta, h, g, kept = d["theta"][0], F(0), [F(0)] * self.m, [F(0)] * self.m
         self.theta, self.h, self.parted, self.missed, total = [theta], [h], [], [], F(0)
+        self.first, self.arrived = None, []
         for _ in range(d["T"]):
             move = [soft(a - b * (theta - c), l1) / (b + l2) for a, b, c in zip(g, h_k, c_k)]
             wanted = [x + (y if d.get("feedback") else 0) for x, y in zip(move, kept)]
             sent = [x if abs(x) > self.e else F(0) for x in wanted]
             kept = [x - y for x, y in zip(wanted, sent)]
+            self.first = self.first or max(map(abs, move))
+            self.arrived += sent
             g = [a - l2 * x - l1 * sign(x) for a, x in zip(g, move)]
             h -= sum(l2 * x + l1 * sign(x) for x in sent) / self.m
             theta = theta + sum(sent) / self.m - h / l2
@@ -366,6 +371,10 @@ def closer(v):
 
 def drifts(v):
     return v.theta[2:], [v.theta[1] - (t - 1) * v.h[1] / v.l2 for t in range(2, len(v.theta))]
+
+
+def silent(v):
+    return [F(not any(v.arrived))], [F(v.e >= v.first)]
 
 
 def misses(v):
@@ -403,6 +412,7 @@ SIDES = {
     ("threshold-at-rest", "Algorithm 2"): ("stopped 2", Stopped, bound),
     ("threshold-on-the-wire", "does not affect"): ("wire", Wire, closer),
     ("threshold-on-the-wire", "it drifts away"): ("wire, alone", Wire, drifts),
+    ("threshold-on-the-wire", "nothing is ever sent"): ("wire, silent", Wire, silent),
     ("threshold-on-the-wire", "what the server misses"): ("wire", Wire, misses),
     ("threshold-on-the-wire", "with error feedback"): ("wire, fed back", Wire, fed_back),
 }

@@ -225,10 +225,10 @@ ROUND_FORMS: dict[tuple[str, str], Callable[[Round], Numbers]] = {
 class Run:
     """What Theorem 3.1 speaks of: two rounds from two equally likely starts, over all cohorts."""
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, rounds: int = T) -> None:
         self.rule = rule
         levels = [[([], start(x)) for x in STARTS]]  # (the gammas before, the state)
-        for _ in range(T - 1):
+        for _ in range(rounds - 1):
             levels.append([([*g, s.gamma], advance(s, cohort, rule)) for g, s in levels[-1] for cohort in COHORTS])
         self.excess = mean(excess(mean_vector([*gammas, s.gamma])) for gammas, s in levels[-1])
         rounds = [[self.at(s) for _, s in level] for level in levels]

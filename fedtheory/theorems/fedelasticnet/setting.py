@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -11,8 +11,8 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
+from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -35,7 +35,6 @@ from fedtheory.theorems.fedelasticnet.instances import (
     stalled_battery,
 )
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
-from fedtheory.theorems.fedelasticnet.motions import BUILDERS
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
@@ -50,7 +49,6 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 
-IN_FRACTIONS: dict[str, Any] = {"motion": motion_instances, "standstill": standstills}
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
     "noise",
@@ -166,9 +164,7 @@ def check_long_run(trial: Trial, statements: Sequence[Statement]) -> list[Check]
 class FedElasticNetSetting(Setting):
     """Rounds and runs of Algorithm 3, and fixed points of Algorithm 1."""
 
-    kinds = ("round", "run", "fixed-point", "motion", "standstill")
-    builders = BUILDERS
-    share: Mapping[str, float] = {"motion": 0.3, "standstill": 0.3}
+    kinds = ("round", "run", "fixed-point")
 
     # --- the campaign -----------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> list[Trial]:
@@ -185,11 +181,9 @@ class FedElasticNetSetting(Setting):
         deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
         return trials + [
             Trial("exact", i, max_leaves=50_000 if n in deep else 150, at_rest=n % 20 == 5) for n, i in enumerate(battery)
-        ] + [i for part in IN_FRACTIONS.values() for i in part.battery(plan.seed, plan.scale)]
+        ]
 
-    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
-        if not isinstance(instance, Trial):  # in fractions
-            return super().check(instance, statements)
+    def check(self, instance: Trial, statements: Sequence[Statement]) -> list[Check]:
         return check_long_run(instance, statements) if instance.how == "monte-carlo" else check_instance(instance, statements)
 
     # --- a problem of the user's ------------------------------------------------------------------------------------
@@ -198,23 +192,13 @@ class FedElasticNetSetting(Setting):
         return None
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        if statement.scope in self.builders:
-            return super().verify(statement, forms, case)
         return verify(statement, forms, case)
-
-    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
-        """A run of Algorithm 3, or the fixed points of Algorithm 1, on the user's problem, everyone taking part."""
-        if statement.scope not in self.builders:
-            return super().instance(statement, form, case)
-        return IN_FRACTIONS[statement.scope].on_a_problem(case)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""
         problem = request.problem("quadratic")
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
-        if statement.scope in self.builders:
-            return IN_FRACTIONS[statement.scope].prepared(statement, request, problem)
         sampling = request.sampling(problem)
         problem.optimum()  # what cannot be certified is told before any work
         at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
@@ -239,24 +223,18 @@ class FedElasticNetSetting(Setting):
             "round": "about one round from a given state",
             "run": "about a run of T rounds",
             "fixed-point": "about a fixed point of Algorithm 1",
-            "motion": "about a run of T rounds in which everyone takes part",
-            "standstill": "about the fixed points of Algorithm 1, everyone taking part",
             "algebra": "no data enter",
         }[statement.scope]
 
     def example(self, statement: Statement) -> str:
-        return {"algebra": "", **dict.fromkeys(("fixed-point", "motion"), "--problem diabetes"), "standstill": "--problem quadratic --dimension 1"}.get(statement.scope, "--problem diabetes --participants 2")
+        return {"algebra": "", "fixed-point": "--problem diabetes"}.get(statement.scope, "--problem diabetes --participants 2")
 
     # --- instances in fractions -------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
-        if witness.kind in self.builders:
-            return super().exact_view(statement, form, witness)
         return exact_view(statement, form, DiagonalWitness.from_witness(witness))
 
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         """As `Setting.exact_check`; a run is judged at its last horizon."""
-        if witness.kind in self.builders:
-            return super().exact_check(statement, witness)
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
         sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
@@ -269,14 +247,10 @@ class FedElasticNetSetting(Setting):
         return read_version_1(fields, label)
 
     def summary(self, witness: Witness) -> str:
-        if witness.kind in self.builders:
-            return motion_instances.summary(witness)
         w = DiagonalWitness.from_witness(witness)
         return f"{w.statement} [{w.form}, {w.rule} rule]: {w.size}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        if witness.kind in self.builders:
-            return motion_instances.facts(witness)
         w = DiagonalWitness.from_witness(witness)
         rows, d = range(len(w.h)), len(w.h[0])
         alike = [f" ({n} identical)" if n > 1 else "" for n in w.copies or [1] * len(w.h)]
@@ -291,14 +265,9 @@ class FedElasticNetSetting(Setting):
         return found
 
     # --- the search for counterexamples -----------------------------------------------------------------------------
-    def random_instance(self, kind: str, rng: Any) -> Any:
-        return IN_FRACTIONS[kind].random_instance(kind, rng)
-
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        """One job a form and rule of rounds and runs, each searched by differential evolution on shapes of its own; one job
-        for each kind of instance in fractions."""
-        known = {f.kind for s in statements for f in s.forms if f.sides is not None}
-        return [(kind,) for kind in self.builders if kind in known] + [
+        """One job a form and rule: each is searched by differential evolution on shapes of its own."""
+        return [
             (s.id, f.name, rule)
             for s in statements
             if s.scope in ("round", "run")
@@ -310,18 +279,14 @@ class FedElasticNetSetting(Setting):
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
-        """One form under one rule, with the whole budget; of instances in fractions all forms of the kind."""
-        if len(job) == 1:
-            return super().run_search(job, statements, budget, seed, violated)
+        """One form under one rule, with the whole budget."""
         id, form, rule = job
         return [search(next(s for s in statements if s.id == id), form, rule, budget, seed)]
 
     def search(
         self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
     ) -> SearchResult:
-        if form.kind in self.builders:
-            return super().search(statement, form, rule, budget, seed, sides)
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting())
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting(), DynamicsSetting())

@@ -11,8 +11,8 @@ from fedtheory import Uniform, algorithms, messages, problems, simulate, theorem
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS, battery, random_instance
-from fedtheory.theorems.fedelasticnet.algorithm_2.rest import contractions
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, sums, trace
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView, contractions
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.replay import builtin_witnesses, replay
 from fedtheory.verification.verify import verify
@@ -86,7 +86,10 @@ def test_malformed_rounds_are_refused(change, says):
     [
         ("algorithm-2 at rest", {"eta": "1"}, "strictly between 0 and 1"),
         ("algorithm-2 at rest", {"sigma": [[2]]}, "sigma = 2"),
-        ("scaffold stability", {"a": ["0"]}, "some > 0"),
+        ("scaffold stability", {"H": [[["0"]]]}, "positive definite"),
+        ("scaffold stability", {"H": [[["-1"]]]}, "must hold"),
+        ("scaffold stability", {"H": [[["1"]]], "eta": "1"}, "must hold"),
+        ("scaffold stability", {"H": [[["1", "2"], ["0", "1"]]]}, "symmetric"),
         ("threshold at rest", {"algorithm": 4}, "algorithm = 4"),
         ("threshold at rest", {"share": [["2"]]}, "share"),
         ("threshold at rest", {"algorithm": 3, "g": [["1"]]}, "must be 0 at rest"),
@@ -96,7 +99,7 @@ def test_malformed_rounds_are_refused(change, says):
 )
 def test_malformed_instances_are_refused(kind, change, says):
     data = {
-        "h": [["1"]], "c": [["0"]], "sigma": [[1]], "shift": ["0"], "shift_k": [["0"]], "a": ["1"], "algorithm": 1, "share": [["1"]],
+        "h": [["1"]], "c": [["0"]], "sigma": [[1]], "shift": ["0"], "shift_k": [["0"]], "algorithm": 1, "share": [["1"]],
         "theta": ["1"], "epsilon": "1/2", "lambda1": "1", "lambda2": "1/2", "eta": "1/2", "B": 2, "T": 2,
     }  # fmt: skip
     with pytest.raises(InvalidInput, match=says):
@@ -154,6 +157,16 @@ def test_contractions_tell_stable_from_unstable(seed):
         assert (max(contractions(M)) < 1) == (radius < 1), radius
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_matrix_from_the_formulas_is_that_of_the_method(seed):
+    view = random_instance("scaffold stability", np.random.default_rng(seed)).view()
+    in_floats = FloatStabilityView(view.H.astype(float), view.method._replace(
+        lambda2=float(view.method.lambda2), eta=float(view.method.eta), eta_g=float(view.method.eta_g)
+    ))  # fmt: skip
+    np.testing.assert_allclose(in_floats.matrix(), view.matrix().astype(float), atol=1e-13)
+    assert (in_floats.largest() < 1) == (view.largest() < 1)
+
+
 def test_unequal_clients_do_not_make_scaffold_diverge():
     """Curvatures 1 to 10^4 and steps at the limit eta_l a = 1 of the steepest: with eta_g = 1 and B = 40 it converges."""
     h = np.array([1.0, 30.0, 1e4]).reshape(3, 1, 1)
@@ -206,6 +219,17 @@ def test_rounds_on_a_users_problem():
     assert found["sparsifies"] == "violated" and found["to and fro"] == found["what epsilon has to be"] == "holds"
     everybody = verdicts("fedelasticnet/algorithm-2-control-variates", algorithm, local_solver=solver)
     assert everybody["the server's step"] == "holds"
+
+
+def test_stability_on_a_users_problem():
+    solver = GradientSteps(20, 0.9 / float(users().beta_k.max()))
+    for server_lr in (1.0, 1.9):
+        algorithm = algorithms.FedElasticNetScaffold(0, 0, server_lr=server_lr)
+        found = verdicts("fedelasticnet/algorithm-2-stability", algorithm, local_solver=solver)
+        assert found == {"every heterogeneity": "holds", "two clients": "not applicable"}
+    steep = GradientSteps(20, 1.1 / float(users().beta_k.max()))
+    found = verdicts("fedelasticnet/algorithm-2-stability", algorithms.FedElasticNetScaffold(0, 0), local_solver=steep)
+    assert set(found.values()) == {"not applicable"}
 
 
 def test_the_wire_on_a_users_problem():

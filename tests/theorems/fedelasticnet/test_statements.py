@@ -12,7 +12,6 @@ from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet import instances as battery
-from fedtheory.theorems.fedelasticnet import motion_instances
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.setting import Trial
@@ -52,8 +51,6 @@ def _instances() -> list[battery.ProblemInstance]:
 def views() -> dict[str, list]:
     """Views of all scopes and rules."""
     found: dict[str, list] = {"round": [], "run": [], "fixed-point": []}
-    in_fractions = [i.view() for i in motion_instances.battery()]
-    found["motion"] = [(v.rule, v) for v in in_fractions]
     for instance in _instances():
         problem = instance.problem()
         losses = FederatedLosses(problem)
@@ -84,19 +81,14 @@ def _cases(with_mutants: bool) -> list:
     ]
 
 
-def _about(form, view) -> bool:
-    """Whether an instance in fractions has what the form needs."""
-    return form.kind != "motion" or view.applies(form) is None
-
-
 @pytest.mark.parametrize(("statement", "form", "mutant"), _cases(False))
 def test_what_is_established_is_found(statement, form, mutant, views):
     for rule, established in form.established.items():
-        checks = [judge_view(statement, form, v) for r, v in views[statement.scope] if r == rule and _about(form, v)]
+        checks = [judge_view(statement, form, v) for r, v in views[statement.scope] if r == rule]
         assert checks
         if established == "holds":
             assert all(c.verdict == "holds" for c in checks), [str(c) for c in checks if c.verdict != "holds"]
-        elif statement.scope == "motion" or (statement.scope == "round" and form.name in ("printed", "literal")):
+        elif statement.scope == "round" and form.name in ("printed", "literal"):
             assert any(c.verdict == "violated" for c in checks)
 
 
@@ -105,7 +97,7 @@ def test_every_mutant_is_rejected(statement, form, mutant, views):
     checks = [
         judge_view(statement, form, v, sides=mutant.sides)
         for rule, v in views[statement.scope]
-        if rule in form.established and _about(form, v)
+        if rule in form.established
     ]
     assert any(c.verdict == "violated" for c in checks)
 

@@ -122,6 +122,10 @@ NUMBERS = {
         "17234/465 11079/310 16003/465",
         "17234/465 11079/310 16003/465",
     ),
+    ("threshold-on-the-wire", "nothing is ever sent"): (
+        "1",
+        "1",
+    ),
     ("threshold-on-the-wire", "what the server misses"): (
         "0 37/21 199900/53361",
         "0 37/21 199900/53361",

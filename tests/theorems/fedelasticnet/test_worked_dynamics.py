@@ -15,8 +15,8 @@ import pytest
 import worked_fedelasticnet_dynamics as worked
 
 from fedtheory import theorems
+from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
-from fedtheory.theorems.fedelasticnet.motions import BUILDERS, data_of
 
 NUMBERS = {
     ("at-rest", "in words", "sign"): ("1", "0"),

@@ -7,6 +7,8 @@ holds with room also holds with a constant that is slightly wrong; its number do
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 from fractions import Fraction as F
 from math import isqrt
 from pathlib import Path
@@ -19,6 +21,7 @@ import worked_fedelasticnet_theorems as worked
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
+from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.verification.check import judge
@@ -151,6 +154,14 @@ def test_the_paper_gives_the_same_numbers(rule, statement, form, by_hand):
     forms = worked.ROUND_FORMS if scope == "round" else worked.RUN_FORMS
     sides = forms[statement, form](by_hand[rule, scope])
     assert [str(side) for side in sides] == list(WORKED[rule][statement, form])
+
+
+def test_the_third_round_tells_the_two_rules_apart():
+    """In two rounds gamma is the same under both, and so is every left side above."""
+    said = {"sign": "12897990274855139/2402770990452624", "true-gradient": "5153574290620090303/961108396181049600"}
+    for rule, number in said.items():
+        assert str(worked.Run(rule, 3).excess) == number
+        assert str(_instance(rule).run_view(3).excess[-1, 0]) == number
 
 
 @pytest.mark.parametrize("module", [worked, identities], ids=lambda m: m.__name__)
@@ -351,6 +362,14 @@ def test_kappa_0_is_positive_from_the_threshold_on(c, lead, below):
         a, kappa, kappa_0 = ElasticConstants(F(3), F(2), F(2), F(5), 2 * ratio).family(lead, c)
         assert (kappa_0 > 0) == positive == (ratio**2 - c * ratio - 2 * c > 0) and a > 0 and kappa > 0
     assert 26**2 - 25 * 26 - 50 < 0 < 27**2 - 25 * 27 - 50 == 4
+
+
+def test_kappa_is_shown_to_be_positive_where_the_paper_claims_it():
+    """At 27 beta, as the formula and the theorem's condition say, and not from somewhere above."""
+    printed = _form("constants", "printed")
+    said = int(re.search(r"lambda_2>(\d+)", printed.latex).group(1))
+    assert inspect.signature(printed.symbolic).parameters["threshold"].default == said == 27
+    assert _form("theorem-b1", "printed").limits == {RATIO: said}
 
 
 def test_kappa_is_positive_from_5_beta_on():

@@ -33,10 +33,8 @@ KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
     "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
 )  # fmt: skip
-COUNTS = {
-    "shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80, "compressed": 24,
-    "compressed-partial": 24, "frozen": 24, "row": 24, "restart": 18,
-}  # fmt: skip; others: 40
+COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
+COUNTS |= {"compressed": 24, "compressed-partial": 24, "frozen": 24, "restart": 18, "row": 24}
 
 
 @dataclass(frozen=True)

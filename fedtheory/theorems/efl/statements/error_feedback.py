@@ -233,6 +233,7 @@ def _mean_within(v: FeedbackView) -> Sides:
     return le(((path[:-1].sum(axis=0) / v.rounds - v.star) ** 2).sum(), ((v.x0 - v.star) ** 2).sum())
 
 
+INVARIANT = r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k"
 BIAS = (
     r"\textstyle\sum_kp^kh_k|\bar\omega_T-\omega^*|\le\frac1{\eta T}\big(|\omega_T-\omega_0|+|R^G_T|+\sum_kp^k|R^k_T|\big),\ "
     r"\bar\omega_T=\frac1T\sum_{t<T}\omega_t"
@@ -245,23 +246,23 @@ STATEMENTS = (
         "Algorithm 1 and (6)",
         form(
             "literal formulas",
-            r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
+            INVARIANT + r",\ \text{the formulas as printed}",
             _invariant, "violated", kind="feedback", needs=("literal",), wording="algorithm",
             note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
             "residuals count twice",
         ),
         form(
-            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
+            "repaired", INVARIANT,
             _invariant, "holds", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))),
             kind="feedback", needs=("consistent",),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
         ),
         form(
-            "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
+            "text of 3.1", INVARIANT + r",\ \text{clients send }ST(\Delta^k),\text{ the server adds }\Delta^G\text{ uncompressed}",
             _invariant, "violated", kind="feedback", needs=("text",),
         ),
         form(
-            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
+            "scaled after ST", INVARIANT + r",\ p_\tau^k/p^k\text{ applied after }ST",
             _invariant, "violated", kind="feedback", needs=("after",),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),

@@ -145,11 +145,11 @@ STATEMENTS = (
         closed(
             "repaired", POINT, lambda v: _against(v, "SCAFFOLD"), "holds",
             ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))),
-            after=r"\text{ iff }G\ge L(1-\sqrt\epsilon)", kind="rates", needs=(LARGE_G,),
+            after=r"\text{ where }G\ge L(1-\sqrt\epsilon)", kind="rates", needs=(LARGE_G,),
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds",
-            ("the other way round", lambda v: _against(v, "SCAFFOLD")), after=r"\text{ if }G<L(1-\sqrt\epsilon)",
+            ("the other way round", lambda v: _against(v, "SCAFFOLD")), after=r"\text{ where }G<L(1-\sqrt\epsilon)",
             kind="rates", needs=("G < L (1 - sqrt(epsilon))",),
         ),
         closed(
@@ -169,12 +169,12 @@ STATEMENTS = (
         ),
         closed(
             "repaired", POINT, lambda v: _against(v, "MIME"), "holds",
-            ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))), after=r"\text{ iff }\delta\ge L/\sqrt\epsilon",
+            ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))), after=r"\text{ where }\delta\ge L/\sqrt\epsilon",
             kind="rates", needs=("delta >= L/sqrt(epsilon)",),
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("MIME"), v.row("EFL")), "holds",
-            ("the other way round", lambda v: _against(v, "MIME")), after=r"\text{ if }\delta\le L,\ \epsilon<1",
+            ("the other way round", lambda v: _against(v, "MIME")), after=r"\text{ where }\delta\le L,\ \epsilon<1",
             kind="rates",
             needs=("delta <= L and epsilon < 1",),
         ),

@@ -80,10 +80,22 @@ def _rest(rng: Any) -> dict[str, Any]:
     return data
 
 
+def _hessian(rng: Any, d: int) -> list[list[Fraction]]:
+    """A curvature, or a sum of two squares v v', which is singular where they are parallel."""
+    if d == 1:
+        return [[_positive(rng)]]
+    vectors = [[F(int(rng.integers(-3, 4)), 2) for _ in range(d)] for _ in range(2)]
+    return [[sum(v[i] * v[j] for v in vectors) for j in range(d)] for i in range(d)]
+
+
 def _stability(rng: Any) -> dict[str, Any]:
-    m = int(rng.choice([1, 2, 2, 3]))
-    a = [_positive(rng) for _ in range(m)]
-    data = {"a": a, **_steps(rng, [a], F(0))}
+    m, d = int(rng.choice([1, 2, 2, 3])), int(rng.choice([1, 1, 2]))
+    H = [_hessian(rng, d) for _ in range(m)]
+    size = [sum(H[k][i][j] for k in range(m)) for i, j in ((0, 0), (0, d - 1), (d - 1, d - 1))]
+    if d > 1 and size[0] * size[2] == size[1] ** 2:  # the mean is singular
+        H[0] = [[H[0][i][j] + (i == j) for j in range(d)] for i in range(d)]
+    top = max(sum(abs(v) for v in row) for h in H for row in h)
+    data = {"H": H, **_steps(rng, [[top]], F(0))}
     data["eta_g"] = F(int(rng.choice([2, 4, 6, 7, 9, 12, 16])), 4)
     return data
 
@@ -137,13 +149,17 @@ BY_HAND = (  # where a bound is attained, or a formula is at its edge
     ("algorithm-2 at rest", "two steps", {**_ONE, "sigma": [[1]], "lambda1": "1", "B": 2, "shift": ["1/1000"]}),
     ("algorithm-2 at rest", "two steps, from the optimum", {**_ONE, "sigma": [[0]], "lambda1": "1", "B": 2, "shift": ["1/1000"]}),
     ("algorithm-2 at rest", "three steps, from the optimum", {**_ONE, "sigma": [[0]], "lambda1": "1", "B": 3, "shift": ["1/1000"]}),
-    ("scaffold stability", "at eta_g near 2", {"a": ["63"], "lambda2": "0", "eta": "1/64", "B": 3, "eta_g": "31/16"}),
-    ("scaffold stability", "just inside", {"a": ["1", "3"], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "21/8"}),
-    ("scaffold stability", "just outside", {"a": ["1", "3"], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "43/16"}),
+    ("scaffold stability", "at eta_g near 2", {"H": [[["63"]]], "lambda2": "0", "eta": "1/64", "B": 3, "eta_g": "31/16"}),
+    ("scaffold stability", "just inside", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "21/8"}),
+    ("scaffold stability", "just outside", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "43/16"}),
     ("threshold on the wire", "one client, 30 times its curvature", {
         "h": [["1"]], "c": [["0"]], "theta": ["31"], "lambda1": "0", "lambda2": "30", "epsilon": "1/2", "T": 62}),
     ("threshold on the wire", "with lambda_1", {
         "h": [["1"]], "c": [["0"]], "theta": ["41"], "lambda1": "1", "lambda2": "30", "epsilon": "1/2", "T": 12}),
+    ("threshold on the wire", "just enough to send nothing", {
+        "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "5/4", "T": 5}),
+    ("threshold on the wire", "a twentieth less", {
+        "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "19/16", "T": 2}),
     ("threshold on the wire", "all of epsilon is held back", {
         "h": [["1"]], "c": [["0"]], "theta": ["4"], "lambda1": "0", "lambda2": "3", "epsilon": "1", "T": 3, "feedback": 1}),
 )  # fmt: skip

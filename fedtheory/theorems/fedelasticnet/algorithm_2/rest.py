@@ -1,4 +1,4 @@
-"""Where Algorithm 2 rests with everybody taking part, what it does near such a point, and where SCAFFOLD is stable.
+"""Where Algorithm 2 rests with everybody taking part, and what it does near such a point.
 
 On L_k(x) = sum_i a_ki (x_i - c_ki)^2/2 write q = 1 - eta_l (a + lambda_2) for every client and coordinate,
 S_n = 1 + ... + q^(n-1), and r_k = grad L_k(theta) - c_k + c. The B local steps of line 7 are
@@ -31,10 +31,10 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     trace,
     without_l1,
 )
-from fedtheory.verification.rational import fraction, integer, table, vector
+from fedtheory.verification.rational import integer, table, vector
 from fedtheory.verification.setting import ClosedView
 
-__all__ = ["RestView", "StabilityView", "contractions", "kept_share"]
+__all__ = ["RestView", "kept_share", "one_round", "state_of"]
 
 
 def kept_share(h: Any, method: Method) -> Any:
@@ -45,13 +45,13 @@ def kept_share(h: Any, method: Method) -> Any:
     return q
 
 
-def _round(world: Any, method: Method, state: FedElasticNetScaffoldState) -> FedElasticNetScaffoldState:
+def one_round(world: Any, method: Method, state: FedElasticNetScaffoldState) -> FedElasticNetScaffoldState:
     """One round of everybody."""
     everyone = [list(range(world.num_clients))]
     return play(world, scaffold(method), method.B, method.eta, state, everyone)[0][-1]
 
 
-def _state(theta: Any, c_k: Any) -> FedElasticNetScaffoldState:
+def state_of(theta: Any, c_k: Any) -> FedElasticNetScaffoldState:
     return FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / len(c_k))
 
 
@@ -81,7 +81,7 @@ class RestView(ClosedView):
     @cached_property
     def after(self) -> FedElasticNetScaffoldState:
         """A round from the point of rest."""
-        return _round(self.world, self.method, _state(self.theta, self.c_k))
+        return one_round(self.world, self.method, state_of(self.theta, self.c_k))
 
     def at_zero(self, sign: int) -> Any:
         """The clients' moves (m, d) in a round from the point of rest, were sign(0) this number."""
@@ -91,12 +91,12 @@ class RestView(ClosedView):
     @cached_property
     def near(self) -> FedElasticNetScaffoldState:
         """A round from the point of rest plus the shifts."""
-        return _round(self.world, self.method, _state(self.theta + self.shift, self.c_k + self.shift_k))
+        return one_round(self.world, self.method, state_of(self.theta + self.shift, self.c_k + self.shift_k))
 
     @cached_property
     def linear(self) -> FedElasticNetScaffoldState:
         """The shifts after a round of SCAFFOLD with lambda_2 and without lambda_1, on the same curvatures with all minimisers 0."""
-        return _round(quadratics(self.h, 0 * self.c), without_l1(self.method), _state(self.shift, self.shift_k))
+        return one_round(quadratics(self.h, 0 * self.c), without_l1(self.method), state_of(self.shift, self.shift_k))
 
     @cached_property
     def residual(self) -> Any:
@@ -131,69 +131,3 @@ def rest_view(data: dict[str, Any]) -> RestView:
         raise InvalidInput(f"sigma {sigma.shape}, shift {shift.shape} and shift_k {shift_k.shape} must go with h {h.shape}")
     return RestView(h, c, sigma + Fraction(0), numbers_of(data), shift, shift_k)
 
-
-# --- stability ------------------------------------------------------------------------------------------------------------
-def _characteristic(M: Any) -> list[Any]:
-    """Coefficients of det(z - M), of z^0 first, by Faddeev and LeVerrier, in fractions."""
-    n, eye = len(M), np.eye(len(M), dtype=int) + Fraction(0)
-    out, N = [Fraction(1)], eye
-    for k in range(1, n + 1):
-        product = M.dot(N)
-        out.append(-np.trace(product) / k)
-        N = product + out[-1] * eye
-    return out[::-1]
-
-
-def contractions(M: Any) -> list[Any]:
-    """|a_0/a_n| of the characteristic polynomial and of those that Schur and Cohn reduce it to, up to the first that is >= 1.
-
-    All eigenvalues of M lie inside the unit circle if and only if all these numbers are below 1.
-    """
-    p, out = _characteristic(M), []
-    while len(p) > 1:
-        out.append(abs(p[0] / p[-1]))
-        if out[-1] >= 1:
-            break
-        p = [p[-1] * p[j] - p[0] * p[len(p) - 1 - j] for j in range(1, len(p))]
-    return out
-
-
-class StabilityView(ClosedView):
-    """SCAFFOLD (Algorithm 2 with lambda_1 = 0) with everybody taking part, on one coordinate of m quadratics.
-
-    Attributes
-    ----------
-    a : (m,) curvatures
-    q, S : (m,), S = S_B
-    """
-
-    def __init__(self, a: Any, method: Method) -> None:
-        self.a, self.method, self.m = a, without_l1(method), len(a)
-        self.q = kept_share(a[:, None], method)[:, 0]
-        self.S = sums(self.q, method.B)
-        facts = {"two clients": self.m == 2, "eta_g < 2": method.eta_g < 2}
-        self.facts = frozenset(name for name, true in facts.items() if true)
-
-    def largest(self, eta_g: Any = 1) -> Any:
-        """The largest of the `contractions` of one round's matrix on (theta, c_1, ..., c_m), with eta_g times a factor."""
-        method = self.method._replace(eta_g=self.method.eta_g * eta_g)
-        world, columns = quadratics(self.a[:, None], 0 * self.a[:, None]), []
-        for unit in np.eye(self.m + 1, dtype=int) + Fraction(0):
-            after = _round(world, method, _state(unit[:1], unit[1:, None]))
-            columns.append(np.concatenate([after.x[0], after.c_k[0, :, 0]]))
-        return max(contractions(np.stack(columns, axis=1)))
-
-    def room(self, cross: Any = 1) -> Any:
-        """Of two clients: 4 - (S_1 + S_2)/B less eta_g eta_l (S_1 a_1 + S_2 a_2 - S_1 S_2 (a_1 + a_2)/(2 B))."""
-        (a, b), (S, R), method = self.a, self.S, self.method
-        rise = S * a + R * b - cross * S * R * (a + b) / (2 * method.B)
-        return 4 - (S + R) / method.B - method.eta_g * method.eta * rise
-
-
-@BUILDERS.add("scaffold stability")
-def stability_view(data: dict[str, Any]) -> StabilityView:
-    """From a, lambda2, eta, B and eta_g."""
-    a = vector(data["a"], "a")
-    if (a < 0).any() or not (a > 0).any() or len(a) > 6:
-        raise InvalidInput(f"a = {data['a']}: expected up to 6 curvatures >= 0, some > 0")
-    return StabilityView(a, numbers_of({**data, "lambda1": fraction(data.get("lambda1", 0), "lambda1")}))

@@ -136,6 +136,7 @@ class WireView(ClosedView):
         self.arrived = np.stack([k.sent[0][0] for k in clients])
         self.curvature = curvature
         small = {"lambda_1 = 0": lambda1 == 0, "error feedback": feedback, "no feedback": not feedback}
+        small["separable quadratics"] = curvature is not None
         facts = {**small, "h that is never moved again": bool(self.frozen.any()) and not feedback}
         self.facts = frozenset(name for name, true in facts.items() if true)
 

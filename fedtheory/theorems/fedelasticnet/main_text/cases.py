@@ -1,7 +1,8 @@
 """The main text's statements on a problem of a user's: what each kind of view needs of it, and its data in fractions.
 
-A number of a problem's is taken to its last bit, so that Gram matrices stay positive semidefinite, as they must; lambda_1, lambda_2,
-step sizes and what is given are the simplest fractions that round to them.
+A number of a problem's is taken to its last bit, so that Gram matrices stay positive semidefinite, as
+they must; lambda_1, lambda_2, step sizes and what is given are the simplest fractions that round to
+them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM, instance_of
-from fedtheory.theorems.fedelasticnet.statements.concentration import COUNTS
+from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM, COUNTS, instance_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
@@ -58,7 +58,8 @@ class EachOf(ClosedView):
         def joined(_: Any) -> Sides:
             found = [sides(v) for v in self.each]
             lhs, rhs, scale = (np.stack([np.asarray(getattr(f, n), dtype=object) for f in found]) for n in ("lhs", "rhs", "scale"))
-            return Sides(lhs, rhs, scale, found[0].relation, axes=(("client",), ("client", "entry"))[lhs.ndim - 1] if lhs.ndim < 3 else ())
+            axes = {1: ("client",), 2: ("client", "entry")}.get(lhs.ndim, ())
+            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
 
         return joined
 
@@ -268,7 +269,7 @@ CASES: dict[str, OfAProblem] = {
     "regression": OfAProblem(
         "about the Lasso and the elastic net on one client's samples",
         (f"least squares of at most {MOST_FEATURES} features and {MOST_SAMPLES} samples a client",), regression,
-        "--problem diabetes --given client=2", ("client", "trial"),
+        "--problem least-squares --dimension 4 --given client=2", ("client", "trial"),
     ),
     "local": OfAProblem(
         "about each client's local problem", (QUADRATIC,), local, "--problem diabetes --clients 3 --l1 0.5", ("trial",),
@@ -278,14 +279,16 @@ CASES: dict[str, OfAProblem] = {
         "--problem diabetes --clients 3 --given controls=fresh", ("controls",), "fedelasticnet-scaffold", local_work=True,
     ),
     "objective": OfAProblem(
-        "about the objective and the constants", (QUADRATIC,), objective, "--problem diabetes --clients 3", (), "fedelasticnet-dyn", 30.0,
+        "about the objective and the constants", (QUADRATIC,), objective, "--problem diabetes --clients 3", (),
+        "fedelasticnet-dyn", 30.0,
     ),
     "everybody": OfAProblem(
-        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3", (), "fedelasticnet-dyn",
-        30.0,
+        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3 --l1 1000", (),
+        "fedelasticnet-dyn", 30.0,
     ),
     "signs": OfAProblem(
-        "about the signs of the updates, if they were fair coins", ("as many clients, samples and coordinates as the problem has",), signs,
+        "about the signs of the updates, if they were fair coins",
+        ("as many coins as the problem has clients and coordinates; n_k of its samples",), signs,
         "--problem diabetes --clients 10 --given delta=1/2", ("delta",),
     ),
     "message": OfAProblem(

@@ -1,4 +1,4 @@
-"""The instances of the main text's statements; all are given in fractions, so that a violation is a witness as it stands."""
+"""The instances of the main text's statements, all in fractions: a violation is a witness."""
 
 from __future__ import annotations
 
@@ -215,6 +215,8 @@ _MAKERS: dict[str, Callable[[Any], tuple[str, Data]]] = {
 _COIN = [["1", [["1", "1/2"], ["-1", "1/2"]]]]
 _ATTAINED: tuple[tuple[str, str, Data], ...] = (
     ("regression", "one feature", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "1", "trial": ["3"]}),
+    ("regression", "at the minimisers", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "2", "trial": ["3/2"]}),
+    ("regression", "at the elastic net", {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": "2", "trial": ["3/4"]}),
     ("regression", "orthonormal",
     {"X": [["3/5", "4/5"], ["4/5", "-3/5"]], "y": ["3", "1"], "lambda1": "1", "lambda2": "2", "trial": ["1", "1"]}),
     ("regression", "grouped, of one sign", {
@@ -239,6 +241,7 @@ _ATTAINED: tuple[tuple[str, str, Data], ...] = (
         "H": [["7/8", "2"], ["2", "39/8"]], "q": ["2", "4"], "theta": ["0", "0"], "lambda1": "1/10", "lambda2": "1/8",
     }),
     ("local", "a small gradient", {"H": ["1"], "q": ["1/20000"], "theta": ["0"], "lambda1": "1/10000", "lambda2": "1"}),
+    ("local-steps", "a first round", {"H": [["1"], ["1"]], "q": [["-1"], ["3"]], "theta": ["0"], "lr": "1/2", "B": 1}),
     ("local-steps", "eight steps that bend", {
         "H": [["1", "0"], [["144/169", "60/169"], ["60/169", "25/169"]]], "q": [["0", "0"], ["0", "0"]],
         "theta": ["3", "-4"],
@@ -259,6 +262,12 @@ _ATTAINED: tuple[tuple[str, str, Data], ...] = (
             "H": [["1"], ["1"]], "q": [["0"], ["0"]], "theta": ["1"], "stored": [["2"], ["2"]], "lambda1": "1",
             "lambda2": "28",
             "rule": rule,
+        })
+        for rule in ("sign", "true-gradient")
+    ),
+    *(
+        ("everybody", f"two alike that move, {rule}", {
+            "H": [["1"], ["1"]], "q": [["0"], ["0"]], "theta": ["2"], "lambda1": "1", "lambda2": "28", "rule": rule,
         })
         for rule in ("sign", "true-gradient")
     ),
@@ -284,6 +293,12 @@ _ATTAINED: tuple[tuple[str, str, Data], ...] = (
     ("signs", "Bern(1/2)", {"groups": 8, "delta": "1/4", "laws": _COIN}),
     ("signs", "one side of the parenthesis", {"groups": 1, "delta": "1/2", "theta": "-2", "laws": _COIN}),
     ("signs", "many coordinates", {"groups": 4, "delta": "9/10", "d": 40, "laws": _COIN}),
+    ("signs", "unfair", {"groups": 12, "delta": "1/4", "laws": [["1", [["1", "7/8"], ["-1", "1/8"]]]]}),
+    ("signs", "on either side of the optimum", {
+        "groups": 12, "delta": "1/2", "laws": [["1/2", [["1", p], ["-1", q]]] for p, q in (("9/10", "1/10"), ("1/10", "9/10"))],
+    }),
+    ("signs", "identical clients", {"groups": 1, "copies": 8, "delta": "1/2", "laws": _COIN}),
+    ("message", "one local model everywhere", {"x": ["1/100", "0", "-1/100"], "theta": ["-1/100", "0", "1/100"]}),
     ("message", "all pairs", {"x": ["0", "0", "1/100", "1/100"], "theta": ["0", "1/100", "0", "1/100"]}),
     ("message", "parted by the threshold", {"x": ["251/500", "249/500"], "threshold": "1/250"}),
     ("density", "binomial", {"cells": [[str(k), "1", c] for k, c in enumerate((1, 8, 28, 56, 70, 56, 28, 8, 1))]}),

@@ -12,11 +12,12 @@ from fedtheory.verification.rational import Builders
 from fedtheory.verification.setting import DataInstance
 from fedtheory.verification.statement import Form, Sides, Statement, form
 
-__all__ = ["BUILDERS", "CLAIM", "IN_WORDS", "MainTextInstance", "by_a_tenth", "claim", "instance_of", "shrunk", "statement",
+__all__ = ["BUILDERS", "CLAIM", "COUNTS", "IN_WORDS", "MainTextInstance", "by_a_tenth", "claim", "instance_of", "shrunk", "statement",
 "truth"]
 
 BUILDERS = Builders()
 CLAIM = "claim"  # the kind of what cannot be judged
+COUNTS = "weights n_k/n"  # what forms about unequal weights need
 IN_WORDS = "in words"
 
 

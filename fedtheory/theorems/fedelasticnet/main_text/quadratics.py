@@ -58,7 +58,7 @@ def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def semidefinite(A: np.ndarray) -> bool:
-    """Whether a symmetric matrix (d, d) is positive semidefinite: elimination leaves no negative pivot, and 0 only with a zero row."""
+    """Whether a symmetric matrix (d, d) is positive semidefinite: no negative pivot, and 0 only with a zero row."""
     A = A.copy()
     for i in range(len(A)):
         if A[i, i] < 0 or (A[i, i] == 0 and (A[i, i:] != 0).any()):

@@ -96,8 +96,8 @@ class MainTextSetting(Setting):
         if any(o.get(name) is not None for name in _LOCAL_WORK):
             solver = request.local_sgd(algorithm, problem, request.sampling(problem), 1)
         head = (
-            f"{problem.name}: m = {problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}, "
-            f"{kind.about}"
+            f"{problem.name}: m = {problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
+            f"lambda_2 = {algorithm.l2:.6g}; {kind.about}"
         )
         options = {"x0": request.start(problem), "seed": request.seed, "local_solver": solver, "given": o.get("given") or {}}
         details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}}

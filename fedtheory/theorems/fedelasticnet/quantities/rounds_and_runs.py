@@ -382,8 +382,7 @@ class RunView:
     @property
     def mu(self) -> Any:
         """The strong convexity of R."""
-        mu = self.losses.mu
-        return np.asarray(mu) if isinstance(mu, np.ndarray) else mu
+        return np.asarray(self.losses.mu)[()]
 
     @property
     def T(self) -> Any:

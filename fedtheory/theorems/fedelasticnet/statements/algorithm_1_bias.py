@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
-from fedtheory.theorems.fedelasticnet.quantities.standstill import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
@@ -73,28 +73,35 @@ STATEMENTS = (
         form(
             "in words", r"\sum_kw_k\delta_k(\theta)=0\ \Rightarrow\ R_w(\theta)=\min R_w", _optimal, "violated", wording="in words",
             note="\"which resolves the client drift problem\": where the method stands still the model is an optimum. Clients of "
-            "different curvature pull with other weights than in R_w, and a client whose slope is at most lambda_1 does not pull",
+            "different curvature pull with other weights than in R_w, and one whose slope is at most lambda_1 does not pull",
         ),
         form(
             "in words, the optimum stays", r"R_w(\theta)=\min R_w\ \Rightarrow\ \sum_kw_k\delta_k(\theta)=0", _stays, "violated",
             wording="in words", note="the same words: started at the optimum, the method leaves it",
         ),
         form(
-            "limit", r"|\theta^t-\Pi|+|\theta^t-\theta^{t-1}|=|\theta^{t-1}-\Pi|,\quad\Pi\text{ the fixed point nearest to }\theta^0", _way,
-            "holds", ("towards the optimum", lambda v: _way(v, v.star)),
+            "limit",
+            r"|\theta^t-\Pi|+|\theta^t-\theta^{t-1}|=|\theta^{t-1}-\Pi|,\quad\Pi\text{ the fixed point nearest to }\theta^0",
+            _way, "holds", ("towards the optimum", lambda v: _way(v, v.star)),
             note="in every coordinate: no round goes beyond the nearest fixed point or away from it, and a round that is not there yet "
             "moves, so theta^t tends to it",
         ),
         form(
             "closed form",
-            r"\theta\sum_{k:\delta_k\ne0}\tfrac{w_kh_k}{h_k+\lambda_2}=\sum_{k:\delta_k\ne0}\tfrac{w_k(h_kc_k-\lambda_1\mathrm{sign}(\delta_k))}{h_k+\lambda_2}",
-            _formula, "holds", ("sign of lambda_1", lambda v: _formula(v, 1)), ("weights of R_w", lambda v: _formula(v, weighted=False)),
-            needs=(PARABOLAS,), note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate. For large "
-            "lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend to 0",
+            r"\theta\sum_{k:\delta_k\ne0}\tfrac{w_kh_k}{h_k+\lambda_2}="
+            r"\sum_{k:\delta_k\ne0}\tfrac{w_k(h_kc_k-\lambda_1\mathrm{sign}(\delta_k))}{h_k+\lambda_2}",
+            _formula, "holds",
+            ("sign of lambda_1", lambda v: _formula(v, 1)), ("weights of R_w", lambda v: _formula(v, weighted=False)),
+            needs=(PARABOLAS,),
+            note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate; h_k c_k stands for "
+            "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend "
+            "to 0",
         ),
         form(
-            "interval", r"\{\theta:\sum_kw_k\delta_k=0\}=\{\theta:\max_k|L_k'(\theta)|\le\lambda_1\}\text{ where that is not empty}", _interval,
-            "holds", ("a tenth shorter", lambda v: _interval(v, (9, 10))), ("a tenth longer", lambda v: _interval(v, (11, 10))),
+            "interval",
+            r"\{\theta:\sum_kw_k\delta_k=0\}=\{\theta:\max_k|L_k'(\theta)|\le\lambda_1\}\text{ where that is not empty}",
+            _interval, "holds",
+            ("a tenth shorter", lambda v: _interval(v, (9, 10))), ("a tenth longer", lambda v: _interval(v, (11, 10))),
             needs=(AGREE,), note="clients that agree, L_k = h (x - c)^2/2: [c - lambda_1/h, c + lambda_1/h], whatever lambda_2 and w_k",
         ),
         form(
@@ -104,12 +111,15 @@ STATEMENTS = (
         ),
         scope="standstill",
         assumptions=(
-            "every L_k is convex and separable; of `limit`, `interval` any such losses", "all clients take part, w_k = n_k/n",
+            "every L_k is convex and a sum over the coordinates, R_w has a minimiser, and the fixed points are bounded",
+            "all clients take part in every round, w_k = n_k/n",
             "lambda_1 > 0 and lambda_2 > 0, as Algorithm 1 asks", "local problems solved exactly, no threshold epsilon",
         ),
         symbols={
-            "theta": "the least and the largest fixed point: StandstillView.ends", "delta_k": "theta_k - theta: StandstillView.moves",
-            "R_w": "sum_k w_k L_k", "w_k": "n_k/n, or 1/m with aggregation 'cohort'", "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
+            "theta": "the least and the largest fixed point: StandstillView.ends",
+            "delta_k": "theta_k - theta: StandstillView.moves",
+            "R_w": "sum_k w_k L_k", "w_k": "n_k/n, or 1/m with aggregation 'cohort'",
+            "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
         },
     ),
 )  # fmt: skip

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.algorithm_2.rest import RestView, StabilityView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rest import RestView
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import StabilityView
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -51,7 +52,8 @@ def _near(v: RestView, odd: int = -1, jump: int = 1) -> Sides:
 
 # --- stability ------------------------------------------------------------------------------------------------------------
 def _stable(v: StabilityView, eta_g: Any = 1) -> Sides:
-    return le(v.largest(eta_g), Fraction(1))
+    largest = v.largest(eta_g)
+    return le(largest, Fraction(1) if isinstance(largest, Fraction) else 1.0)
 
 
 def _two_clients(v: StabilityView, more: Any = 0, cross: Any = 1) -> Sides:
@@ -150,19 +152,15 @@ STATEMENTS = (
         "taking part",
         form(
             "every heterogeneity",
-            r"0<\eta_l(a_k+\lambda_2)<1,\ \eta_g<2\ \Rightarrow\ \text{spectral radius of a round}<1",
+            r"0\preceq\eta_l(H_k+\lambda_2)\prec1,\ \eta_g<2\ \Rightarrow\ \text{spectral radius of a round}<1",
             _stable,
             "holds",
             ("eta_g a tenth larger", lambda v: _stable(v, eta_g=Fraction(11, 10))),
             wording="in words",
             needs=("eta_g < 2",),
-            note="whatever m, B and the a_k, which may differ. Proof: an eigenvalue 1 - z other than 0 has sum_k "
-            "(p_k - z)/(sigma_k - z) = 0 "
-            "with p_k = eta_g eta_l S_k a_k and sigma_k = S_k/B, all in (0, 2); from a z with |z - 1| >= 1 the "
-            "segment (0, 2) is seen under at "
-            "most a right angle, so that every term has a real part > 0. Judged: the largest number in the "
-            "reduction of Schur and Cohn is "
-            "at most 1",
+            note="for every m, B and all Hessians, which need not commute, as long as their mean is positive definite. Proof in "
+            "`fedtheory.theorems.fedelasticnet.algorithm_2.stability`. Judged in fractions: the largest number in the reduction of "
+            "Schur and Cohn is at most 1; on a problem in floats: the spectral radius itself",
         ),
         form(
             "two clients",
@@ -172,12 +170,12 @@ STATEMENTS = (
             "holds",
             ("a tenth less", lambda v: _two_clients(v, more=Fraction(-1, 10))),
             ("without the product", lambda v: _two_clients(v, cross=0)),
-            needs=("two clients",),
+            needs=("two clients in one coordinate",),
             note="the conditions of Jury on the 2 by 2 matrix of (theta, c_1 - c); the other two always hold",
         ),
         scope="scaffold stability",
-        assumptions=(*SEPARABLE, "one coordinate, or coordinates one by one", SLOW),
-        symbols=NUMBERS | {"S_k": "S_B of client k", "a_k": "StabilityView.a"},
+        assumptions=("L_k is quadratic with Hessian H_k (a_k in one coordinate), of positive definite mean", *SEPARABLE[1:]),
+        symbols=NUMBERS | {"S_k": "S_B of client k: the sum of (1 - eta_l (a_k + lambda_2))^j, j < B"},
         kind="sharpened",
     ),
 )

@@ -1,7 +1,8 @@
 """FedElasticNet, Appendix B.3: the average of sign vectors, if they were independent and fair.
 
-Probabilities are exact: every law has finitely many outcomes, and they are added up in fractions. e^-x is enclosed between
-fractions; a bound on record as holding is judged against the lower one, any other against the upper one.
+Probabilities are exact: every law has finitely many outcomes, which are added up in fractions. e^-x
+is enclosed between fractions: a bound on record as holding is judged against the lower one, any
+other against the upper one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, statement
+from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, COUNTS, statement
 from fedtheory.verification.rational import fraction, integer, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -24,7 +25,7 @@ __all__ = ["STATEMENTS", "SignsView", "signs_view"]
 
 FAIR, SYMMETRIC = "signs that are 1 or -1 with probability 1/2 each", "signs whose law is symmetric"
 ONE_LAW, APART, ALIKE = "one law, whatever the model is", "independent clients", "groups of identical clients"
-EQUAL, COUNTS = "equal weights", "weights n_k/n"
+EQUAL = "equal weights"
 
 Outcomes = list[tuple[Fraction, Fraction]]  # a client's move in one coordinate, and its probability
 
@@ -225,7 +226,7 @@ STATEMENTS = (
         "concentration", "the average of fair signs is small with high probability",
         "Appendix B.3, and the end of section 3", "signs",
         form(
-            "printed", r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]\le" + E,
+            "printed", r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]\le " + E,
             _fails(lambda v: v.as_printed), "violated", needs=IID,
             note="the parenthesis closes too early: sign(theta_tilde) - theta for sign(theta_tilde - theta). With "
             "theta^{t-1} = -2 and moves of +-1 every sign is -1, and the left side is 1",
@@ -237,19 +238,20 @@ STATEMENTS = (
         ),
         form(
             "repaired",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le" + E + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
+            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
             REPAIRED[0], "holds", REPAIRED[1], needs=IID,
             note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s delta)}, and s = "
-            "delta. No exponent larger than m delta^2/2 will do: with 11/20 for 1/2 it fails at m = 2500, delta = 9/50",
+            "delta. No exponent larger than m delta^2/2 will do: with 11/20 for 1/2 it fails at m = 2500, delta = "
+            "9/50",
         ),
         form(
             "Bern(1/2) with values 0 and 1",
-            r"\mathbb P\Big[\tfrac1m\sum_kB_k>\delta\Big]\le" + E + r",\quad B_k\sim\mathrm{Bern}(\tfrac12)",
+            r"\mathbb P\Big[\tfrac1m\sum_kB_k>\delta\Big]\le " + E + r",\quad B_k\sim\mathrm{Bern}(\tfrac12)",
             _fails(lambda v: v.of_zero_and_one), "violated", needs=IID,
             note="section 3 speaks of Bern(1/2), whose values are 0 and 1: their mean goes to 1/2, not to 0",
         ),
         form(
-            "both sides", r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le" + E, _fails(lambda v: v.apart),
+            "both sides", r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le " + E, _fails(lambda v: v.apart),
             "violated", needs=IID,
             note="'a small value' is about the size; the printed bound is about one side",
         ),
@@ -267,12 +269,13 @@ STATEMENTS = (
             "all coordinates, d times",
             r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2d\," + E,
             EVERYWHERE[0], "holds", EVERYWHERE[1], needs=IID,
-            note="the sum over coordinates and sides, whatever the coordinates have to do with each other; judged where "
+            note="the sum over coordinates and sides, whatever the coordinates have to do with each other; judged "
+            "where "
             "they are independent. On that event |<gamma - theta*, mean>| <= delta ||gamma - theta*||_1",
         ),
         form(
             "identical clients",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le" + E + r"\text{ for groups of clients that move alike}",
+            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for groups of clients that move alike}",
             _fails(lambda v: v.above), "violated", needs=(FAIR, ONE_LAW, ALIKE, EQUAL),
             note="clients with the same data move alike, and so do their signs: with one group the mean is 1 or -1",
         ),
@@ -282,29 +285,31 @@ STATEMENTS = (
             GROUPED[0], "holds", GROUPED[1], needs=(FAIR, ONE_LAW, EQUAL),
         ),
         form(
-            "with zeros", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le" + E + r",\quad X_k\in\{-1,0,1\}\text{ symmetric}",
+            "with zeros", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k\in\{-1,0,1\}\text{ symmetric}",
             REPAIRED[0], "holds", REPAIRED[1], needs=(SYMMETRIC, ONE_LAW, APART, EQUAL),
-            note="the printed signs are +-1, but where the update is 0 so is its sign; 1 - z + z cosh s <= e^{s^2/2} too",
+            note="the printed signs are +-1, but where the update is 0 so is its sign; 1 - z + z cosh s <= "
+            "e^{s^2/2} too",
         ),
         form(
-            "unfair signs", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le" + E + r"\text{ for any law of }X_k",
+            "unfair signs", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for any law of }X_k",
             _fails(lambda v: v.above),
             "violated", needs=(ONE_LAW, APART, EQUAL),
             note="clients that lie on one side of theirs pull the same way: the mean goes to E X, which is not 0",
         ),
         form(
-            "about its mean", r"\mathbb P\Big[" + MEAN + r"-\mathbb EX_1>\delta\Big]\le" + E, ABOUT_ITS_MEAN[0], "holds",
+            "about its mean", r"\mathbb P\Big[" + MEAN + r"-\mathbb EX_1>\delta\Big]\le " + E, ABOUT_ITS_MEAN[0], "holds",
             ABOUT_ITS_MEAN[1], needs=(ONE_LAW, APART, EQUAL), note="Hoeffding's lemma: X_k lies in an interval of length 2",
         ),
         form(
             "over the model",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le" + E + r",\quad X_k\text{ fair, and IID given }\theta^{t-1}",
+            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k\text{ fair, and IID given }\theta^{t-1}",
             _fails(lambda v: v.above), "violated", needs=(FAIR, APART, EQUAL),
-            note="all clients start from the same theta^{t-1}: given it their signs may be IID, but not fair. With theta "
+            note="all clients start from the same theta^{t-1}: given it their signs may be IID, but not fair. With "
+            "theta "
             "on either side of the optimum with probability 1/2, each sign is fair and all of them agree",
         ),
         form(
-            "weights", r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le" + E + r",\quad w_k=n_k/n", _fails(lambda v: v.above),
+            "weights", r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le " + E + r",\quad w_k=n_k/n", _fails(lambda v: v.above),
             "violated",
             needs=(FAIR, ONE_LAW, APART, COUNTS), note="one client with nearly all of the data decides alone",
         ),

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
-from fedtheory.theorems.fedelasticnet.quantities.motion import (
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     CONVERGES,
     FROZEN,
     HALF,
@@ -27,6 +26,7 @@ from fedtheory.theorems.fedelasticnet.quantities.motion import (
     WIDE,
     MotionView,
 )
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
 from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
 
@@ -46,6 +46,7 @@ SYMBOLS = {
     "mu, beta_R": "MotionView.mu, .beta_joint: bounds of the curvature of R",
     "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
 }
+ROUND, COORDINATE, WITHOUT_MOVES = ("round",), ("coordinate",), ("round without moves",)
 TENTH = (9, 10)  # of a mutant: so much in place of 1
 
 
@@ -63,7 +64,7 @@ def _stationary(v: MotionView, of_all: bool = True) -> Sides:
 
 def _small_slope(v: MotionView) -> Sides:
     found = abs(v.slope[-1])
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 def _small_excess(v: MotionView) -> Sides:
@@ -77,21 +78,21 @@ def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tupl
     moved = int(not all(v.same(0, t) for t in range(1, len(v.theta))))
     said = int(bool(size > limit) or (with_h and bool(v.h[0].any())))
     close = v.rounding > 0 and abs(size - limit) <= 1e-9 * (size + limit)
-    return eq(np.array([moved]), np.array([said]), noise=int(close))
+    return eq(*(np.array([x], dtype=v.theta.dtype) for x in (moved, said)), noise=int(close))
 
 
 def _moves(v: MotionView, most: bool) -> Sides:
     """What v_k has beyond lambda_1, against the move that it makes: a round and a client each."""
     move, push = norm_sq(v.delta), norm_sq(v.push)
     if most:
-        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise)
-    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise)
+        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise, axes=("round", "client"))
+    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise, axes=("round", "client"))
 
 
 # --- coming back --------------------------------------------------------------------------------------------------------------
 def _optimal(v: MotionView) -> Sides:
     found = v.excess_gamma[-v.period :]
-    return le(found, 0 * found, noise=v.noise)
+    return le(found, 0 * found, noise=v.noise, axes=("state of the orbit",))
 
 
 def _agree(v: MotionView) -> Sides:
@@ -103,14 +104,14 @@ def _agree(v: MotionView) -> Sides:
 def _mean_gradient(v: MotionView) -> Sides:
     """The mean over the orbit and the clients of grad L_k(theta_k), a coordinate each."""
     found = abs(v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period)
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 # --- drifting away ------------------------------------------------------------------------------------------------------------
 def _bounded(v: MotionView) -> Sides:
     """h = 0 where nobody ever moves again: else theta goes on by -h/lambda_2 a round."""
     found = abs(v.h[-1])
-    return le(found, 0 * found, noise=v.gradient_noise)
+    return le(found, 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
 def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
@@ -118,45 +119,46 @@ def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     at = np.flatnonzero(v.still)
     found = np.concatenate([v.theta[at + 1], v.h[at + 1]], axis=-1)
     said = np.concatenate([v.theta[at] - _part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
-    return eq(found, said, vector=True, noise=v.gradient_noise)
+    return eq(found, said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _bias(v: MotionView) -> Sides:
     """|h - grad R(theta)| before every round in which no client moves, a coordinate each."""
     found = abs(v.mean(v.pull[:-1][v.still]))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=(*WITHOUT_MOVES, *COORDINATE))
 
 
 def _growth(v: MotionView) -> Sides:
     """What R rises by in a round without moves that is followed by another one."""
     two = np.flatnonzero(v.still[:-1] & v.still[1:])
     rise = v.excess[two + 1] - v.excess[two]
-    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise)
+    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))
 
 
 # --- gradient descent -----------------------------------------------------------------------------------------------------------
 def _descent(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """theta^t after every round in which no client moves."""
     at = np.flatnonzero(v.still)
-    return eq(v.theta[at + 1], v.theta[at] - _part(v.slope[at], share) / v.lambda2, vector=True, noise=v.gradient_noise)
+    said = v.theta[at] - _part(v.slope[at], share) / v.lambda2
+    return eq(v.theta[at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _silence(v: MotionView) -> Sides:
     """The largest coordinate of the v_k, which no client moves below, before every round."""
     found = abs(v.pull[:-1]).max(axis=(1, 2))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=ROUND)
 
 
 def _rate(v: MotionView) -> Sides:
     """R(theta^t) - R* for t = 1..T."""
     t = np.array(range(1, len(v.theta)), dtype=v.theta.dtype)
-    return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise)
+    return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
 def _descends(v: MotionView, share: tuple[int, int] = (1, 50)) -> Sides:
     """The potential of round t + 1 against that of round t, t = 1..T-1."""
     moved = norm_sq(v.theta[1:-1] - v.theta[:-2]) + v.spread[:-1]
-    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise)
+    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise, axes=ROUND)
 
 
 def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
@@ -169,19 +171,19 @@ def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
 # --- near the optimum ---------------------------------------------------------------------------------------------------------
 def _nearer(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
-    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise)
+    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _factor(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
     most = max(abs(1 - c / v.lambda2) for c in (v.mu, v.beta_joint))
-    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise)
+    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _along_the_top(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """The coordinate of theta - theta* along the direction of R's largest curvature."""
     at, along = np.flatnonzero(v.still), inner(v.theta - v.theta_star, v.top)
-    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise)
+    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _about(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:
@@ -290,7 +292,8 @@ STATEMENTS = (
             "never for ever where R's slopes at infinity are at least lambda_1. Attained by the drift of three clients",
         ),
         form(
-            "growth", r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
+            "growth",
+            r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
             _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,), note="attained, for ever, by the drift of three clients",
         ),
     ),
@@ -314,14 +317,16 @@ STATEMENTS = (
     _about(
         "convergence", "Algorithm 3 with the exact subgradient and everyone in every round converges", OURS,
         form(
-            "repaired", r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
+            "repaired",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
             r"\ (t\ge1),\quad\Phi_t=R(\theta^{t-1})+\lambda_2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2", _descends,
             {"true-gradient": "holds"}, ("50 times the decrease", lambda v: _descends(v, (1, 1))), needs=(CONVERGES,),
             note="so no orbit returns but at an optimum, and grad R(theta^t) tends to 0, from every start; R need not be strongly "
             "convex, and nothing is asked of the signs. Whether it converges where some clients stay away is open",
         ),
         form(
-            "rate", r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
+            "rate",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
             _small_gradients, {"true-gradient": "holds"}, ("no R in the potential", lambda v: _small_gradients(v, False)),
             needs=(CONVERGES,), note="a crude constant: 50 (1 + (4/3)^2), rounded up",
         ),
@@ -346,7 +351,8 @@ STATEMENTS = (
             note="both sides squared; attained by quadratics",
         ),
         form(
-            "repels", NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
+            "repels",
+            NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
             r"\quad\nabla^2R\,u=\beta_Ru", _along_the_top, {"true-gradient": "holds"},
             ("a tenth less curvature", lambda v: _along_the_top(v, TENTH)), needs=(STILL, QUADRATIC),
             note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < beta_R/2, until a client moves",

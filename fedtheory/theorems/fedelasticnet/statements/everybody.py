@@ -1,4 +1,4 @@
-"""FedElasticNet, what the main text says of the state of FedDyn and Algorithm 3, judged on one round in which all clients take part.
+"""FedElasticNet, the main text on the state of FedDyn and Algorithm 3: one round of all clients.
 
 The rule 'any' is FedDyn, lambda_1 = 0, where both rules are one.
 """
@@ -232,16 +232,18 @@ STATEMENTS = (
         "consistency", "stationary points of the local objectives are consistent with the server's model",
         "section 3.3, after (9) and after (11)", "everybody",
         form(
-            "FedDyn", REST + r"\nabla R(\theta)=0\quad(\lambda_1=0)", _stationary, {"any": "holds"},
-            ("each client's gradient", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
-            note="at rest the stored gradient stays, so lambda_2 delta_k = 0; then theta = theta - h/lambda_2, so h = 0; "
-            "and with delta_k = 0 (9) says grad L_k(theta) = g_k, whose mean is h",
+            "stationary for R", REST + r"\nabla R(\theta)=0", _stationary, SIGN_FAILS, ("each client's gradient", _each_stationary),
+            needs=(AT_REST,), wording=IN_WORDS,
+            note="'consistent with the server model as in (9)'. Under the sign rule delta_k = 0 says |g_k - grad "
+            "L_k| <= "
+            "lambda_1 only; the true-gradient rule stores the gradient, and then FedDyn's proof is right",
         ),
         form(
-            "printed", REST + r"\nabla R(\theta)=0", _stationary, SIGN_FAILS, ("each client's gradient", _each_stationary),
-            needs=(AT_REST,), wording=IN_WORDS,
-            note="'consistent with the server model as in (9)'. Under the sign rule delta_k = 0 says |g_k - grad L_k| <= "
-            "lambda_1 only; the true-gradient rule stores the gradient, and then FedDyn's proof is right",
+            "FedDyn", REST + r"\nabla R(\theta)=0\quad(\lambda_1=0)", _stationary, {"any": "holds"},
+            ("each client's gradient", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
+            note="at rest the stored gradient stays, so lambda_2 delta_k = 0; then theta = theta - h/lambda_2, so h "
+            "= 0; "
+            "and with delta_k = 0 (9) says grad L_k(theta) = g_k, whose mean is h",
         ),
         form(
             "repaired", REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1", _near, {"sign": "holds"},
@@ -260,14 +262,16 @@ STATEMENTS = (
         "average-of-signs", "the average of the sign vectors is negligible", "section 3.3, after Theorem 3.1; Appendix B.3",
         "everybody",
         form(
-            "printed", r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}",
+            "a tenth", r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}",
             lambda v: le(abs(v.mean(sign(v.delta))), Fraction(1, 10) + 0 * v.theta), BOTH_FAIL, wording=IN_WORDS,
-            note="'a small value', read as 1/10. What the signs are is decided by the data, not by coins: clients with "
+            note="'a small value', read as 1/10. What the signs are is decided by the data, not by coins: clients "
+            "with "
             "the same data agree wherever they move",
         ),
         form(
             "repaired",
-            r"\tfrac{\lambda_1}m\sum_ks_k=h^{t-1}-\tfrac1m\sum_k\nabla L_k(\theta_k^t)-\tfrac{\lambda_2}m\sum_k\delta_k",
+            r"\tfrac{\lambda_1}m\sum_ks_k=h^{t-1}-\tfrac1m\sum_k\nabla L_k(\theta_k^t)-\tfrac{\lambda_2}m\sum_k"
+            r"\delta_k",
             _signs, BOTH_HOLD, ("sign(delta) for s", lambda v: _signs(v, exact=False)),
             ("9/10 lambda_2", lambda v: _signs(v, ridge=Fraction(9, 10))),
             note="(11) averaged: the mean is what the stored gradients and the local models make it",
@@ -278,9 +282,10 @@ STATEMENTS = (
         "deviation", "gamma comes near theta_* as training proceeds", "section 3.3, after Theorem 3.1; Appendix B.3",
         "everybody",
         form(
-            "printed", REST + r"\gamma=\theta_*", lambda v: eq(v.gamma, v.star), SIGN_FAILS,
+            "at the optimum", REST + r"\gamma=\theta_*", lambda v: eq(v.gamma, v.star), SIGN_FAILS,
             ("gamma = 0", lambda v: eq(v.gamma, 0 * v.gamma)), needs=(AT_REST, SOLVED), wording=IN_WORDS,
-            note="'tends to be small as training proceeds': a run of the sign rule that stands still stays where it is. "
+            note="'tends to be small as training proceeds': a run of the sign rule that stands still stays where it "
+            "is. "
             "Under the true-gradient rule rest is at the optimum; whether a run comes to rest is not said by this",
         ),
         form(
@@ -294,24 +299,28 @@ STATEMENTS = (
         "limits-of-c-and-epsilon", "C_t and epsilon_t go to 0 if all theta_k^t go to theta_*", "Appendix B, after (21)",
         "everybody",
         form(
-            "C_t, printed", r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C, SIGN_FAILS,
+            "C_t", r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C, SIGN_FAILS,
             (TENTH, lambda v: by_a_tenth(_C(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives. What the sign rule "
-            "stores is not the gradient at theta_k: with L = (x - 1)^2/2 and (x + 1)^2/2, lambda_1 = 1, theta^0 = 0, all "
+            note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives. What the sign "
+            "rule "
+            "stores is not the gradient at theta_k: with L = (x - 1)^2/2 and (x + 1)^2/2, lambda_1 = 1, theta^0 = "
+            "0, all "
             "models are theta_* in every round and C_t = 1",
         ),
         form(
             "C_t, repaired", r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", _C_with_zeros,
             {"sign": "holds"},
             (TENTH, lambda v: by_a_tenth(_C_with_zeros(v))), needs=(SOLVED,),
-            note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at most lambda_1 and "
+            note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at most lambda_1 "
+            "and "
             "where delta is 0 only",
         ),
         form(
             "epsilon_t", r"\epsilon_t\le\tfrac2m\sum_k\|\theta_k^t-\theta_*\|^2+2\|\gamma^{t-1}-\theta_*\|^2", _epsilon,
             ALL_HOLD,
             (TENTH, lambda v: by_a_tenth(_epsilon(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="with all clients gamma^{t-1} is the mean of theta_k^{t-1}, so epsilon_t does go to 0, under either rule",
+            note="with all clients gamma^{t-1} is the mean of theta_k^{t-1}, so epsilon_t does go to 0, under "
+            "either rule",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -320,10 +329,11 @@ STATEMENTS = (
         "section 3, before Algorithm 1; section 1",
         "everybody",
         form(
-            "printed", r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]", _known,
+            "from the updates alone", r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]", _known,
             {"sign": "holds", "true-gradient": "violated"}, ("without the signs", lambda v: _known(v, and_signs=False)),
             wording=IN_WORDS,
-            note="'without additional costs', of communication: the server forms the mean h of the stored gradients from "
+            note="'without additional costs', of communication: the server forms the mean h of the stored gradients "
+            "from "
             "the updates alone. It does under the sign rule; under the true-gradient rule it needs lambda_2 delta + "
             "lambda_1 s, which is dense",
         ),

@@ -1,4 +1,4 @@
-"""FedElasticNet, (4), (8), (9): the local problem, what solves it, what lambda_1 does to it, and how sparse the update is."""
+"""FedElasticNet, (4), (8), (9): the local problem, its solution, and what lambda_1 does to it."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ STATEMENTS = (
     statement(
         "impact-of-lambda-1", "how much the lambda_1 of (12) changes a local update", "section 3.3, after (12)", "local",
         form(
-            "printed", r"\|\delta-\delta^0\|\le\tfrac1{100}\|\delta^0\|",
+            "a hundredth", r"\|\delta-\delta^0\|\le\tfrac1{100}\|\delta^0\|",
             lambda v: le(10**4 * sq(v.delta - v.without_l1.delta), sq(v.without_l1.delta)), "violated",
             needs=(CONVEX, PRACTICE), wording=IN_WORDS,
             note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a gradient below lambda_1 is "

@@ -1,7 +1,8 @@
 """FedElasticNet, section 4: what the l1 norm, and sending updates instead of models, do to the entropy of a message.
 
-The entropy is the paper's: of the entries of one message, put into bins of one width. With n entries and c_b of them in bin b it is
-H = log n - (1/n) sum_b c_b log c_b, so entropies are compared by the whole numbers prod_b c_b^c_b.
+The entropy is the paper's: of the entries of one message, put into bins of one width. With n entries
+and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so entropies are compared by the
+whole numbers prod_b c_b^c_b.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ STATEMENTS = (
         "l1-and-entropy", "the l1 norm reduces the entropy of the update", "section 3, after (4); section 4, on Figure 2",
         "message",
         form(
-            "printed", r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", lambda v: _smaller(v, v.sparse, v.x), "violated",
+            "never larger", r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", lambda v: _smaller(v, v.sparse, v.x), "violated",
             wording=IN_WORDS,
             note="'can effectively reduce the entropy', read as never raises it: a shift by less than a bin can part "
             "what was in one bin. For a loss with one curvature, where the l1 norm is a soft threshold",
@@ -215,7 +216,7 @@ STATEMENTS = (
         "updates-for-models", "sending updates instead of models reduces the entropy", "section 4, after Table 4",
         "message",
         form(
-            "printed", r"H(\Delta_k)\le H(\theta_k)", lambda v: _smaller(v, v.x, v.theta + v.x), "violated",
+            "never more", r"H(\Delta_k)\le H(\theta_k)", lambda v: _smaller(v, v.x, v.theta + v.x), "violated",
             wording=IN_WORDS,
             note="'can reduce the Shannon entropy significantly', read as never raises it: a local model with one value "
             "everywhere, and a server's model with many",
@@ -237,7 +238,7 @@ STATEMENTS = (
         "gaussian-entropy", "the Gaussian has the largest entropy for its variance, and what follows",
         "section 4, on Figure 2", "density",
         form(
-            "printed", r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)", _gaussian, "holds",
+            "for a given variance", r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)", _gaussian, "holds",
             ("9/10 of the variance", lambda v: _gaussian(v, Fraction(9, 10))), needs=(SAME,), wording=IN_WORDS,
             note="Cover and Thomas, Theorem 8.6.5: the divergence of f from the Gaussian of its mean and variance is the "
             "difference. Judged for densities that are constant on cells, as e^{2nh}",

@@ -107,7 +107,7 @@ class ObjectiveView(ClosedView):
 
 @BUILDERS.add("objective")
 def objective_view(data: dict[str, Any]) -> ObjectiveView:
-    """From H, q, theta, and where they are not 1: counts, lambda1 > 0, lambda2 > 0, beta (of diagonal losses their largest curvature)."""
+    """From H, q, theta, and where they are not 1: counts, lambda1 > 0, lambda2 > 0; beta where losses mix coordinates."""
     theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
     H = matrices(data["H"], len(theta))
     counts = vector(data.get("counts", ["1"] * len(q)), "counts")
@@ -162,16 +162,18 @@ STATEMENTS = (
         form(
             "a minimiser exists", r"\min_x\|\nabla R(x)\|_\infty=0", _exists, "violated", needs=(DIAGONAL,),
             wording=IN_WORDS,
-            note="'the objective is to find arg min': convex and smooth losses need not have one, a linear loss has none",
+            note="'the objective is to find arg min': convex and smooth losses need not have one, a linear loss has "
+            "none",
         ),
         form(
             "Algorithm 1", r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0,\quad\theta_*=\arg\min R",
             lambda v: _stationary(v, v.counts),
             "violated", needs=(SOLVED,), wording="algorithm",
-            note="(3) takes the plain mean, line 7 weighs with n_k/n: what these weights lead to has its optimum elsewhere",
+            note="(3) takes the plain mean, line 7 weighs with n_k/n: what these weights lead to has its optimum "
+            "elsewhere",
         ),
         form(
-            "equal counts", r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0\text{ if }n_1=\dots=n_m",
+            "equal counts", r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0\text{ if }n_k=n_1",
             lambda v: _stationary(v, v.counts),
             "holds", ("client 0 twice", lambda v: _stationary(v, _tilted(v))), needs=(SOLVED, EQUAL),
             note="Algorithms 2 and 3 take plain means of cohorts, as (3) asks",
@@ -182,8 +184,8 @@ STATEMENTS = (
         "second-term", "the second term of (13) against what (13) bounds", "section 3.3, after Theorem 3.1; Appendix B.3",
         "objective",
         form(
-            "printed", SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))", lambda v: le(v.floor, v.gap / 100), "violated",
-            needs=(FAR, AWAY, PRACTICE), wording=IN_WORDS,
+            "a hundredth of the gap", SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))",
+            lambda v: le(v.floor, v.gap / 100), "violated", needs=(FAR, AWAY, PRACTICE), wording=IN_WORDS,
             note="'a negligible constant in the range of hyperparameters of our interest', lambda_1 = 10^-4 or 10^-6, "
             "read as a hundredth of the suboptimality at the start: where that is small, (13) says nothing",
         ),
@@ -192,13 +194,15 @@ STATEMENTS = (
             r"\quad c=\tfrac{5b(1+b)}{1-25b-50b^2}", _against_gap, "holds",
             ("9/10 of it", lambda v: by_a_tenth(_against_gap(v))), needs=(FAR, AWAY),
             note="a smooth R falls by at least ||grad R||^2/(2 beta). So the term is small where lambda_1 is small "
-            "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 5.3 at lambda_2 = 28 beta, and "
+            "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 5.3 at lambda_2 = 28 beta, "
+            "and "
             "about 5 beta/lambda_2 far above",
         ),
         form(
             "units", r"\text{for }cL_k,c\lambda_1,c\lambda_2\text{ the term is }c\text{ times as large}", _units, "holds",
             ("lambda_1 left as it is", lambda v: _units(v, False)), needs=(FAR,),
-            note="judged with c = 7/2. R(theta^0) - R(theta_*) is c times as large, too: no lambda_1 is negligible by "
+            note="judged with c = 7/2. R(theta^0) - R(theta_*) is c times as large, too: no lambda_1 is negligible "
+            "by "
             "itself",
         ),
         assumptions=CONVEX, symbols=SYMBOLS,

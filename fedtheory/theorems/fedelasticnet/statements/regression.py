@@ -1,4 +1,4 @@
-"""FedElasticNet, (1) and (2): the Lasso and the elastic net that the paper starts from, and what of them reaches the updates in (4)."""
+"""FedElasticNet, (1) and (2): the Lasso, the elastic net, and what of them reaches the updates."""
 
 from __future__ import annotations
 
@@ -125,6 +125,11 @@ def _growth(v: RegressionView, at: list[np.ndarray], ridge: bool, share: Any = 1
     return le(lower, objects([v.loss(v.trial, ridge)] * len(at)))
 
 
+def _least(v: RegressionView, at: list[np.ndarray], ridge: bool, share: Any = 1) -> Sides:
+    """f(x) <= share f(z), z the trial, at each of several minimisers x."""
+    return le(objects([v.loss(x, ridge) for x in at]), objects([share * v.loss(v.trial, ridge)] * len(at)))
+
+
 def _moved(v: RegressionView, share: Any, ridge: bool = False) -> Sides:
     """The loss with what the twins have together shared out anew, against the loss at each minimiser of (1)."""
     new = []
@@ -173,17 +178,24 @@ STATEMENTS = (
         "eq-1", "what the Lasso minimises, and which of a group it selects", "section 2, (1) and the sentences after it",
         "regression",
         form(
-            "printed", GROWS + r"\le f(\theta)\ \ \forall\theta,\quad f(\theta)=\|y-X\theta\|_2^2+\lambda_1\|\theta\|_1",
+            "printed", r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad f(\theta)=\|y-X\theta\|_2^2+\lambda_1\|\theta\|_1",
+            lambda v: _least(v, v.lasso, False), "holds", ("9/10 of f", lambda v: _least(v, v.lasso, False, Fraction(9, 10))),
+            needs=(FEW,),
+        ),
+        form(
+            "growth", GROWS + r"\le f(\theta)\ \ \forall\theta",
             lambda v: _growth(v, v.lasso, False), "holds",
             ("11/10 of the square", lambda v: _growth(v, v.lasso, False, Fraction(11, 10))), needs=(FEW,),
-            note="what (1) minimises, and by how much any other point is above; two minimisers have one fit X theta_hat",
+            note="by how much any other point is above; two minimisers have one fit X theta_hat",
         ),
         form(
             "does not care which",
-            r"x_1=x_2\Rightarrow f(\hat\theta\text{ with }\hat\theta_1+\hat\theta_2\text{ on either one})=f(\hat\theta)",
+            r"x_1=x_2\Rightarrow f(\hat\theta\text{ with }\hat\theta_1+\hat\theta_2\text{ on either one})=f(\hat"
+            r"\theta)",
             lambda v: _moved(v, Fraction(1)), "holds", ("of (2)", lambda v: _moved(v, Fraction(1, 2), True)),
             needs=(TWINS, FEW), wording=IN_WORDS,
-            note="'does not care which one is selected': for identical features, at the vertices, where the two have one "
+            note="'does not care which one is selected': for identical features, at the vertices, where the two "
+            "have one "
             "sign",
         ),
         form(
@@ -206,8 +218,13 @@ STATEMENTS = (
         "eq-2", "the minimiser of the elastic net", "section 2, (2) and the sentences after it", "regression",
         form(
             "printed",
-            GROWS + r"+\tfrac{\lambda_2}2\|\theta-\hat\theta\|^2\le f(\theta)\ \ \forall\theta,\quad "
+            r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
             r"f(\theta)=\|y-X\theta\|_2^2+\tfrac{\lambda_2}2\|\theta\|_2^2+\lambda_1\|\theta\|_1",
+            lambda v: _least(v, [v.net], True), "holds", ("9/10 of f", lambda v: _least(v, [v.net], True, Fraction(9, 10))),
+            needs=(RIDGE,),
+        ),
+        form(
+            "growth", GROWS + r"+\tfrac{\lambda_2}2\|\theta-\hat\theta\|^2\le f(\theta)\ \ \forall\theta",
             lambda v: _growth(v, [v.net], True), "holds",
             ("11/10 of it", lambda v: _growth(v, [v.net], True, Fraction(11, 10))),
             ("lambda_2 for lambda_2/2", lambda v: _growth(v, [v.net], True, half=1)), needs=(RIDGE,),
@@ -217,7 +234,8 @@ STATEMENTS = (
         form(
             "identical features", r"x_1=x_2\Rightarrow\hat\theta_1=\hat\theta_2", lambda v: eq(v.net[0], v.net[1]), "holds",
             ("a vertex of (1)", lambda v: eq(v.lasso[0][0], v.lasso[0][1])), needs=(TWINS, RIDGE, FEW), wording=IN_WORDS,
-            note="'overcomes': the limit of correlation 1, where Lasso does not care. Its proof: swapping the two leaves "
+            note="'overcomes': the limit of correlation 1, where Lasso does not care. Its proof: swapping the two "
+            "leaves "
             "f as it is, and the minimiser is unique",
         ),
         form(
@@ -230,7 +248,8 @@ STATEMENTS = (
             "orthonormal features", r"X^TX=I\Rightarrow(2+\lambda_2)\hat\theta=\mathrm{soft}(2X^Ty,\lambda_1)",
             _orthonormal, "holds",
             ("11/10 lambda_1", lambda v: _orthonormal(v, Fraction(11, 10))), needs=(ORTHONORMAL, RIDGE),
-            note="selection by lambda_1 and shrinkage by lambda_2; Zou and Hastie's (|b| - lambda_1/2)/(1 + lambda_2'), "
+            note="selection by lambda_1 and shrinkage by lambda_2; Zou and Hastie's (|b| - lambda_1/2)/(1 + "
+            "lambda_2'), "
             "b = X'y",
         ),
         assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
@@ -239,17 +258,19 @@ STATEMENTS = (
         "grouping-effect", "strongly correlated features get nearly equal coefficients",
         "section 2 (Zou and Hastie 2005, Theorem 1, for the lambda_2/2 of (2))", "regression",
         form(
-            "printed", BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
+            "Zou and Hastie", BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
             lambda v: _grouping(v, abs(v.y).sum() ** 2 * v.apart_sq), "holds",
             ("9/10 of it", lambda v: by_a_tenth(_grouping(v, abs(v.y).sum() ** 2 * v.apart_sq))),
             needs=(RIDGE, UNIT, ONE_SIGN), wording=IN_WORDS,
-            note="'encourage the grouping effect'; their (1/lambda_2') sqrt(2 (1 - rho)), with lambda_2' = lambda_2/2. "
+            note="'encourage the grouping effect'; their (1/lambda_2') sqrt(2 (1 - rho)), with lambda_2' = "
+            "lambda_2/2. "
             "Squared here",
         ),
         form(
             "repaired", BOUND + r"\|y\|_2\,\|x_1-x_2\|_2", lambda v: _grouping(v, sq(v.y) * v.apart_sq), "holds",
             ("9/10 of it", lambda v: by_a_tenth(_grouping(v, sq(v.y) * v.apart_sq))), needs=(RIDGE, PAIR),
-            note="any features, and any signs: lambda_2 theta_hat = soft(2 X'r, lambda_1), r = y - X theta_hat, and the "
+            note="any features, and any signs: lambda_2 theta_hat = soft(2 X'r, lambda_1), r = y - X theta_hat, and "
+            "the "
             "soft threshold brings no two numbers farther apart; ||r|| <= ||y||, as f(theta_hat) <= f(0)",
         ),
         form(
@@ -261,7 +282,8 @@ STATEMENTS = (
             "of one sign",
             BOUND + r"\|y-X\hat\theta\|_2\sqrt{1-\rho^2}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
             _one_sign, "holds", ("9/10 of it", lambda v: by_a_tenth(_one_sign(v))), needs=(RIDGE, UNIT, ONE_SIGN),
-            note="1 - rho^2 <= 2 (1 - rho): of two unit vectors with <x_1, r>, <x_2, r> >= 0 the difference is largest "
+            note="1 - rho^2 <= 2 (1 - rho): of two unit vectors with <x_1, r>, <x_2, r> >= 0 the difference is "
+            "largest "
             "where one is 0",
         ),
         assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
@@ -279,7 +301,8 @@ STATEMENTS = (
         form(
             "repaired", r"x_1=x_2\Rightarrow\Delta_1=\Delta_2", lambda v: eq(v.update[0], v.update[1]), "holds",
             ("of the models", lambda v: eq((v.start + v.update)[0], (v.start + v.update)[1])), needs=(TWINS, RIDGE),
-            note="identical features get equal updates, in (10) too where the stored gradients began at 0: features that "
+            note="identical features get equal updates, in (10) too where the stored gradients began at 0: features "
+            "that "
             "start equal stay equal",
         ),
         form(

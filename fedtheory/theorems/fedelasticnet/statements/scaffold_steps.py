@@ -188,9 +188,10 @@ STATEMENTS = (
         "eq-6", "the control variate is the mean of the gradients that were seen", "section 3.2, (5) and (6)",
         "local-steps",
         form(
-            "printed", MEAN + r"\text{ with the steps (5)}", _control, "holds", ("the last gradient", _last_only),
-            needs=(PLAIN,),
-            note="(5) says theta^{t-1} - theta_k = eta_l sum_b (grad L_k(y_b) - c_k + c), and (6) divides that by B eta_l",
+            "mean of the gradients", MEAN + r"\text{ with the steps (5)}", _control, "holds", ("the last gradient", _last_only),
+            needs=(PLAIN,), wording="algorithm",
+            note="(5) says theta^{t-1} - theta_k = eta_l sum_b (grad L_k(y_b) - c_k + c), and (6) divides that by B "
+            "eta_l",
         ),
         assumptions=FULL, symbols=SYMBOLS,
     ),
@@ -213,7 +214,8 @@ STATEMENTS = (
             r"\lambda_1\|z\|_1\ge\lambda_1\|x\|_1+\langle\lambda_1\mathrm{sign}(x),z-x\rangle\ \ \forall z",
             _subgradient, "holds", ("11/10 of it", lambda v: _subgradient(v, Fraction(11, 10))), needs=(L1,),
             wording=IN_WORDS,
-            note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 included, and a gradient "
+            note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 included, and a "
+            "gradient "
             "where no entry is 0. Judged entry by entry, at updates of two clients",
         ),
         form(
@@ -225,28 +227,31 @@ STATEMENTS = (
             "it sparsifies", r"|\nabla L_k(\theta^{t-1})-c_k+c|_i\le\lambda_1\Rightarrow(\theta_k^t-\theta^{t-1})_i=0",
             _as_prox,
             "violated", needs=(L1,), wording=IN_WORDS,
-            note="'this l1-norm regularizer sparsifies the local update', read as what a minimiser of the l1 norm does: "
+            note="'this l1-norm regularizer sparsifies the local update', read as what a minimiser of the l1 norm "
+            "does: "
             "a step of (7) leaves 0 first and comes back to it by chance only",
         ),
         assumptions=FULL, symbols=SYMBOLS,
     ),
     statement(
-        "control-variate-direction", "control variates turn local steps towards the global optimum",
+        "local-direction", "control variates turn local steps towards the global optimum",
         "section 3.2, after (6)",
         "local-steps",
         form(
-            "printed", r"\langle\theta_k^t-\theta^{t-1},\theta_*-\theta^{t-1}\rangle\ge0\text{ for every client}", _towards,
+            "an acute angle", r"\langle\theta_k^t-\theta^{t-1},\theta_*-\theta^{t-1}\rangle\ge0\text{ for every client}", _towards,
             "violated",
             needs=(PLAIN, SHORT, SOLVED), wording=IN_WORDS,
             note="'in the direction of the global optimum rather than each local optimum', read as an acute angle. "
-            "Control variates of earlier rounds say little of the gradients now: in the first round all are 0, and each "
+            "Control variates of earlier rounds say little of the gradients now: in the first round all are 0, and "
+            "each "
             "client goes its own way",
         ),
         form(
             "fresh, an acute angle",
             r"\langle\theta_k^t-\theta^{t-1},\theta_*-\theta^{t-1}\rangle\ge0,\quad c_k=\nabla L_k(\theta^{t-1})",
             _towards, "violated", needs=(PLAIN, SOLVED, *STEPS), wording=IN_WORDS,
-            note="even then the steps bend where Hessians differ: eight of them may leave the half space of the optimum",
+            note="even then the steps bend where Hessians differ: eight of them may leave the half space of the "
+            "optimum",
         ),
         form(
             "repaired",
@@ -254,14 +259,16 @@ STATEMENTS = (
             r"\quad c_k=\nabla L_k(\theta^{t-1})", lambda v: _descent(v, 1), "holds",
             ("11/10 of it", lambda v: _descent(v, Fraction(11, 10))), needs=(PLAIN, *STEPS),
             note="a direction of descent of R: the steps are gradient descent from theta^{t-1} on a convex function "
-            "whose gradient there is grad R; on quadratics sum_b (I - eta_l H_k)^b is at least I. For any convex smooth "
+            "whose gradient there is grad R; on quadratics sum_b (I - eta_l H_k)^b is at least I. For any convex "
+            "smooth "
             "L_k: at most -eta_l/2 of the square",
         ),
         form(
             "of the steps (7)",
             r"\langle\nabla R(\theta^{t-1}),\theta_k^t-\theta^{t-1}\rangle\le0,\quad c_k=\nabla L_k(\theta^{t-1})",
             _descent, "violated", needs=(PENALISED, *STEPS), wording="algorithm",
-            note="the second step is pushed back by eta_l lambda_1 whatever the first one was: where that was shorter it "
+            note="the second step is pushed back by eta_l lambda_1 whatever the first one was: where that was "
+            "shorter it "
             "ends on the other side",
         ),
         form(

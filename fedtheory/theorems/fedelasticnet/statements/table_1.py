@@ -11,7 +11,7 @@ STATEMENTS = (
         r"\quad\text{heterogeneity: FedAvg }\times,\ \text{FedProx }\triangle,\ \text{SCAFFOLD, FedDyn, FedElasticNet }\circ",
         "the symbols are not explained, and no number stands behind them. What bears on the cells: sparsification, "
         "l1-and-entropy and no-additional-costs (communication of FedElasticNet), eq-6 (SCAFFOLD's second vector), "
-        "algorithm-1-fixed-point (FedProx), control-variate-direction (SCAFFOLD), consistency and deviation (FedDyn and "
+        "algorithm-1-fixed-point (FedProx), local-direction (SCAFFOLD), consistency and deviation (FedDyn and "
         "FedElasticNet)",
     ),
     claim(

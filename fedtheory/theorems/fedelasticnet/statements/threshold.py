@@ -53,6 +53,12 @@ def _drift(v: WireView, times: Any = 1) -> Sides:
     return eq(v.frozen * v.theta[2:], v.frozen * expected, axes=("round", "coordinate"))
 
 
+def _silent(v: WireView, times: Any = 1) -> Sides:
+    silent, enough = not np.any(v.arrived != 0), v.epsilon >= times * abs(v.delta[0]).max()
+    one = Fraction(1) if v.theta.dtype == object else 1.0
+    return eq(int(silent) * one, int(enough) * one)
+
+
 def _parted(v: WireView, l1: int = 1) -> Sides:
     left = v.left_out
     if not l1:
@@ -114,7 +120,8 @@ STATEMENTS = (
         ),
         scope="threshold at rest",
         assumptions=(
-            "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part", "the client thresholds, and goes by what it sends",
+            "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part",
+            "clients threshold; in Algorithms 1 and 3 they go by what they send, line 9 of Algorithm 2 by the local model as it is",
         ),
         symbols=SYMBOLS,
         kind="sharpened",
@@ -147,6 +154,16 @@ STATEMENTS = (
             "one is minimised with a slope of at most lambda_1 + a_k M_k + a_k |h|/lambda_2 (lambda_1 only where "
             "the client rested) and so "
             "at most M_k again. For one client it is enough that |Delta^1| > epsilon >= a |h^1|/lambda_2^2",
+        ),
+        form(
+            "nothing is ever sent",
+            r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in rounds }1,\dots,T",
+            _silent,
+            "holds",
+            ("nine tenths of it", lambda v: _silent(v, times=Fraction(9, 10) if v.theta.dtype == object else 0.9)),
+            needs=("no feedback", "separable quadratics"),
+            note="the least epsilon at which the method does not leave its start. While theta stays a client that moved minimises with "
+            "the slope a_k Delta_k next, and so moves by less; the same at the client (epsilon=...) and in Algorithm 1",
         ),
         form(
             "what the server misses",

@@ -13,10 +13,10 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, lambdas_of, losses_of
+from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
+from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import StandstillView
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
-from fedtheory.theorems.fedelasticnet.motions import BUILDERS, lambdas_of, losses_of
-from fedtheory.theorems.fedelasticnet.quantities.standstill import StandstillView
-from fedtheory.theorems.fedelasticnet.separable import pieces_of
 from fedtheory.verification.rational import integer, simplest, vector
 from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
 from fedtheory.verification.statement import Statement
@@ -24,11 +24,15 @@ from fedtheory.verification.statement import Statement
 __all__ = ["battery", "known", "on_a_problem", "prepared", "random_instance"]
 
 F = Fraction
+ABOUT = "about the fixed points of Algorithm 1 when everyone takes part"
+EXAMPLE, EXAMPLES = "--problem quadratic --dimension 1", {}
 ROUNDS = 20  # that are followed where none are asked for
 MOST = 4000  # clients x coordinates x rounds in fractions
 
 
-def _data(pieces: Sequence[Sequence[Piece]], weights: Sequence[Any], l1: Any, l2: Any, theta: Sequence[Any], rounds: int) -> dict[str, Any]:
+def _data(
+    pieces: Sequence[Sequence[Piece]], weights: Sequence[Any], l1: Any, l2: Any, theta: Sequence[Any], rounds: int
+) -> dict[str, Any]:
     """What a file holds."""
     return {
         "losses": [[p.to_file() for p in row] for row in pieces], "counts": [str(F(w)) for w in weights], "lambda1": str(F(l1)),
@@ -64,7 +68,7 @@ def known() -> dict[str, dict[str, Any]]:
         "two curvatures": _data(apart, [1, 1], F(1, 10), 1, [F(3, 4)], 6),
         "unequal counts": _data(apart, [3, 1], F(1, 10), 1, [F(1, 4)], 6),
         "large lambda_2": _data(apart, [1, 1], F(1, 10), 1000, [F(3, 4)], 3),
-        "three, one silent": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1, [2], 6),
+        "three that pull unequally": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1, [2], 6),
         "three, large lambda_2": _data([[quadratic(1)], [quadratic(1, 1)], [quadratic(1, 5)]], [1, 1, 1], 1, 1000, [2], 3),
         "curved against linear": _data([[quadratic(2)], [ramp(-3, 3, 9, 10)]], [1, 1], F(1, 2), 1, [0], 6),
         "kinks": _data([[absolute(-1)], [absolute(0)], [absolute(2)]], [1, 2, 2], F(1, 2), 2, [3], 6),
@@ -119,13 +123,14 @@ def on_a_problem(case: Case) -> DataInstance:
     """
     problem, algorithm, rounds = case.problem, case.algorithm, case.rounds or ROUNDS
     if not isinstance(algorithm, FedElasticNetProx):
-        raise InvalidInput(f"the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx), not {type(algorithm).__name__}")
+        about = "the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx)"
+        raise InvalidInput(f"{about}, not {type(algorithm).__name__}")
     if case.sampling is not None and not isinstance(case.sampling, Full):
         raise InvalidInput(f"{case.sampling!r}: the statement is about rounds in which everyone takes part (Full)")
     if algorithm.epsilon != 0 or not (algorithm.l1 > 0 and algorithm.l2 > 0):
         raise InvalidInput(
-            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:g}, threshold epsilon = {algorithm.epsilon:g}: Algorithm 1 asks for "
-            "lambda_1 > 0 and lambda_2 > 0, and the statement for no threshold (0)"
+            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:g}, threshold epsilon = {algorithm.epsilon:g}: Algorithm 1 asks "
+            "for lambda_1 > 0 and lambda_2 > 0, and the statement for no threshold (0)"
         )
     pieces = pieces_of(problem)
     if pieces is None:
@@ -144,7 +149,6 @@ def on_a_problem(case: Case) -> DataInstance:
 
 def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
     """Algorithm 1 with everyone taking part; lambda_1 = 0.1 and lambda_2 = beta unless others are given."""
-    request.refuse("participants", f"{statement.id} is about rounds in which all m clients take part; leave it out")
     defaults: dict[str, Any] = {"l1": 0.1}
     if request.options.get("l2") is None:
         try:

@@ -14,9 +14,9 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
-from fedtheory.theorems.fedelasticnet.motions import BUILDERS, FollowedRun, data_of
-from fedtheory.theorems.fedelasticnet.separable import pieces_of
 from fedtheory.verification.rational import simplest
 from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
 from fedtheory.verification.statement import Statement
@@ -25,12 +25,14 @@ from fedtheory.verification.witness import Witness
 __all__ = ["battery", "drift_of_three", "facts", "known", "on_a_problem", "prepared", "random_instance", "summary"]
 
 F = Fraction
-KINDS = ("motion",)
+ABOUT = "about a run of T rounds of Algorithm 3 in which everyone takes part"
+EXAMPLE = "--problem diabetes"
+EXAMPLES = {  # where the plain one shows nothing
+    "at-rest": "--problem quadratic --l1 100", "stalls": "--problem quadratic --l1 100",
+    "returns": "--problem quadratic --l1 100", "descent": "--problem quadratic --l1 100 --rule true-gradient",
+}  # fmt: skip
 ROUNDS = 50  # of a user's run, where none are asked for
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
-_NOT_OURS = (
-    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
-)  # fmt: skip
 
 
 # --- runs that attain a bound or break a claim ----------------------------------------------------------------------------------
@@ -146,7 +148,8 @@ def random_instance(kind: str, rng: Any) -> MotionInstance:
     elif shape == 2:  # what is stored is true
         stored = [[pair[0] for pair in row] for row in slopes]
     l2 = (F(2), F(3), F(30), _positive(rng, 1), _positive(rng, 8))[int(rng.integers(0, 5))]
-    return MotionInstance(BUILDERS, "motion", f"m={m} d={d} {rule}", data_of(losses, l1, l2, rule, theta, int(rng.integers(2, 13)), stored))
+    data = data_of(losses, l1, l2, rule, theta, int(rng.integers(2, 13)), stored)
+    return MotionInstance(BUILDERS, kind, f"m={m} d={d} {rule}", data)
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[MotionInstance]:
@@ -167,13 +170,37 @@ def _refusal(case: Case) -> str | None:
         return f"lambda_1 = {algorithm.l1:g} is not above 0, as Algorithm 3 asks (with 0 it is FedDyn): choose lambda_1 > 0"
     if algorithm.epsilon != 0:
         return f"threshold epsilon = {algorithm.epsilon:g}; the statement has none (0)"
-    everyone = sampling is None or isinstance(sampling, Full) or (isinstance(sampling, Uniform) and sampling.size == problem.num_clients)
-    if not everyone:
+    drawn = problem.num_clients if sampling is None or isinstance(sampling, Full) else getattr(sampling, "size", 0)
+    if drawn != problem.num_clients or not isinstance(sampling, Full | Uniform | None):
         return f"{sampling!r}: the statement is about rounds in which everyone takes part (Full)"
     if not problem.convex:
         return "some client's loss is not convex"
     spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
-    return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m" if spread > 1e-12 else None
+    if spread > 1e-12:
+        return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
+    return None
+
+
+def _follows_in_floats(problem: Any, rounds: int) -> bool:
+    """Whether a run is followed in float64: of losses that are not separable, or too many numbers for fractions.
+
+    Raises
+    ------
+    MissingCapability
+        Of a nonsmooth problem, whose local problems are solved exactly in fractions only.
+    """
+    pieces, size = pieces_of(problem), rounds * problem.num_clients * problem.dim
+    if pieces is not None and size <= MOST_EXACT:
+        return False
+    try:
+        problem.beta_k  # noqa: B018
+    except MissingCapability as error:
+        why = f"{size} numbers, at most {MOST_EXACT}" if pieces is not None else "its losses are not"
+        raise MissingCapability(
+            f"{problem.name}: a nonsmooth loss is followed in fractions only, where it is a sum over the coordinates ({why}): take "
+            "--dimension 1, fewer rounds, or a smooth loss such as Huber"
+        ) from error
+    return True
 
 
 def on_a_problem(case: Case) -> DataInstance | FollowedRun:
@@ -188,30 +215,15 @@ def on_a_problem(case: Case) -> DataInstance | FollowedRun:
     if reason is not None:
         raise InvalidInput(reason)
     problem, algorithm, rounds = case.problem, case.algorithm, case.rounds or ROUNDS
-    pieces = pieces_of(problem)
     x0 = np.zeros(problem.dim) if case.x0 is None else np.asarray(case.x0, dtype=float)
-    size = rounds * problem.num_clients * problem.dim
-    if pieces is not None and size <= MOST_EXACT:
-        numbers = (simplest(algorithm.l1), simplest(algorithm.l2), algorithm.rule, [F(float(x)) for x in x0.ravel()], rounds)
-        return DataInstance(BUILDERS, "motion", problem.name, data_of(pieces, *numbers))
-    try:
-        problem.beta_k  # noqa: B018
-    except MissingCapability as error:
-        why = f"{size} numbers, at most {MOST_EXACT}" if pieces is not None else "its samples have more than one feature"
-        raise MissingCapability(
-            f"{problem.name}: a nonsmooth loss is followed in fractions only, a coordinate at a time ({why}): take --dimension 1, or "
-            "fewer rounds"
-        ) from error
-    return FollowedRun(problem, algorithm, rounds, x0)
+    if _follows_in_floats(problem, rounds):
+        return FollowedRun(problem, algorithm, rounds, x0)
+    numbers = (simplest(algorithm.l1), simplest(algorithm.l2), algorithm.rule, [F(float(x)) for x in x0.ravel()], rounds)
+    return DataInstance(BUILDERS, "motion", problem.name, data_of(pieces_of(problem) or [], *numbers))
 
 
 def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
     """Algorithm 3 with everyone taking part; lambda_1 = 0.1 and lambda_2 = 30 beta unless others are given."""
-    everyone = f"{statement.id} is about rounds in which all m clients take part; leave it out"
-    request.refuse("participants", everyone)
-    request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
-    if request.mode == "monte-carlo":
-        raise InvalidInput(f"--mode monte-carlo: {everyone}, as nothing is random")
     defaults: dict[str, Any] = {"l1": 0.1}
     smooth = True
     try:
@@ -220,17 +232,19 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
         smooth, beta = False, 1.0
     if request.options.get("l2") is None:
         defaults |= {"l2_over_beta": 30.0} if smooth else {"l2": 30.0}
+    if request.options.get("rule") is None and not any("sign" in f.established for f in statement.forms):
+        defaults["rule"] = "true-gradient"
     algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
-    exact = pieces_of(problem) is not None
-    if not exact:
+    rounds = request.rounds or ROUNDS
+    if _follows_in_floats(problem, rounds):
         problem.optimum()  # what cannot be certified is told before any work
     ratio = f" = {algorithm.l2 / beta:.6g} beta" if smooth else ""
     head = (
         f"{problem.name}: m = {problem.num_clients}, all take part, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
-        f"lambda_2 = {algorithm.l2:.6g}{ratio}, {algorithm.rule} rule, {request.rounds or ROUNDS} rounds"
+        f"lambda_2 = {algorithm.l2:.6g}{ratio}, {algorithm.rule} rule, {rounds} rounds"
     )
-    details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "rounds": request.rounds or ROUNDS}
-    return Prepared(problem, algorithm, {"x0": request.start(problem), "rounds": request.rounds or ROUNDS}, [head], details)
+    details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "rounds": rounds}
+    return Prepared(problem, algorithm, {"x0": request.start(problem), "rounds": rounds}, [head], details)
 
 
 # --- what a witness shows -------------------------------------------------------------------------------------------------------

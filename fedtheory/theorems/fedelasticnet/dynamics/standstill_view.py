@@ -1,4 +1,4 @@
-"""Where Algorithm 1 stands still when everyone takes part, a coordinate at a time and in fractions: all fixed points, and the way there."""
+"""Where Algorithm 1 stands still when everyone takes part, a coordinate at a time and in fractions: all its fixed points."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ class StandstillView(ClosedView):
         """Where the mean move of coordinate i is 0; it is nonincreasing in the model."""
 
         def move(x: Fraction) -> Fraction:
-            steps = (w * (row[i].minimise(x, ZERO, self.lambda1, self.lambda2) - x) for row, w in zip(self.pieces, self.weights, strict=True))
-            return sum(steps, ZERO)
+            local = (row[i].minimise(x, ZERO, self.lambda1, self.lambda2) for row in self.pieces)
+            return sum((w * (y - x) for w, y in zip(self.weights, local, strict=True)), ZERO)
 
         points = self._corners(i)
         points = [points[0] - 2, points[0] - 1, *points, points[-1] + 1, points[-1] + 2]
@@ -170,7 +170,8 @@ class StandstillView(ClosedView):
         flat = values[0] == 0 or values[-1] == 0
         if flat or not zeros:
             why = "has no end" if flat else "has none: the mean move is 0 nowhere"
-            raise InvalidInput(f"fixed points of coordinate {i}: the interval {why}; take losses whose slopes exceed lambda_1 on both sides")
+            remedy = "take losses whose slopes exceed lambda_1 on both sides"
+            raise InvalidInput(f"fixed points of coordinate {i}: the interval {why}; {remedy}")
         return min(zeros), max(zeros)
 
     @cached_property

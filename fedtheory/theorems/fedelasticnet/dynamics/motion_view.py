@@ -14,7 +14,10 @@ from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq,
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Form
 
-__all__ = ["CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG", "TWO_STILL", "WIDE", "MotionView"]
+__all__ = [
+    "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG", "TWO_STILL", "WIDE",
+    "MotionView",
+]  # fmt: skip
 
 RESTS = "a state that the last round leaves as it is"
 RETURNS = "a state that comes back"
@@ -168,7 +171,8 @@ class MotionView(ClosedView):
         ratio = "unknown" if self.beta_joint is None else f"{float(self.lambda2 / self.beta_joint):.6g}" if self.beta_joint else "inf"
         beta = "infinite" if self.beta is None else f"{float(self.beta):.6g}"
         return {
-            RESTS: f"round {len(self.y)} moves the model by {moved:.3g}: take more rounds, or start where every slope is at most lambda_1",
+            RESTS: f"round {len(self.y)} moves the model by {moved:.3g}: take more rounds, or start where every slope is at most "
+            "lambda_1",
             RETURNS: f"none of the {len(self.y)} states before is the last one: take more rounds, or another start",
             STILL: f"some client moves in each of the {len(self.y)} rounds",
             TWO_STILL: f"no two of the {len(self.y)} rounds in a row are without a move",
@@ -181,7 +185,8 @@ class MotionView(ClosedView):
             QUADRATIC: "R has no constant Hessian: take quadratics or least squares",
             HALF: f"lambda_2 is {ratio} of it: raise lambda_2",
             WIDE: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
-            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}, {len(self.y)} rounds: raise lambda_2, or take more rounds",
+            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}, {len(self.y)} rounds: raise lambda_2, or take more "
+            "rounds",
         }[need]
 
     @cached_property

@@ -26,7 +26,7 @@ from fedtheory.verification.witness import Witness
 __all__ = ["EFLSetting"]
 
 THEOREM = "efl/theorem-1"
-# of the search\'s budget, for kinds whose instances take longer than others
+# of the search's budget, for kinds whose instances take longer than others
 SHARE = {"run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.3, "term": 0.2, "samples": 0.5}
 
 

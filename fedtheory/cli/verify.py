@@ -160,6 +160,7 @@ def _refuse(statement: Statement, setting: Setting) -> None:
         raise InvalidInput(
             f"{statement.id} is a claim that cannot be proved or refuted here, so there is nothing to run: "
             f"`fedtheory explain {statement.id}` says what is missing"
+            + (f", and `{statement.shown_by}` measures what it is about" if statement.shown_by else "")
         )
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""

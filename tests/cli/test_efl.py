@@ -229,11 +229,11 @@ def test_theorem_2_from_python_goes_by_the_window():
     ("args", "says"),
     [
         ("theorem-1", "write fedmls/theorem-1 or efl/theorem-1"),
-        ("efl/claim-compression --problem diabetes", "cannot be proved or refuted here"),
+        ("efl/claim-accuracy --problem diabetes", "cannot be proved or refuted here"),
         ("efl/scheme-limit --mode exact", "is judged without Monte Carlo"),
         ("elastic-aggregation/sign --participants 2", "is about all clients"),
         ("elastic-aggregation/sign --rounds 2", "is judged without runs"),
-        ("efl/claim-row", "cannot be proved or refuted here"),
+        ("efl/claim-accuracy", "explain efl/claim-accuracy"),
         ("efl/theorem-1 --local-lr 0.1", "Theorem 1 says what the step is"),
         ("efl/theorem-1 --inactive 1", "objective is undefined"),
         ("efl/theorem-1 --l1 3", "efl has no hyperparameter --l1"),

@@ -109,6 +109,7 @@ NUMBERS = [
     (lambda: problems.NesterovWorst(FAR), "n = 1000000000000000 takes"),
     (lambda: problems.NesterovWorst.for_epsilon(1e-300), "epsilon = 1e-300 takes an array of .* the limit is 16 GiB: raise epsilon"),
     (lambda: problems.ArjevaniShamir(FAR), "links = 1000000000000000"),
+    (lambda: problems.MaximumAndChain(FAR, 2), "share = 1000000000000000"),
     (lambda: problems.TwoClientPull(1e300), "epsilon is 1e[+]300"),
     (lambda: problems.random_quadratic(True, 3), "num_clients is True"),
     (lambda: problems.random_quadratic(3, 10**7), "3 clients of dimension 10000000 takes"),
@@ -319,6 +320,7 @@ PROBLEMS = {
     "nesterov": problems.NesterovWorst(4, num_clients=3),
     "pull": problems.TwoClientPull(0.1),
     "chain": problems.ArjevaniShamir(4),
+    "maximum and chain": problems.MaximumAndChain(2, 2),
     "joint": central.Joint(problems.Huber(FEATURES, TARGETS, 0.5, 0.1)),
 }
 PROBLEMS |= problems_beyond(PROBLEMS.values())

@@ -3,10 +3,13 @@
 from fedtheory._moved import names_before
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
+    compressed_convergence,
+    compressed_participation,
     compression,
     corollary_1,
     corollary_1_deadlines,
     costs,
+    elastic_stability,
     elastic_term,
     error_feedback,
     limit_points,
@@ -16,6 +19,7 @@ from fedtheory.theorems.efl.statements import (
     sections_4_1_and_4_2,
     shift_bound,
     table_1,
+    table_1_rows,
     theorem_1,
     theorem_1_proof,
     theorem_2,
@@ -29,9 +33,13 @@ PAPER = Paper(
     (
         *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
-        *compression.STATEMENTS, *error_feedback.STATEMENTS, *section_3.STATEMENTS,
+        *elastic_stability.STATEMENTS,
+        *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
+        *compressed_participation.STATEMENTS,
+        *section_3.STATEMENTS,
         *section_4_runs.STATEMENTS, *section_4_sentences.STATEMENTS,
-        *shift_bound.STATEMENTS, *costs.STATEMENTS, *table_1.STATEMENTS,
+        *shift_bound.STATEMENTS, *costs.STATEMENTS,
+        *table_1_rows.STATEMENTS, *table_1.STATEMENTS,
     ),
     EFLSetting(),
     printed="with the coefficients of scheme C, where a statement tells the schemes apart",

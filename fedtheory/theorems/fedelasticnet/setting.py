@@ -11,6 +11,8 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
+from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -32,12 +34,14 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
+from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -285,4 +289,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = FedElasticNetSetting()
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting(), DynamicsSetting())

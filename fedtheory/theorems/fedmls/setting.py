@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.theorems.fedmls import exact, search
-from fedtheory.theorems.fedmls.instances import MLSInstance, mls_battery
+from fedtheory.theorems.fedmls import data, exact, search
+from fedtheory.theorems.fedmls.instances import mls_battery
+from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
 from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.verification.check import Check, judge_view, outside
@@ -25,6 +26,12 @@ __all__ = ["FedMLSSetting"]
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
 )  # fmt: skip
+SCOPES = {
+    "fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter",
+    "counts": "about Theorem 2's K and T_k, whatever the data",
+    "exact-prox": "about a run of FedMLS in which the local problems are solved", "envelope": "about minimisers, whatever the method",
+    "mopes": "about a run of MOPES or MOLES over a convex set", "identity": "about two runs from the same data",
+}  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
 COMPUTED = {  # what `tuned` finds itself
@@ -36,20 +43,21 @@ COMPUTED = {  # what `tuned` finds itself
 
 
 class FedMLSSetting(Setting):
-    """Instances are runs of FedMLS ('run'), and runs in one dimension with fractions for data ('lines')."""
+    """Instances are runs of FedMLS ('run'), runs in one dimension with fractions for data ('lines'), and those of `data`."""
 
-    kinds = ("run", "lines")
+    kinds = ("run", "lines", *data.KINDS)
+    builders = data.BUILDERS
     accepts = ACCEPTS
     computed = COMPUTED
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
-    def instances(self, plan: Plan) -> Sequence[MLSInstance]:
-        return mls_battery(plan.seed, plan.scale)
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        return [*mls_battery(plan.seed, plan.scale), *data.battery(plan.seed, plan.scale), *mopes_battery(plan.seed)]
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         runs = any(f.sides is not None or f.symbolic is not None for f in statement.forms)
-        return None if runs else super().refusal(statement)
+        return None if runs and statement.scope in ("fedmls", "algebra") else super().refusal(statement)
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         runs = UsersRuns(case)
@@ -97,7 +105,7 @@ class FedMLSSetting(Setting):
         return Tuned(made.algorithm, problem, int(made.algorithm.rounds), made.radius, made.rows(last), made.to_json(last))
 
     def scope_in_words(self, statement: Statement) -> str:
-        return {"fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter"}[statement.scope]
+        return SCOPES[statement.scope]
 
     def example(self, statement: Statement) -> str | None:
         return "" if statement.scope == "algebra" else "--problem lad"
@@ -105,6 +113,8 @@ class FedMLSSetting(Setting):
     # --- instances in fractions -----------------------------------------------------------------------------------------
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         form = statement.form(witness.form)
+        if form.kind in data.KINDS:
+            return super().exact_check(statement, witness)
         if witness.kind != "lines":
             raise InvalidInput(f"kind = {witness.kind!r}: witnesses of {statement.id} are of kind 'lines'")
         if witness.rule != "deterministic" or witness.rule not in form.established:
@@ -123,50 +133,64 @@ class FedMLSSetting(Setting):
         return exact.read_version_1(fields, label) if "variant" in fields else None
 
     def summary(self, witness: Witness) -> str:
-        data = witness.data
-        clients = sum(data.get("copies") or [1] * len(data["slopes"]))
-        return f"{witness.statement} [{data['variant']}]: N = {clients}, d = 1, K = {data['rounds']}"
+        if witness.kind in data.KINDS:
+            return super().summary(witness)
+        given = witness.data
+        clients = sum(given.get("copies") or [1] * len(given["slopes"]))
+        return f"{witness.statement} [{given['variant']}]: N = {clients}, d = 1, K = {given['rounds']}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        data = witness.data
-        copies = data.get("copies") or []
-        pieces = [list(zip(a, b, strict=True)) for a, b in zip(data["slopes"], data["offsets"], strict=True)]
+        if witness.kind in data.KINDS:
+            return super().facts(witness)
+        given = witness.data
+        copies = given.get("copies") or []
+        pieces = [list(zip(a, b, strict=True)) for a, b in zip(given["slopes"], given["offsets"], strict=True)]
         clients = [" or ".join(f"{p} x + {q}" for p, q in lines) for lines in pieces]
         alike = len(set(clients)) == 1 and (len(clients) > 1 or copies)
         named = [f"{c} clients each" if c > 1 else "1 client" for c in copies] or [f"client {k}" for k in range(len(clients))]
         shown = [("every client", clients[0])] if alike else list(zip(named, clients, strict=True))
         return [
-            ("reading", exact.VARIANTS[data["variant"]]),
+            ("reading", exact.VARIANTS[given["variant"]]),
             ("losses", "f_i(x) = the largest of"),
             *shown,
-            ("lambda, D, R, K", f"{data['lam']}, {data['D']}, {data['radius']}, {data['rounds']}"),
-            ("start", data["x0"]),
+            ("lambda, D, R, K", f"{given['lam']}, {given['D']}, {given['radius']}, {given['rounds']}"),
+            ("start", given["x0"]),
         ]
 
     # --- the search for counterexamples ---------------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
-        return search.draw(rng) if kind == "lines" else super().random_instance(kind, rng)
+        return search.draw(rng) if kind == "lines" else data.random_instance(kind, rng)
 
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        return [("lines",)] if search.targets_of(statements) else []
+        known = {f.kind for s in statements for f in s.forms if f.sides is not None}
+        return [*([("lines",)] if search.targets_of(statements) else []), *((kind,) for kind in data.KINDS if kind in known)]
 
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
+        if job[0] in data.KINDS:  # in fractions: exact subgradients only
+            exactly = [replace(s, forms=tuple(map(_without_noise, s.forms))) for s in statements]
+            return super().run_search(job, exactly, budget, seed, violated)
         return search.explore_lines(search.targets_of(statements, violated), max(1, budget // 4), seed)
 
     def search(
         self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
     ) -> SearchResult:
+        if form.kind in data.KINDS:
+            return super().search(statement, form, rule, budget, seed, sides)
         if rule != "deterministic":
             raise InvalidInput(f"rule = {rule!r}: only runs with exact subgradients are searched, rule 'deterministic'")
         return search.search(statement, form, budget, seed, sides)
 
     def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
-        return search.explore_lines(targets, budget, seed)
+        return super().explore(kind, targets, budget, seed) if kind in data.KINDS else search.explore_lines(targets, budget, seed)
 
     def proved(self, target: Target) -> Witness | None:
-        return search.proved(target)
+        return super().proved(target) if target.form.kind in data.KINDS else search.proved(target)
+
+
+def _without_noise(form: Form) -> Form:
+    return replace(form, established={rule: verdict for rule, verdict in form.established.items() if rule != "stochastic"})
 
 
 def _refuse(request: Request, problem: Any) -> None:

@@ -48,6 +48,7 @@ ACCEPTS = {
     "noise": "sum p^2 sigma^2 + 6 L sum p D",
     "S": "clients that take part in a round, of Table 1",
     "epsilon": "the accuracy, of Table 1",
+    "K": "the constant before EFL's row of Table 1",
     "delta": "the Hessian dissimilarity, of Table 1",
 }
 

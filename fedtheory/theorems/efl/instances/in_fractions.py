@@ -15,7 +15,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
-from fedtheory.theorems.efl.instances import sentences
+from fedtheory.theorems.efl.instances import of_claims, sentences
 from fedtheory.theorems.efl.instances.draws import curvatures as _curvatures
 from fedtheory.theorems.efl.instances.draws import law as _law
 from fedtheory.theorems.efl.instances.draws import rows as _rows
@@ -31,9 +31,10 @@ __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
-    "feedback", "rates", *sentences.KINDS,
+    "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
 )  # fmt: skip
-COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80, "restart": 18}  # others: 40
+COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
+COUNTS |= {"compressed": 24, "compressed-partial": 24, "frozen": 24, "restart": 18, "row": 24}
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] 
     "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive, "abandon": _abandon,
     "epochs": _epochs, "keep": _keep,
     "incomplete": _incomplete, "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
-    "rates": _rates, **sentences.MAKERS,
+    "rates": _rates, **of_claims.MAKERS, **sentences.MAKERS,
 }  # fmt: skip
 
 
@@ -305,6 +306,7 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     *sentences.ATTAINED,
     ("compression", "QSGD beyond sqrt(n)/2", {"compressor": {"name": "qsgd", "levels": 3}, "x": ["5", "-3", "1", "1"]}),
+    *of_claims.ATTAINED,
 )
 
 

@@ -262,7 +262,7 @@ class FedMLS(Algorithm):
         noisy = isinstance(clients.solver, SubgradientSliding) and (clients.solver.noise_std or clients.solver.batch_size is not None)
         if self.solved:
             if noisy:
-                self._no_noise(f"a local solver with noise_std = {clients.solver.noise_std!r}, batch_size = {clients.solver.batch_size}")
+                self._no_noise(f"local solver {clients.solver!r}")
             return clients.solver if isinstance(clients.solver, ExactProx) else ExactProx(float(self.radius))
         given = clients.solver if isinstance(clients.solver, SubgradientSliding) else SubgradientSliding()
         noise = float(self.noise_std) or given.noise_std
@@ -277,8 +277,11 @@ class FedMLS(Algorithm):
             return
         seconds = self._seconds_per_step(clients, solver, x) * steps + 1e-4 * self.rounds
         if seconds > LONG:
+            work = f"{steps:,} local problems a client" if self.solved else (
+                f"{steps:,} local steps a client (T_K = {self.steps(int(self.rounds)):,})"
+            )  # fmt: skip
             raise InvalidInput(
-                f"K = {self.rounds:,} rounds with {steps:,} local {'problems' if self.solved else 'steps'} a client (T_K = {self.steps(int(self.rounds)):,}) would take "
+                f"K = {self.rounds:,} rounds with {work} would take "
                 f"about {duration(seconds)} here: ask for a larger epsilon or fewer scenarios, or pass allow_long=True to go on"
             )
 
@@ -336,7 +339,8 @@ def fedmls_parameters(
     x0 : (d,), default 0
         For distance=None.
     rounds : 'fewest', 'printed' or int
-        K_min (the least K that the repaired Theorem 1, or with local_training='exact-prox' its bound, calls enough), the printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
+        K_min (the least K that the repaired Theorem 1, or with local_training='exact-prox' its bound, calls enough), the
+        printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
     lipschitz : float, default ``problem.lipschitz_rms(radius)``
     options : further fields of `FedMLS`
 

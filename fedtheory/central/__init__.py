@@ -3,6 +3,7 @@
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection
 from fedtheory.central.mopes import MOPES, CentralRun
+from fedtheory.central.named_sets import named_set
 from fedtheory.central.optimum import optimum_over
 from fedtheory.central.plan import Planned, plan
 from fedtheory.central.sets import (
@@ -13,7 +14,6 @@ from fedtheory.central.sets import (
     L1Ball,
     NuclearBall,
     Simplex,
-    named_set,
     project_simplex,
 )
 

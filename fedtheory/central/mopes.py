@@ -166,7 +166,8 @@ class MOPES:
         """
         for name, value in (("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq)):
             positive(name, value)
-        return least_rounds((16 if local_training == "exact-prox" else 36) * exact_number(lipschitz) ** 2 * exact_number(distance_sq) / exact_number(epsilon) ** 2)
+        product = exact_number(lipschitz) ** 2 * exact_number(distance_sq) / exact_number(epsilon) ** 2
+        return least_rounds((16 if local_training == "exact-prox" else 36) * product)
 
     @classmethod
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
@@ -246,8 +247,8 @@ class MOPES:
             if on_round is not None:
                 on_round(k, values[-1])
         return CentralRun(
-            to_numpy(x), np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]), np.array(lmo),
-            np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
+            to_numpy(x), np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]),
+            np.array(lmo), np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
         )  # fmt: skip
 
     def ready(self, problem: Problem, constraint: ConstraintSet, x0: Any = None) -> tuple[np.ndarray, float]:

@@ -167,7 +167,7 @@ def _accurate(
     more = _shared(g, options)
     if name == "mopes":
         if options.get("C") is not None:
-            raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections, and mopes projects; leave it out")
+            raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections; mopes projects, leave it out")
         return MOPES.for_accuracy(epsilon, g, distance_sq, **more)
     made = MOLES.for_accuracy(epsilon, g, distance_sq, math.sqrt(_allowance(constraint, options)), **more)
     return replace(made, C=_allowance(constraint, options))

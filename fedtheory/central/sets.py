@@ -17,9 +17,7 @@ from fedtheory.arrays import Array, astype_like, is_array, is_numpy, namespace, 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
 
-__all__ = [
-    "SETS", "Ball", "Box", "Consensus", "ConstraintSet", "L1Ball", "NuclearBall", "Simplex", "named_set", "project_simplex",
-]  # fmt: skip
+__all__ = ["Ball", "Box", "Consensus", "ConstraintSet", "L1Ball", "NuclearBall", "Simplex", "project_simplex"]
 
 DENSE_SVD = 200  # matrices with a side up to this long get a full SVD, longer ones Lanczos for the leading pair
 
@@ -360,43 +358,3 @@ class Consensus(ConstraintSet):
         if self.radius is not None:  # the nearest consensus in the ball is the mean, then projected: the two distances are orthogonal
             mean = Ball(self.block_dim, self.radius).project(mean)
         return xp.reshape(xp.broadcast_to(mean[..., None, :], shape), x.shape)
-
-
-def named_set(name: str, problem_dim: int, size: float = 1.0, shape: tuple[int, int] | None = None, clients: int = 1) -> ConstraintSet:
-    """A set by the name that the command line has for it.
-
-    Parameters
-    ----------
-    name : key of `SETS`
-    size : float > 0
-        Radius, half the side, or sum.
-    shape : (rows, columns) of the matrices of 'nuclear-ball'; rows * columns = problem_dim
-    clients : blocks of 'consensus'
-
-    Raises
-    ------
-    InvalidInput
-        No such name; a size that is not > 0; a shape that is missing, not wanted, or of another size.
-    """
-    if name not in SETS:
-        raise InvalidInput(f"set = {name!r}: use one of {', '.join(SETS)}")
-    size = _check_radius("set_size", size)
-    if (shape is not None) != (name == "nuclear-ball"):
-        given = "is missing" if shape is None else f"= {shape[0]}x{shape[1]} is given"
-        raise InvalidInput(f"set_shape {given}: rows and columns belong to 'nuclear-ball', and are needed there, as in 2x3")
-    if shape is not None and shape[0] * shape[1] != problem_dim:
-        raise InvalidInput(f"set_shape = {shape[0]}x{shape[1]} has {shape[0] * shape[1]} entries, and the problem d = {problem_dim}")
-    if name == "box":
-        return Box(problem_dim, -size, size)
-    if name == "nuclear-ball":
-        return NuclearBall(*shape, size)  # type: ignore[misc]
-    if name == "consensus":
-        return Consensus(clients, problem_dim, size)
-    return {"ball": Ball, "simplex": Simplex, "l1-ball": L1Ball}[name](problem_dim, size)  # type: ignore[operator]
-
-
-SETS = {
-    "ball": "||x|| <= size", "box": "-size <= x_i <= size", "simplex": "x >= 0, sum x_i = size", "l1-ball": "||x||_1 <= size",
-    "nuclear-ball": "matrices whose singular values add up to at most size",
-    "consensus": "one vector of norm at most size at every client: FedMLS's set, in the product space",
-}  # fmt: skip

@@ -389,6 +389,50 @@ def rates_command(
 
 
 @app.command(
+    "reviews",
+    epilog=examples(
+        "fedtheory reviews", "fedtheory reviews fedelasticnet", "fedtheory reviews fedelasticnet R2.2",
+        "fedtheory reviews fedelasticnet R2.2 --run", "fedtheory reviews fedelasticnet --json",
+    )
+)  # fmt: skip
+def reviews_command(
+    paper: Annotated[
+        str | None, typer.Argument(help="A paper (`fedtheory list papers`); without one, the papers that have reviews.")
+    ] = None,
+    point: Annotated[str | None, typer.Argument(help="One point in full, such as R2.2; or R2, all of a reviewer.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="Also run the first command of the point, and end with its exit code.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Go through what the reviewers of a paper asked, in our words: what settles each point, the answer in a line, and the command
+    that shows it. Verdicts are read from the record."""
+    from fedtheory.cli import reviews as reviewing
+
+    raise typer.Exit(reviewing.reviews(paper, point, run, json, out))
+
+
+@app.command(
+    "experiment",
+    epilog=examples(
+        "fedtheory experiment", "fedtheory experiment dimension", "fedtheory experiment compression --full",
+        "fedtheory experiment tuning --json --no-figures",
+    )
+)  # fmt: skip
+def experiment_command(
+    name: Annotated[str | None, typer.Argument(help="An experiment; without one, all there are with their questions.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="More instances, rounds and repetitions: minutes instead of seconds.")] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw NAME.png and NAME.pdf.")] = True,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = Path("results"),
+) -> None:
+    """Run an experiment of a paper: print its table and what it says, and write NAME.json, NAME.png and NAME.pdf."""
+    from fedtheory.cli import experiments as experimenting
+
+    experimenting.experiment(name, full, figures, seed, json, out or Path("results"))
+
+
+@app.command(
     "bench",
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",

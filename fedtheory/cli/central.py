@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from fedtheory.errors import InvalidInput
 if TYPE_CHECKING:
     from fedtheory.central.mopes import CentralRun
     from fedtheory.central.plan import Planned
-    from fedtheory.cli.run import RunOptions
 
 __all__ = ["planned", "refuse_set_options", "run_central"]
 
@@ -42,18 +40,14 @@ def planned(name: str, problem: Any, options: dict[str, Any], batch_size: int | 
         A hyperparameter of other methods, or values out of range; see `fedtheory.central.plan`.
     """
     from fedtheory.central import named_set, plan
+    from fedtheory.central.named_sets import shape_of
     from fedtheory.cli.ball import start_of
 
     for other in [*hyperparameters(), "l2_over_beta"]:
         if options.get(other) is not None and other not in TAKES:
             flags = ", ".join(map(flag, (*TAKES, "noise", *MINE)))
             raise InvalidInput(f"{name} has no hyperparameter {flag(other)}: it takes {flags}")
-    shape = None
-    if options.get("set_shape") is not None:
-        found = re.fullmatch(r"(\d+)x(\d+)", options["set_shape"])
-        if found is None:
-            raise InvalidInput(f"--set-shape {options['set_shape']}: write rows and columns as in --set-shape 2x3")
-        shape = int(found[1]), int(found[2])
+    shape = shape_of(options.get("set_shape"))
     if options.get("set") == "nuclear-ball" and shape is None:
         raise InvalidInput("--set nuclear-ball: give the matrices' rows and columns with --set-shape, as in --set-shape 2x3")
     size = 1.0 if options.get("set_size") is None else options["set_size"]
@@ -65,18 +59,22 @@ def planned(name: str, problem: Any, options: dict[str, Any], batch_size: int | 
     return plan(problem, constraint, name, x0, **{**kept, "rounds": rounds if rounds is not None else kept["rounds"]})
 
 
-def run_central(o: RunOptions) -> int:
-    """Run the method; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
+def run_central(o: Any) -> int:
+    """Run the method as the `fedtheory.cli.run.RunOptions` say; the exit code.
+
+    Interrupted, the rounds that were finished are what is shown and written.
+    """
     from fedtheory.cli.participation import refuse_participation
 
     like = None if o.device is None and o.dtype in (None, "float64") else array_like(o.device, o.dtype or "float64")
-    for name, flag_name in (("steps", "local-steps"), ("lr", "local-lr"), ("epochs", "epochs"), ("decay", "lr-decay"), ("l1", "local-l1")):
+    flags = {
+        "steps": "local-steps", "lr": "local-lr", "epochs": "epochs", "decay": "lr-decay", "l1": "local-l1", "name": "local-solver",
+    }  # fmt: skip
+    for name, said in flags.items():
         if o.solver[name] is not None:
-            raise InvalidInput(f"--{flag_name}: {o.method} has local steps of its own; leave it out")
-    if o.solver["name"] is not None:
-        raise InvalidInput(f"--local-solver {o.solver['name']}: {o.method} has local steps of its own; leave it out")
+            raise InvalidInput(f"--{said} {o.solver[name]}: {o.method} has local steps of its own; leave it out")
     if o.participants is not None:
-        raise InvalidInput(f"--participants {o.participants}: {o.method} has all data in one place, or everybody in every round; leave it out")
+        raise InvalidInput(f"--participants {o.participants}: {o.method} has everybody in every round; leave it out")
     if o.scenarios != 1:
         raise InvalidInput(f"--scenarios {o.scenarios}: {o.method} makes one run; take another --seed for another one")
     refuse_participation(o.options, o.method, "leave it out", ("lr_schedule", "lr_delay"))
@@ -101,7 +99,7 @@ def run_central(o: RunOptions) -> int:
     return _tell(o, problem, made, run, np.array(values))
 
 
-def _tell(o: RunOptions, problem: Any, made: Planned, run: CentralRun | None, values: np.ndarray) -> int:
+def _tell(o: Any, problem: Any, made: Planned, run: CentralRun | None, values: np.ndarray) -> int:
     from fedtheory.provenance import provenance
 
     excess = values - made.optimum.value
@@ -120,12 +118,14 @@ def _tell(o: RunOptions, problem: Any, made: Planned, run: CentralRun | None, va
         emit({**result, "files": files})
     else:
         console = out_console()
-        console.print(f"[bold]{o.method}[/bold] ({result['source']}) on [bold]{problem.name}[/bold]: N = {problem.num_clients}, d = {problem.dim}")
+        sizes = f"N = {problem.num_clients}, d = {problem.dim}"
+        console.print(f"[bold]{o.method}[/bold] ({result['source']}) on [bold]{problem.name}[/bold]: {sizes}")
         console.print(facts(made.rows()))
         console.print(_table(excess, run))
         reached = excess[-1]
         if run is not None:
-            console.print(f"F(x_K) - F* = {reached:.6g}, at most {made.bound:.6g} by the bound; the accuracy asked for is {made.epsilon:.6g}")
+            whose = "in expectation at most" if made.method.noise_std or made.method.batch_size else "at most"
+            console.print(f"F(x_K) - F* = {reached:.6g}, {whose} {made.bound:.6g} by the bound; asked for was {made.epsilon:.6g}")
         console.print("wrote " + ", ".join(str(f) for f in files))
     return 0 if run is not None else 130
 

@@ -106,7 +106,7 @@ SET_OPTIONS = (
     ),
     option("set_size", float | None, None, "S of the set (default 1).", _SET),
     option("set_shape", str | None, None, "Rows and columns of the nuclear ball's matrices, as in 2x3.", _SET),
-    option("allowance", float | None, None, "C of moles: its projections are left at a Wolfe gap of C/(4K) (default: diameter^2).", _SET),
+    option("allowance", float | None, None, "C of moles: projections stop at a Wolfe gap of C/(4K) (default: diameter^2).", _SET),
 )  # fmt: skip
 
 

@@ -97,8 +97,8 @@ class ExactProx(LocalSolver):
                     if found is None or found.gap > self._limit(found, form, slopes[n, b], float(offsets[n, b])):
                         gap = math.inf if found is None else found.gap
                         raise LocalSolveFailed(
-                            f"round {rows.round_index}, client {rows.clients[n]}: the local problem was solved to a gap of {gap:.3g}, above "
-                            f"the tolerance {self.tolerance:.3g}: allow a larger one, or train by steps"
+                            f"round {rows.round_index}, client {rows.clients[n]}: the local problem was solved to a gap of "
+                            f"{gap:.3g}, above the tolerance {self.tolerance:.3g}: allow a larger one, or train by steps"
                         )
                     y[n, b], gaps[n, b] = found.x, found.gap
         self._same_losses(plain, forms, y)
@@ -115,8 +115,8 @@ class ExactProx(LocalSolver):
             said = form.value(y[n, 0])
             if abs(float(said.hi) - own[n]) > 1e-8 * (1 + abs(own[n]) + float(np.abs(y[n, 0]).sum())):
                 raise MissingCapability(
-                    f"{type(problem).__name__}: the dual form of client {n} alone is {float(said.hi):.6g} where its loss is {own[n]:.6g}; "
-                    "train by steps"
+                    f"{type(problem).__name__}: the dual form of client {n} alone is {float(said.hi):.6g} where its loss is "
+                    f"{own[n]:.6g}; train by steps"
                 )
 
 

@@ -17,7 +17,7 @@ from fedtheory.verification.setting import DataInstance
 __all__ = ["KINDS", "battery", "random_instance"]
 
 KINDS = ("aggregation", "labels", "sampled", "linearised", "average")
-COUNTS = {"aggregation": 160, "labels": 30, "sampled": 160, "linearised": 72, "average": 60}
+COUNTS = {"aggregation": 160, "labels": 20, "sampled": 160, "linearised": 60, "average": 60}
 GRAM = {"aggregation": 24, "sampled": 24}  # more instances, with Gram matrices of samples in general position
 
 

@@ -16,12 +16,15 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["ElasticAggregationSetting"]
 
+SHARE = {"linearised": 0.5, "labels": 0.3}  # of the search's budget: instances that take longer, and forms that need fewer
+
 
 class ElasticAggregationSetting(Setting):
     """Quadratic clients in fractions, whose fixed points are known exactly."""
 
     kinds = instances.KINDS
     builders = exact.BUILDERS
+    share = SHARE
 
     # --- instances ------------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:

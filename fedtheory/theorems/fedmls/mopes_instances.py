@@ -10,7 +10,7 @@ import numpy as np
 from fedtheory.central import MOLES, MOPES, Ball, Box, ConstraintSet, Function, L1Ball, NuclearBall, Simplex
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedmls.views import INSIDE, LINEAR, NATURAL, PROJECTED, STEPS, MopesView
+from fedtheory.theorems.fedmls.views import EXACT_PROX, INSIDE, LINEAR, NATURAL, PROJECTED, STEPS, MopesView
 
 __all__ = ["MopesInstance", "mopes_battery", "view_of_central_run"]
 
@@ -21,7 +21,7 @@ WIDE = 12  # dimension of the largest entry on the simplex
 
 def view_of_central_run(
     method: MOPES, problem: Problem, constraint: ConstraintSet, x0: np.ndarray, star: np.ndarray, least: float, *,
-    seeds: range = range(1), noise: float = 0.0,
+    seeds: range = range(1), noise: float = 0.0, distance_sq: float | None = None,
 ) -> MopesView:  # fmt: skip
     """The view of one run, or of one for every seed where the subgradients are noisy.
 
@@ -29,10 +29,11 @@ def view_of_central_run(
     ----------
     star, least : a minimiser of F over the set, and F* or a lower bound of it
     noise : absolute uncertainty of F*
+    distance_sq : ||x_0 - x*||^2 where it is not that of the arrays, as on a product space
     """
     runs = [method.run(problem, constraint, x0, seed=s) for s in seeds]
     linear = isinstance(method, MOLES)
-    facts, more = {STEPS, INSIDE, LINEAR if linear else PROJECTED}, {}
+    facts, more = {EXACT_PROX if method.solved else STEPS, INSIDE, LINEAR if linear else PROJECTED}, {}
     if isinstance(method, MOLES):
         diameter_sq = constraint.diameter**2
         more = {"C": float(method.C), "diameter_sq": diameter_sq, "calls": np.diff(runs[0].lmo_calls)[:, None].astype(float)}  # type: ignore[arg-type]
@@ -41,7 +42,8 @@ def view_of_central_run(
     excess = np.array([[run.values[-1] - least for run in runs]])
     size = 1e-12 * (1 + float(np.abs([run.values for run in runs]).max()))
     return MopesView(
-        float(method.lam), float(method.D), int(method.rounds), float(method.lipschitz) ** 2, float(((x0 - star) ** 2).sum()), excess,
+        float(method.lam), float(method.D), int(method.rounds), float(method.lipschitz) ** 2,
+        float(((x0 - star) ** 2).sum()) if distance_sq is None else distance_sq, excess,
         frozenset(facts), exact=not (method.noise_std or method.batch_size), noise=noise + size, **more,
     )  # fmt: skip
 

@@ -346,6 +346,16 @@ def test_no_statement_of_the_room_is_without_numbers():
     assert not missing, f"statements whose forms nobody asks numbers of: {sorted(missing)}"
 
 
+def test_the_page_of_sentences_names_what_there_is():
+    """Statements in backticks in the tables of docs/efl_sentences.md."""
+    page = (Path(__file__).parents[3] / "docs" / "efl_sentences.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", row)}
+    known = {s.id.removeprefix("efl/") for s in all_statements("efl/")}
+    assert len(named) > 30 and not named - known, sorted(named - known)
+    assert not [name for name in STATEMENTS if f"`{name}`" not in page]
+
+
 # --- where a form begins and ends -----------------------------------------------------------------
 SENTENCES = worked_efl_sentences_4
 

@@ -133,8 +133,8 @@ REVIEWS = (
     ),
     Point(
         "R2.2", "The second term of Theorem 3.1 grows with d: is it negligible for large models?", "run",
-        "It grows like d and T does not lessen it, so in the bound it is not negligible; where coordinates follow one law R(start) - R* "
-        "grows like d, too. Under the true-gradient rule it is not needed (Theorem A {0}).",
+        "It grows like d and T does not lessen it, so in the bound it is not negligible; where coordinates follow one law "
+        "R(start) - R* grows like d, too. Under the true-gradient rule it is not needed (Theorem A {0}).",
         "Under the sign rule 0.22 of the term, with d replaced by the mean number of zeros, {1}. The experiment draws the bound, its "
         "parts and measured runs against d.",
         ("fedtheory experiment dimension", "fedtheory explain theorem-b"),
@@ -220,8 +220,8 @@ REVIEWS = (
     ),
     Point(
         "R3.3", "When do elements become zero? Show nonzeros against rounds.", "run",
-        "Drawn for all seven methods: under the sign rule messages thin out as gradients fall below lambda_1, until the "
-        "run stands still; under the true-gradient rule they stay dense.",
+        "Drawn for all seven methods: under the sign rule messages thin out as gradients fall below lambda_1; under "
+        "the true-gradient rule they stay dense.",
         "The table gives the nonzeros in rounds 1, 2, 5, 10..., and from which round on at most half are left.",
         ("fedtheory experiment zeros", "fedtheory run fedelasticnet-dyn breast-cancer --l1 0.01 --l2 0.1 --rounds 50"),
     ),

@@ -12,6 +12,7 @@ from fedtheory.problems import (
     Huber,
     LeastSquares,
     Logistic,
+    MaximumAndChain,
     NesterovWorst,
     Quadratic,
     Softmax,
@@ -107,4 +108,5 @@ NONSMOOTH = {
     "nesterov": lambda: NesterovWorst(5, num_clients=2),
     "pull": lambda: TwoClientPull(0.1),
     "chain": lambda: ArjevaniShamir(4, 4),
+    "maximum and chain": lambda: MaximumAndChain(2, 2, 4),
 }

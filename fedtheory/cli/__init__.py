@@ -16,6 +16,7 @@ from fedtheory.cli.options import (
     GIVEN_OPTIONS,
     PROBLEM_OPTIONS,
     RADIUS,
+    SET_OPTIONS,
     hyperparameter_options,
     with_options,
 )
@@ -143,6 +144,9 @@ def solve_command(
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
         "fedtheory run scaffold quadratic --local-solver gradient --local-steps 5 --local-lr 0.1",
         "fedtheory run fedmls two-client-pull --epsilon 0.1 --radius 4",
+        "fedtheory run fedmls lad --local-training exact-prox",
+        "fedtheory run mopes lad --set simplex --epsilon 0.1",
+        "fedtheory run moles lad --set l1-ball --set-size 0.5",
         "fedtheory run fedavg lad --local-lr 0.01",
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
@@ -150,7 +154,7 @@ def solve_command(
         "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     )
 )
-@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
+@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options())
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
@@ -225,6 +229,7 @@ def run_command(
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
+        "fedtheory verify fedmls/mopes-bound --problem lad --set simplex",
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
@@ -239,6 +244,7 @@ def run_command(
     PARTICIPATION_OPTIONS,
     LOCAL_OPTIONS,
     FEDMLS_OPTIONS,
+    SET_OPTIONS,
     GIVEN_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
 )

@@ -110,7 +110,22 @@ def _methods() -> list[dict[str, Any]]:
                 | computed.get(name, {}),
             }
         )
-    return rows
+    return [*rows, *_central()]
+
+
+def _central() -> list[dict[str, Any]]:
+    """The methods that have all data in one place, or everybody in every round, over a convex set."""
+    from fedtheory.central.plan import ACCURACY, METHODS
+
+    own = {"--set": "ball", "--set-size": "1.0", "--epsilon": f"{ACCURACY:g}", "--lam": "from --epsilon", "--D": "from --epsilon"}
+    more = {"--rounds": "from --epsilon", "--lipschitz": "the problem's", "--noise": "0.0", "--local-training": "sliding"}
+    return [
+        {
+            "name": name, "source": "Thekumparampil et al. 2020, over a convex set", "class": f"fedtheory.central.{cls.__name__}",
+            "options": {**own, **more, **({"--allowance": "diameter^2"} if name == "moles" else {})},
+        }
+        for name, cls in METHODS.items()
+    ]  # fmt: skip
 
 
 def _problems() -> list[dict[str, Any]]:

@@ -101,9 +101,9 @@ def _nonsmooth(generator: str, dimension: int = 3, unequal: bool = True) -> Call
 
 def _hard(name: str, epsilon: float) -> Callable[[dict[str, Any], int], Problem]:
     def make(o: dict[str, Any], seed: int) -> Problem:
-        from fedtheory.problems import nonsmooth_instances
+        from fedtheory import problems
 
-        cls = getattr(nonsmooth_instances, name)
+        cls = getattr(problems, name)
         clients = {"num_clients": o["clients"]} if "clients" in o else {}
         return getattr(cls, "for_epsilon", cls)(o.get("for_epsilon", epsilon), **clients)
 
@@ -157,6 +157,10 @@ PROBLEMS: dict[str, NamedProblem] = {
     "arjevani-shamir": NamedProblem(
         "Arjevani and Shamir's chain: every method needs 1/epsilon rounds",
         _hard("ArjevaniShamir", 0.05), ("clients", "for_epsilon"), True,
+    ),
+    "maximum-and-chain": NamedProblem(
+        "a maximum split over clients beside that chain: 1/epsilon^2 rounds of one subgradient, 1/epsilon of any method",
+        _hard("MaximumAndChain", 0.05), ("clients", "for_epsilon"), True,
     ),
     "saddle": NamedProblem("two quadratics, one of them not convex: what `solve` refuses", _saddle, ()),
     "separable": NamedProblem("logistic regression without a minimiser: what `solve` refuses", _separable, ()),

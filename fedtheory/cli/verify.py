@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
+from fedtheory.cli.central import refuse_set_options
 from fedtheory.cli.common import (
     about_problem,
     emit,
@@ -194,6 +195,8 @@ def verify_one(
         if how[key] is not None and how[key] < 1:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     _refuse(statement, setting)
+    if "X" not in setting.takes(statement):
+        refuse_set_options(statement.id, options)
     folder, options = options.get("keep"), {**options, "keep": None, "given": given_values(options.get("given"))}
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with _nothing_yet(), progress("certifying the optimum"):

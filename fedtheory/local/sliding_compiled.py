@@ -51,7 +51,7 @@ def _plain(values: Array) -> np.ndarray:
 
 
 def _forms() -> dict[type, Any]:
-    from fedtheory.problems import nonsmooth, nonsmooth_instances
+    from fedtheory.problems import maximum_and_chain, nonsmooth, nonsmooth_instances
 
     def linear(loss: int) -> Any:
         def make(p: Any) -> CompiledForm:
@@ -86,6 +86,12 @@ def _forms() -> dict[type, Any]:
     def chain(p: Any) -> CompiledForm:
         return CompiledForm("chain", (_plain(p.heads), _plain(p.links), float(p.target)), 3 * p.dim)
 
+    def maximum(p: Any) -> CompiledForm:
+        starts = to_numpy(p.shares).argmax(axis=1).astype(np.int64)
+        numbers = (maximum_and_chain.HALF, float(p.floor), float(p.target))
+        work = 2 * p.share + 3 * p.dim
+        return CompiledForm("maximum and chain", (starts, p.share, p.count, numbers, _plain(p.heads), _plain(p.links)), work)
+
     return {
         nonsmooth.LAD: linear(0),
         nonsmooth.Quantile: linear(1),
@@ -96,6 +102,7 @@ def _forms() -> dict[type, Any]:
         nonsmooth_instances.NesterovWorst: nesterov,
         nonsmooth_instances.TwoClientPull: pull,
         nonsmooth_instances.ArjevaniShamir: chain,
+        maximum_and_chain.MaximumAndChain: maximum,
     }
 
 

@@ -293,6 +293,35 @@ def chain(first, last, per, form, points, pace, drawn):
             _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
 
 
+@njit(cache=True, nogil=True)
+def maximum_and_chain(first, last, per, form, points, pace, drawn):
+    """weight max(max_{j in the share} y_j, -floor), and head |v_1 - end| + sum_j link_j |v_j - v_{j+1}|."""
+    starts, share, count, numbers, heads, links = form
+    weight, floor, end = numbers
+    u_all, average_all, centers, linears = points
+    beta, radius, done, steps = pace
+    noise = drawn.noise
+    d = u_all.shape[1]
+    gradient, noisy = np.zeros(d), noise.size > 0
+    for r in range(first, last):
+        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        start, head, link = starts[r // per], heads[r // per], links[r // per]
+        for s in range(steps):
+            gradient[:count] = 0.0
+            best = start
+            for i in range(start + 1, start + share):
+                if u[i] > u[best]:
+                    best = i
+            if u[best] >= -floor:
+                gradient[best] = weight
+            gradient[count] = head * ((u[count] > end) * 1.0 - (u[count] < end) * 1.0)
+            for i in range(count, d - 1):
+                pull = link[i - count] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
+                gradient[i] += pull
+                gradient[i + 1] = -pull
+            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+
+
 WALKS = {
     "linear model": linear_model,
     "max affine": max_affine,
@@ -300,4 +329,5 @@ WALKS = {
     "separable": separable,
     "distance": distance,
     "chain": chain,
+    "maximum and chain": maximum_and_chain,
 }

@@ -16,6 +16,7 @@ from fedtheory.problems.generators import (
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.held_out import hold_out
 from fedtheory.problems.linear import LeastSquares, LinearModel
+from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.problems.nonsmooth_generators import (
     random_euclidean_distance,
@@ -43,6 +44,7 @@ __all__ = [
     "LinearModel",
     "Logistic",
     "MaxAffine",
+    "MaximumAndChain",
     "NesterovWorst",
     "Partition",
     "Problem",

@@ -91,9 +91,9 @@ def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, 
 
 
 @cache
-def _formula(sides: Callable[[Any], Sides], letters: Any, after: str) -> str:
+def _formula(sides: Callable[[Any], Sides], letters: Any) -> str:
     lhs, relation, terms = expressions(sides, letters)
-    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms) + after
+    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms)
 
 
 def _sum(terms: tuple[Any, ...]) -> str:
@@ -114,13 +114,12 @@ def _printer() -> Any:
     from sympy.printing.latex import LatexPrinter
 
     class Printer(LatexPrinter):  # type: ignore[misc, name-defined]
-        """SymPy's LaTeX, with what is taken off behind what it is taken off from."""
+        """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before the letters they multiply."""
 
         def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
-            terms = super()._as_ordered_terms(expr, order)
-            return sorted(terms, key=lambda term: term.could_extract_minus_sign())
+            return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
 
-    return Printer()
+    return Printer({"order": "none"})
 
 
 def closed(
@@ -129,6 +128,7 @@ def closed(
     sides: Callable[[Any], Sides],
     established: Any,
     *mutants: tuple[str, Callable[[Any], Sides]],
+    before: str = "",
     after: str | Callable[[], str] = "",
     **more: Any,
 ) -> Form:
@@ -138,17 +138,16 @@ def closed(
     ----------
     letters : `Letters`, or a dict word -> `Letters` where the formula differs between the paper's rules
     sides : callable(view) -> `Sides` by `le` or `eq`, of arithmetic alone
+    before : LaTeX before the formula: what it takes for granted
     after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
     more : as for `fedtheory.verification.statement.form`
     """
-    return form(name, partial(_shown, sides, letters, after), sides, established, *mutants, letters=letters, **more)
+    return form(name, partial(_shown, sides, letters, before, after), sides, established, *mutants, letters=letters, **more)
 
 
-def _shown(sides: Callable[[Any], Sides], letters: Any, after: str | Callable[[], str]) -> str:
-    after = after() if callable(after) else after
-    if isinstance(letters, Letters):
-        return _formula(sides, letters, after)
-    texts = {word: _formula(sides, each, "") for word, each in letters.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values())) + after
-    return r";\quad ".join(rf"\text{{{word}: }}" + text for word, text in texts.items()) + after
+def _shown(sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]) -> str:
+    texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
+    text = next(iter(texts.values()))
+    if len(set(texts.values())) > 1:
+        text = r";\quad ".join(rf"\text{{{word}: }}" + one for word, one in texts.items())
+    return before + text + (after() if callable(after) else after)

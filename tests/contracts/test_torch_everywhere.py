@@ -55,6 +55,7 @@ def _problems() -> dict[str, Problem]:
         problems.NesterovWorst(D, num_clients=N),
         problems.TwoClientPull(0.1),
         problems.ArjevaniShamir(4, N),
+        problems.MaximumAndChain(2, 2, N),
     ]
     wide = problems.LeastSquares(g.normal(size=(N, 2, 6)), g.normal(size=(N, 2)), ridge=0.5)  # gradients through the samples
     made += problems_beyond(made).values()

@@ -15,6 +15,7 @@ from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
 from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws
 from fedtheory.problems import random_quadratic
+from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
 
@@ -41,6 +42,7 @@ PROBLEMS = {
     "nesterov": NesterovWorst(9, num_clients=2),
     "pull": TwoClientPull(0.1),
     "chain": ArjevaniShamir(4, num_clients=4),
+    "maximum and chain": MaximumAndChain(3, 4, 4),
 }
 SAMPLED = [n for n, p in PROBLEMS.items() if hasattr(p, "features")]
 RANDOM = [(n, {}) for n in PROBLEMS] + [(n, {"noise_std": 0.5}) for n in PROBLEMS]

@@ -19,6 +19,7 @@ from fedtheory.problems import (
     Hinge,
     L1Distance,
     MaxAffine,
+    MaximumAndChain,
     NesterovWorst,
     Quadratic,
     Quantile,
@@ -42,6 +43,7 @@ MAKERS = {
     "nesterov": lambda: NesterovWorst(5, num_clients=2),
     "pull": lambda: TwoClientPull(0.1),
     "chain": lambda: ArjevaniShamir(4, 4),
+    "maximum and chain": lambda: MaximumAndChain(3, 2, 2),
 }
 GAP = 1e-9
 

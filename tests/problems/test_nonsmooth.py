@@ -1,5 +1,7 @@
 """Nonsmooth problems: subgradients, their selection at kinks, Lipschitz constants on a ball, and what the instances promise."""
 
+import math
+
 import array_api_strict
 import cvxpy as cp
 import numpy as np
@@ -16,6 +18,7 @@ from fedtheory.problems import (
     L1Distance,
     LeastSquares,
     MaxAffine,
+    MaximumAndChain,
     NesterovWorst,
     Quantile,
     TwoClientPull,
@@ -293,6 +296,7 @@ BAD = {
     "mu is -1": lambda: NesterovWorst(3, mu=-1),
     "both must be even": lambda: ArjevaniShamir(3),
     "known is 6": lambda: ArjevaniShamir(4).least_after(6),
+    "it must lie below 0.0625": lambda: MaximumAndChain.for_epsilon(0.07),
     "radius is 0": lambda: LAD([[[1.0]]], [[1.0]]).lipschitz(0),
     "radius is nan": lambda: LAD([[[1.0]]], [[1.0]]).lipschitz(float("nan")),
     "radius is inf": lambda: LAD([[[1.0]]], [[1.0]]).optimum_on_ball(float("inf")),
@@ -333,3 +337,36 @@ def test_the_plane_agrees_with_the_search_on_instances_with_ties(monkeypatch):
             monkeypatch.setattr(cells, "PLANE", 0)
             searched = largest_slope(rows, offsets, low, high, radius, nodes=10**6)
             assert plane[1] and searched[1] and plane[0] == pytest.approx(searched[0], rel=1e-12)
+
+
+def test_a_maximum_and_a_chain_are_revealed_slowly():
+    problem = MaximumAndChain(3, 2, 2)
+    p, m, n, rng = math.sqrt(0.5), problem.share, problem.count, np.random.default_rng(0)
+    assert (m, n, problem.dim) == (3, 6, 10)
+    assert problem.objective(problem.minimiser) == pytest.approx(-p / math.sqrt(6), rel=1e-15) == problem.least_value
+    assert np.linalg.norm(problem.minimiser) == pytest.approx(math.sqrt(2), rel=1e-15)
+    assert problem.optimum_on_ball(2.0).value == pytest.approx(problem.least_value, abs=1e-9)
+    seen, x = [], np.zeros(problem.dim)
+    for _ in range(m - 1):  # one subgradient of each client a round, whatever the combination
+        seen += list(problem.gradient(x))
+        x = -rng.random(len(seen)) @ np.array(seen)
+        assert problem.objective(x) >= 0 and all((x[:n][s] == 0).any() for s in problem.shares)
+    for client in range(2):  # alone, with any number of local steps
+        y = np.zeros(problem.dim)
+        for _ in range(200):
+            y = y - 0.2 * rng.random() * problem.gradient(y)[client]
+        assert not y[:n][problem.shares[1 - client]].any()
+        assert problem.objective(y) - problem.least_value >= (1 - 1 / 2) * p / math.sqrt(6) - 1e-12
+    for known in range(4):  # of the chain
+        v = cp.Variable(problem.dim)
+        best = cp.Problem(cp.Minimize(problem.cvxpy_objective(v)), [v[n + known :] == 0]).solve(solver=cp.CLARABEL)
+        assert best - problem.least_value == pytest.approx(p * ArjevaniShamir(2).least_after(known), abs=1e-8)
+
+
+@pytest.mark.parametrize("clients", [2, 6])
+def test_the_largest_maximum_and_chain_for_an_accuracy(clients):
+    epsilon, p = 0.02, math.sqrt(0.5)
+    problem = MaximumAndChain.for_epsilon(epsilon, clients)
+    assert p / math.sqrt(problem.count) > epsilon >= p / math.sqrt(problem.count + clients)
+    links = problem.length
+    assert p * ArjevaniShamir(links).least_after(links + 1) > epsilon >= p * ArjevaniShamir(links + 2).least_after(links + 3)

@@ -10,6 +10,7 @@ from closed_forms import agrees
 
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.elastic_aggregation import exact
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
 
@@ -25,6 +26,10 @@ COMPRESSORS = {
     "random-k": {"name": "random-k", "q": "2/5"}, "random-k, scaled": {"name": "random-k", "q": "2/5", "scaled": True},
     "scaled-sign": {"name": "scaled-sign"}, "threshold": {"name": "threshold", "epsilon": "3/2"}, "natural": {"name": "natural"},
     "rounding to a grid": {"name": "stochastic", "step": "1/2"},
+}  # fmt: skip
+AGGREGATION = {
+    "counts": ["1", "3"], "H": [["1", "2"], ["1/2", "3"]], "S": [["1", "4"], ["2", "1/3"]], "c": [["1", "-2"], ["3", "1/2"]],
+    "theta": ["2", "5/3"], "tau": "1/2", "E": 2, "lr": "1/5", "eta": "2/3",
 }  # fmt: skip
 
 
@@ -45,8 +50,9 @@ def run_of_fedmls():
 def test_a_closed_formula_has_the_values_of_what_runs(statement, form, run_of_fedmls):
     if statement.id.startswith(ELSEWHERE):
         return
-    view = run_of_fedmls if statement.paper == "fedmls" else _view_of_efl(form)
-    agrees(form, view)
+    if statement.paper == "elastic-aggregation":
+        return agrees(form, exact.aggregation_view(AGGREGATION))
+    agrees(form, run_of_fedmls if statement.paper == "fedmls" else _view_of_efl(form))
 
 
 def test_the_comparison_sees_another_constant():
@@ -73,4 +79,4 @@ class _Nine:
 
 
 def test_every_room_has_closed_forms():
-    assert {s.paper for s, _ in CLOSED} >= {"fedelasticnet", "fedmls", "efl"}
+    assert {s.paper for s, _ in CLOSED} >= {"fedelasticnet", "fedmls", "efl", "elastic-aggregation"}

@@ -7,7 +7,8 @@ from fractions import Fraction as F
 import pytest
 
 from fedtheory.errors import InvalidInput
-from fedtheory.verification import ClosedView, DataInstance, Joined, Plan, Setting, Statement, form, le
+from fedtheory.verification import ClosedView, DataInstance, Plan, Setting, Statement, form, le
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.rational import Builders, fraction
 from fedtheory.verification.witness import Witness
 

@@ -108,7 +108,7 @@ class _Run(_Elastic):
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with every theorem's constants; the sums without their factor lambda_1."""
         inner = {n: getattr(view, n) for n in self._latex if n.startswith("inner_") and getattr(view, n, None) is not None}
-        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T") or (n in self._measured and n not in inner)}
+        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T", "mu") or (n in self._measured and n not in inner)}
         constants = {n: getattr(view.constants, n) for n in _CONSTANTS}
         out = {super(_Run, self).__getattr__(n): value for n, value in (own | constants).items() if not n.startswith("inner_")}
         out |= {super(_Run, self).__getattr__(n): value / view.constants.lambda1 for n, value in inner.items()}
@@ -137,6 +137,7 @@ _SPLIT = r"\sum_{t=1}^T\langle\mathbb E[\gamma^{t-1}]-\theta_*,\tfrac1m\sum_k\ma
 _OF_RUN = {
     "d": "d",
     "T": "T",
+    "mu": r"\mu",
     "zeros": r"\bar z",
     "excess": r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]",
     "start_sq": r"\mathbb E\|\gamma^0-\theta_*\|^2",
@@ -150,7 +151,7 @@ _OF_RUN = {
     "inner_split_sign": _SPLIT + _SIGN + r"]\rangle",
     "inner_split_own_sign": _SPLIT + _SIGN + r"]\rangle",
 }
-_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T"))
+_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T", "mu"))
 
 RULES = ("sign", "true-gradient")
 BY_RULE = {f"{rule} rule": _Round(rule, _OF_ROUND, _MEASURED, ("noise_D", "noise_A", "noise_sq")) for rule in RULES}

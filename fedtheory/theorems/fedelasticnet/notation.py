@@ -9,7 +9,7 @@ from fedtheory.verification.statement import Form, Sides, Statement
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
-    "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "SYMBOLS", "THEOREM_A_THRESHOLD",
+    "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "SYMBOLS", "THEOREM_A_THRESHOLD",
     "THEOREM_B_THRESHOLD", "above", "nine_tenths", "statement", "total",
 ]  # fmt: skip
 
@@ -30,6 +30,7 @@ SYMBOLS = {
 RULES = ("sign", "true-gradient")  # of what Algorithm 3 stores
 
 RATIO = "lambda_2/beta"
+STRONGLY_CONVEX = "a strongly convex R"
 
 PRINTED_THRESHOLD = 27.0  # Theorem B.1 asks lambda_2 > 27 beta
 REPAIRED_THRESHOLD = (25 + 825**0.5) / 2  # kappa_0 > 0: 26.861...

@@ -11,6 +11,8 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
+from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -32,6 +34,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
+from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
@@ -47,7 +50,8 @@ from fedtheory.verification.witness import Witness
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
-    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+    "noise",
 )  # fmt: skip
 
 
@@ -285,4 +289,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting())  # further parts bring kinds of instances of their own
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting(), DynamicsSetting())

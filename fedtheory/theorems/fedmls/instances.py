@@ -137,8 +137,8 @@ class MLSInstance:
 
 
 def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
-    """Every family, N from 1 to 20, exact and noisy subgradients, Theorem 2's parameters (printed K, K_min, also that of the sharpened
-    Theorem 1) and free ones."""
+    """Every family, N from 1 to 20 with exact and with noisy subgradients, Theorem 2's parameters (printed K, K_min, also that of the
+    sharpened Theorem 1) and free ones; K_min from 6 to 100."""
     out = []
     for family in FAMILIES:
         rng = Stream(seed).generator(f"fedmls battery {family}")
@@ -157,4 +157,20 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
         for n, rounds in enumerate(("fewest", "printed", 7)):
             noise = 1.0 if rounds == 7 else 0.0
             out.append(MLSInstance(family, clients, dim, noise, 0.5, rounds, 1.0, 100, seed * 1000 + n))
+    return [*out, *_noisy(seed)]
+
+
+MANY_ROUNDS = {"LAD": (3, 2, 6), "l1 distance": (1, 2, 12)}  # clients, dim, scenarios
+
+
+def _noisy(seed: int) -> list[MLSInstance]:
+    """Noisy subgradients with 1 to 20 clients on every family, where the family's number of clients is free, and K_min = 100."""
+    out = []
+    for family in (*FAMILIES, *ANALYTIC[1:]):  # the two-client pull has two
+        chain = family == "Arjevani-Shamir chain"  # an even number of clients, and of links
+        for n, clients in enumerate((2, 6, 20) if chain else (1, 5, 20)):
+            noise, rounds = (0.5, "fewest") if n % 2 == 0 else (2.0, "sharpened")
+            out.append(MLSInstance(family, clients, 2 + 2 * chain, noise, 1.0, rounds, 1.0, (50, 24, 12)[n], seed * 1000 + 600 + n))
+    for n, (family, (clients, dim, scenarios)) in enumerate(MANY_ROUNDS.items()):
+        out.append(MLSInstance(family, clients, dim, 0.5, 0.06, "fewest", 1.0, scenarios, seed * 1000 + 700 + n))
     return out

@@ -26,7 +26,8 @@ from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "view_of_run",
+    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "values_of",
+    "view_of_run",
 ]  # fmt: skip
 
 
@@ -372,7 +373,7 @@ def view_of_run(
     size = float(np.abs(objective).max() + abs(optimum.value))
     noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
     return MLSView(
-        constants, x, z, local_x, local_z, average, gradient, _values(problem),
+        constants, x, z, local_x, local_z, average, gradient, values_of(problem),
         excess=objective - optimum.lower_bound,
         noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
         points=np.concatenate([optimum.x[None], others]),
@@ -380,7 +381,7 @@ def view_of_run(
     )  # fmt: skip
 
 
-def _values(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
+def values_of(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
     """f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S)."""
 
     def values(u: np.ndarray) -> np.ndarray:

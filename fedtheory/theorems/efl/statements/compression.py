@@ -165,11 +165,12 @@ STATEMENTS = (
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
-            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
+            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n,\ "
+            r"\delta=\min_{m\in\{\lceil k\rceil,n\}}\tfrac{2k-m}{k^2}\min\{1,\tfrac{m^2}n\}",
             lambda v: _complement(v, v.compressor.contraction_exact(v.n) * v.square), "holds",
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n) * v.square)),
             kind="compression",
-            needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
+            needs=(PRINTED, MOST),
         ),
         closed(
             "as top-k", MESSAGE, lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated",
@@ -207,9 +208,9 @@ STATEMENTS = (
             kind="compression", needs=("threshold",),
         ),
         form(
-            "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
+            "threshold, relative", ERR + r"(1-\delta)\|x\|^2,\ \delta=\tfrac1{1000}",
             lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=("threshold",),
-            note="judged with delta = 1/1000; what is below the threshold is lost whole",
+            note="what is below the threshold is lost whole, so that no delta > 0 would do",
         ),
     ),
     statement(

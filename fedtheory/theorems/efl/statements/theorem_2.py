@@ -251,6 +251,10 @@ _OF_SHIFT = {
 }  # fmt: skip
 SHIFT = Letters(_OF_SHIFT, ("distance_sq", "D_new", "D_old"), zero=("noise",))
 OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
+SHIFTED = (
+    r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)},\ "
+    r"\eta^{\text{fresh}}_\tau=\tfrac{16}{\mu(\tau-\tau_0+1+\gamma)}"
+)
 SMOOTH = (
     "every F_k and F is L-smooth and mu-strongly convex",
     "F_k^* is the infimum over R^d; every F_k is the same function before and after",
@@ -332,7 +336,7 @@ STATEMENTS = (
         "whether the run can still reach the old optimum",
         "section 4.3",
         form(
-            "printed", r"H_T\ge T-\tau_0\Rightarrow\hat\omega^*\ne\omega^*",
+            "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
             "violated", kind="shift", needs=(DEPARTURE, APART),
             note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
@@ -350,13 +354,13 @@ STATEMENTS = (
         "whether the step must grow again after the objective moved",
         "sections 4.3 and 4.4",
         form(
-            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2",
+            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(
             "repaired",
-            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}",
+            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds",
             ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])),
             kind="after-shift", needs=("no noise",),
@@ -364,7 +368,8 @@ STATEMENTS = (
         ),
         form(
             "kept step",
-            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2",
+            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2"
+            r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)}",
             lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds",
             ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])),
             kind="after-shift", needs=("no noise",),

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.theorems.elastic_aggregation.letters import PRINTED_SIGN, ROUND
 from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
 from fedtheory.theorems.elastic_aggregation.quantities import (
     DIAGONAL,
@@ -24,6 +25,7 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     TAU_0,
     AggregationView,
 )
+from fedtheory.verification.closed import closed
 from fedtheory.verification.rational import objects
 from fedtheory.verification.statement import Sides, eq, form, le
 
@@ -178,9 +180,9 @@ FULL = (
         "stability",
         "which server steps are stable",
         "Algorithm 1",
-        form(
-            "as FedAvg", r"\eta L<2,\ \tau>0,\ \Omega'>0\Rightarrow V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "violated",
+        closed(
+            "as FedAvg", ROUND, lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "violated",
+            before=r"\eta L<2,\ \tau>0,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(NAIVE_STABLE, TAU, SENSITIVE),
             note="carried over from FedAvg (the paper says nothing of it): a step that naive aggregation stands is too long for "
             "what is boosted",
@@ -195,19 +197,17 @@ FULL = (
             "zeta M zeta <= L zeta^2 <= L (1 + tau) zeta, also where a layer is dead (zeta = 1, or 1 + tau with zero='boost'): for "
             "tau > 0 it converges from everywhere with eta < 2/((1 + tau) L)",
         ),
-        form(
-            "rate", DIAG + r"\Omega'>0,\ \eta(1+\tau)L<2\Rightarrow"
-            r" V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "holds", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
+        closed(
+            "rate", ROUND, lambda v: _global(v, v.tau), "holds", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
             ("eleven tenths of tau", lambda v: _global(v, Fraction(11, 10) * v.tau)),
+            before=DIAG + r"\Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL, DIAGONAL, SENSITIVE),
             note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and |M e|^2 >= mu_M e' M e = 2 mu_M V. "
             "Every layer must have some sensitivity, unless tau <= 1 or zero='boost': see the next two",
         ),
-        form(
-            "rate, always", DIAG + r"\eta(1+\tau)L<2\Rightarrow"
-            r" V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "violated", kind="aggregation", needs=(SMALL, DIAGONAL),
+        closed(
+            "rate, always", ROUND, lambda v: _global(v, v.tau), "violated", before=DIAG + r"\eta(1+\tau)L<2\Rightarrow ",
+            kind="aggregation", needs=(SMALL, DIAGONAL),
             note="whatever the sensitivities: not with tau > 1 where a layer is dead (Omega' = 0). There zeta is 1 with zero='one', "
             "which is less than tau",
         ),
@@ -235,23 +235,23 @@ FULL = (
         "sign",
         "the sign of the server's step",
         "Algorithm 1, last line",
-        form(
-            "printed", r"\theta^+=\theta-\eta\zeta\Delta,\ \tau>0,\ \Omega'>0,\ \eta(1+\tau)L<2\Rightarrow V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta)), "violated",
+        closed(
+            "printed", PRINTED_SIGN, lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta)), "violated",
+            before=r"\theta^+=\theta-\eta\zeta\Delta,\ \tau>0,\ \Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL, TAU, SENSITIVE),
             note="Delta_k = theta_k - theta points to the clients; minus walks away from them",
         ),
-        form(
-            "repaired", r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "holds",
+        closed(
+            "repaired", ROUND, lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "holds",
             ("as printed", lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta))),
+            before=r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL,),
             note="from the decrease in elastic-aggregation/stability",
         ),
-        form(
-            "growth", DIAG + r"\theta^+=\theta-\eta\zeta\Delta,\ \Omega'>0\Rightarrow V(\theta^+)\ge(1+\eta\tau\mu_M)^2V(\theta)",
-            lambda v: _growth(v, v.tau), "holds",
+        closed(
+            "growth", PRINTED_SIGN, lambda v: _growth(v, v.tau), "holds",
             ("tau + 1/10", lambda v: _growth(v, v.tau + Fraction(1, 10))),
+            before=DIAG + r"\theta^+=\theta-\eta\zeta\Delta,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(DIAGONAL, SENSITIVE),
             note="geometric divergence, for every step and start but the fixed point, as every coordinate grows by 1 + eta "
             "zeta^i m_i >= 1 + eta tau mu_M; attained in one dimension",
@@ -261,31 +261,31 @@ FULL = (
         "speed",
         "whether it converges faster than naive aggregation",
         "conference abstract: 'leads to efficient training in both convex and non-convex settings'",
-        form(
-            "never slower", RHO + r"\rho_{\text{elastic}}\le\rho_{\text{naive}}",
-            lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
+        closed(
+            "never slower", ROUND, lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), wording="in words",
             note="a reading of the quoted words. rho is the factor of the contraction near the fixed point; slower by up to "
             "1/tau where the slow coordinate is the sensitive one, and for tau < 1 always where there is but one",
         ),
-        form(
-            "never faster", RHO + r"\rho_{\text{naive}}\le\rho_{\text{elastic}}",
-            lambda v: le(v.factor(1), _elastic_factor(v)), "violated",
+        closed(
+            "never faster", ROUND, lambda v: le(v.factor(1), _elastic_factor(v)), "violated",
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), note="a coordinate of little sensitivity gains up to 1 + tau",
         ),
-        form(
-            "repaired", RHO + r"\rho_{\text{elastic}}\le1-\eta\tau\mu_M",
-            lambda v: le(_elastic_factor(v), 1 - v.eta * v.tau * v.mu), "holds",
+        closed(
+            "repaired", ROUND, lambda v: le(_elastic_factor(v), 1 - v.eta * v.tau * v.mu), "holds",
             ("tau + 1/10", lambda v: le(_elastic_factor(v), 1 - v.eta * (v.tau + Fraction(1, 10)) * v.mu)),
+            before=RHO,
             kind="aggregation",
             needs=(SHORT, DIAGONAL, FIXED),
             note="0 <= 1 - eta zeta^i m_i <= 1 - eta tau mu_M, as eta zeta^i m_i <= eta (1 + tau) L <= 1",
         ),
-        form(
-            "at best", RHO + r"1-\eta(1+\tau)\mu_M\le\rho_{\text{elastic}}",
-            lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
+        closed(
+            "at best", ROUND, lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
             ("1 for 1 + tau", lambda v: le(1 - v.eta * v.mu, _elastic_factor(v))),
             ("nine tenths of 1 + tau", lambda v: le(1 - v.eta * Fraction(9, 10) * (1 + v.tau) * v.mu, _elastic_factor(v))),
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED),
             note="the coordinate with m_i = mu_M has zeta^i <= 1 + tau",
         ),
@@ -313,17 +313,15 @@ FULL = (
         "one-round",
         "whether one round ends lower than with naive aggregation",
         "poster: 'a better update'",
-        form(
-            "never higher", r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow"
-            r" F(\theta^+_{\text{elastic}})\le F(\theta^+_{\text{naive}})",
-            lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated",
+        closed(
+            "never higher", ROUND, lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated",
+            before=r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
             wording="in words", note="a reading of the quoted words: a sensitive parameter that is right to move is held back",
         ),
-        form(
-            "never lower", r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow"
-            r" F(\theta^+_{\text{naive}})\le F(\theta^+_{\text{elastic}})",
-            lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated",
+        closed(
+            "never lower", ROUND, lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated",
+            before=r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
         ),
     ),

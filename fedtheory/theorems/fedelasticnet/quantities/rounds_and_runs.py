@@ -39,6 +39,7 @@ class Losses(Protocol):
 
     theta_star: Any  # (d,)
     grad_star: Any  # (m, d): grad L_k(theta*)
+    mu: Any  # R's strong convexity, 0 where there is none
 
     def values(self, x: Any) -> Any:
         """L_k(x): (..., d) -> (..., m)."""
@@ -377,6 +378,11 @@ class RunView:
     inner_split_own_sign: Any = None
     pairs: RunView | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def mu(self) -> Any:
+        """The strong convexity of R."""
+        return np.asarray(self.losses.mu)[()]
 
     @property
     def T(self) -> Any:

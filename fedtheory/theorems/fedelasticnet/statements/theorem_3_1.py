@@ -37,7 +37,7 @@ ASSUMPTIONS = (
 
 def bound(
     r: RunView,
-    family: tuple[Any, Any, Any],
+    kappas: tuple[Any, Any],
     c0: Any,
     floor: Any,
     inner: Any,
@@ -45,7 +45,7 @@ def bound(
     first: Any = 1,
 ) -> Sides:
     """R(mean gamma) - R* <= (||gamma^0 - theta*||^2 + kappa C_0)/(kappa_0 T) + floor/kappa_0 - 2 inner/(lambda_2 T [kappa_0])."""
-    _, kappa, kappa_0 = family
+    kappa, kappa_0 = kappas
     last = -2 * inner / (r.constants.lambda2 * r.T)
     return le(
         r.excess,
@@ -61,12 +61,12 @@ def _floor(r: RunView) -> Any:
 
 
 def _printed(r: RunView, c0: Any, inner: Any) -> Sides:
-    return bound(r, r.constants.printed, c0, _floor(r), inner, last_over_kappa_0=False)
+    return bound(r, r.constants.printed[1:], c0, _floor(r), inner, last_over_kappa_0=False)
 
 
 def _repaired(r: RunView, **change: Any) -> Sides:
     """The repaired Theorem 3.1, with one thing changed."""
-    options = {"family": r.constants.printed, "c0": r.C0, "floor": _floor(r), "inner": r.inner_exact}
+    options = {"kappas": r.constants.printed[1:], "c0": r.C0, "floor": _floor(r), "inner": r.inner_exact}
     return bound(r, **{**options, **change})
 
 
@@ -75,7 +75,7 @@ def _sharpened(r: RunView, first: Any = 1, inner: Any = None) -> Sides:
     a, kappa, kappa_0 = r.constants.printed
     floor = 33 * a / 80 * r.constants.lambda1 * r.constants.lambda1 * r.zeros if r.rule == "sign" else 0
     inner = r.inner_exact if inner is None else inner
-    return bound(r, (3 * a / 10, 3 * kappa / 10, kappa_0), r.C0, floor, inner, first=first)
+    return bound(r, (3 * kappa / 10, kappa_0), r.C0, floor, inner, first=first)
 
 
 def _small_floor(r: RunView, first: Any = 1, floor_scale: Any = 1) -> Sides:
@@ -88,18 +88,18 @@ def _sharp_floor(r: RunView, scale: Any = 1, first: Any = 1) -> Sides:
     """kappa_0 as printed, 0.12 kappa, and 0.28 kappa' for the zeros of the sign rule."""
     a, kappa, kappa_0 = r.constants.printed
     floor = 7 * a / 50 * r.constants.lambda1 * r.constants.lambda1 * r.zeros * scale if r.rule == "sign" else 0
-    return bound(r, (3 * a / 25, 3 * kappa / 25, kappa_0), r.C0, floor, r.inner_exact, first=first)
+    return bound(r, (3 * kappa / 25, kappa_0), r.C0, floor, r.inner_exact, first=first)
 
 
 def _theorem_a(r: RunView, **change: Any) -> Sides:
-    options = {"family": r.constants.theorem_a, "c0": r.C0, "floor": 0, "inner": r.inner_exact}
+    options = {"kappas": r.constants.theorem_a[1:], "c0": r.C0, "floor": 0, "inner": r.inner_exact}
     return bound(r, **{**options, **change})
 
 
 def _theorem_b(r: RunView, floor_scale: Any = 1, **change: Any) -> Sides:
-    family = r.constants.theorem_b(2)
-    floor = floor_scale * family[0] * 3 / 2 * r.constants.lambda1 * r.constants.lambda1 * r.zeros
-    options = {"family": family, "c0": r.C0, "floor": floor, "inner": r.inner_exact}
+    a, kappa, kappa_0 = r.constants.theorem_b(2)
+    floor = floor_scale * a * 3 / 2 * r.constants.lambda1 * r.constants.lambda1 * r.zeros
+    options = {"kappas": (kappa, kappa_0), "c0": r.C0, "floor": floor, "inner": r.inner_exact}
     return bound(r, **{**options, **change})
 
 

@@ -1,0 +1,149 @@
+"""An instance that needs several clients and many subgradients: a maximum split over clients beside an Arjevani-Shamir chain."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.arrays import Array, namespace, to_numpy
+from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_array_size, real_number
+from fedtheory.optimum.duality import NonsmoothStructure
+from fedtheory.optimum.intervals import Enclosure
+from fedtheory.problems.base import check_weights
+from fedtheory.problems.nonsmooth import _Nonsmooth
+from fedtheory.problems.nonsmooth_instances import TINY, ArjevaniShamir, _count
+
+__all__ = ["MaximumAndChain"]
+
+HALF = 1 / math.sqrt(2)  # of each part, so that the squares add up to 1
+
+
+class MaximumAndChain(_Nonsmooth):
+    """f_i(y, v) = p max(max_{j in S_i} y_j, -c) + p chain_i(v), p = 1/sqrt(2), c = 1/sqrt(n): x = (y, v), d = n + k + 2.
+
+    S_1, ..., S_N are the shares of the n = N m coordinates of y, one after the other; chain_i is the client's loss in
+    `ArjevaniShamir` with k links; the first index at a tie, coordinates before the constant, sign(0) = 0. F* = -p/sqrt(n), at
+    y = -c (1, ..., 1), of norm 1, and the chain's minimiser, of norm 1.
+
+    Parameters
+    ----------
+    share : int >= 1                     m
+    links : int >= 2, even               k
+    num_clients : int >= 2, even         N
+
+    Raises
+    ------
+    InvalidInput
+        Numbers that are no such integers.
+
+    Notes
+    -----
+    What is not done in few rounds from x_0 = 0, the iterates in the span of x_0, of what was received and of own subgradients:
+
+    - By one subgradient of each client a round, whatever the steps: m rounds. A subgradient of client i moves one new coordinate of
+      S_i, and none of another share. Before round m every share has a zero, so that F >= 0 and F - F* >= p/sqrt(n).
+    - By one client alone, with any number of local steps: F - F* >= (1 - 1/N) p/sqrt(n), as the other shares stay 0.
+    - By any local work, exact local solutions too: `ArjevaniShamir.least_after` times p, in d' = k + 2 rounds.
+
+    G_i = sqrt(p^2 + p^2 G^2) with the chain's G, exact on every ball about 0.
+    """
+
+    name = "maximum and chain"
+    client_data: ClassVar[tuple[str, ...]] = ("shares", "heads", "links")
+
+    def __init__(self, share: int, links: int, num_clients: int = 2) -> None:
+        _count(1, share=share)
+        chain = ArjevaniShamir(links, num_clients)
+        self.num_clients, self.share, self.length = chain.num_clients, int(share), chain.length
+        self.count = self.num_clients * self.share
+        self.dim = self.count + chain.dim
+        check_array_size(f"share = {share} of {num_clients} clients", self.num_clients, self.dim)
+        self.floor, self.target = 1 / math.sqrt(self.count), chain.target
+        self.shares = np.repeat(np.eye(self.num_clients, dtype=bool), self.share, axis=1)
+        self.heads, self.links = HALF * chain.heads, HALF * chain.links
+        self.sample_counts, self.weights = chain.sample_counts, check_weights("uniform", chain.sample_counts)
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> MaximumAndChain:
+        """The largest share with p/sqrt(N m) > epsilon, and the longest chain with p/(2 sqrt(2) (k + 2)) > epsilon.
+
+        m is about 1/(2 N epsilon^2) and k + 2 about 1/(4 epsilon).
+        """
+        epsilon, N = real_number("epsilon", epsilon, above=0), num_clients
+        _count(2, num_clients=N)
+        small = max(epsilon, TINY)
+        share, length = (math.ceil(v) - 1 for v in (1 / (2 * N * small**2), 1 / (4 * small)))
+        length -= length % 2
+        if share < 1 or length < 4:
+            raise InvalidInput(f"epsilon is {epsilon!r}: with {N} clients it must lie below {min(1 / 16, 1 / math.sqrt(2 * N)):.6g}")
+        check_array_size(f"epsilon = {epsilon:g}", N, N * share + length, remedy="raise epsilon")
+        return cls(share, length - 2, N)
+
+    @property
+    def least_value(self) -> float:
+        """F* = -p/sqrt(n)."""
+        return -HALF * self.floor
+
+    @property
+    def minimiser(self) -> np.ndarray:
+        """The one nearest 0, of norm sqrt(2)."""
+        return np.append(np.full(self.count, -self.floor), np.full(self.dim - self.count, self.target))
+
+    def _top(self, y: Array) -> Array:
+        """(N, B, n) y on the client's own share, minus infinity elsewhere."""
+        xp = namespace(y)
+        own = xp.broadcast_to(self.shares[:, None, :], y[..., : self.count].shape)
+        return xp.where(own, y[..., : self.count], xp.full_like(y[..., : self.count], -math.inf))
+
+    def client_value(self, y: Array) -> Array:
+        xp = namespace(y)
+        top, v = xp.max(self._top(y), axis=-1), y[..., self.count :]
+        peak = HALF * xp.where(top > -self.floor, top, xp.full_like(top, -self.floor))
+        steps = xp.abs(v[..., :-1] - v[..., 1:])
+        return peak + self.heads[:, None] * xp.abs(v[..., 0] - self.target) + xp.sum(steps * self.links[:, None, :], axis=-1)
+
+    def client_gradient(self, y: Array) -> Array:
+        xp = namespace(y)
+        top, v = self._top(y), y[..., self.count :]
+        first = xp.argmax(top, axis=-1)
+        every = xp.arange(self.count, dtype=first.dtype, device=getattr(first, "device", None))
+        above = xp.max(top, axis=-1, keepdims=True) >= -self.floor
+        largest = HALF * xp.astype((every == first[..., None]) & above, y.dtype)
+        pulls = xp.sign(v[..., :-1] - v[..., 1:]) * self.links[:, None, :]
+        head = (self.heads[:, None] * xp.sign(v[..., 0] - self.target))[..., None]
+        along = xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
+        return xp.concat([largest, along], axis=-1)
+
+    def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
+        # near 0 all links and the head can pull at once, and the largest coordinate is above -c
+        heads, links = to_numpy(self.heads)[client], to_numpy(self.links)[client]
+        return math.sqrt(HALF**2 + float(heads) ** 2 + 2 * float((links**2).sum())), True
+
+    def nonsmooth_structure(self) -> NonsmoothStructure:
+        n, along = self.count, self.dim - self.count
+        shares = to_numpy(self.shares)
+        rows = np.zeros((along, self.dim))
+        rows[:, n:] = np.vstack([np.eye(along)[:1], np.eye(along)[:-1] - np.eye(along)[1:]])
+        coefficients = Enclosure.exact(np.column_stack([to_numpy(self.heads), to_numpy(self.links)]))
+        weight = (coefficients * self.weights[:, None]).sum()
+        slopes = np.zeros((len(shares), self.share + 1, self.dim))
+        for group, own in zip(slopes, shares, strict=True):
+            group[np.arange(self.share), np.flatnonzero(own)] = 1.0
+        intercepts = np.zeros((len(shares), self.share + 1))
+        intercepts[:, -1] = -self.floor
+        return NonsmoothStructure(
+            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight, high=weight,
+            slopes=slopes, intercepts=intercepts, group_weights=Enclosure.exact(self.weights) * HALF,
+        )  # fmt: skip
+
+    def cvxpy_objective(self, variable: Any) -> Any:
+        import cvxpy as cp
+
+        v, links = variable[self.count :], self.weights @ self.links
+        tops = [cp.maximum(cp.max(variable[np.flatnonzero(own)]), -self.floor) for own in to_numpy(self.shares)]
+        head = float(self.weights @ self.heads) * cp.abs(v[0] - self.target)
+        peaks = sum(HALF * w * t for w, t in zip(self.weights, tops, strict=True))
+        return head + links @ cp.abs(v[:-1] - v[1:]) + peaks

@@ -129,7 +129,7 @@ def _guides(ax: Any, high: float, low: float) -> None:
 
 
 SUMMARY = {"split": "Made for each ε, so that it needs several clients", "lad": "One fixed data set, d = {dim} (LAD)"}
-_NOTE = "number: fitted slope against ε with its 95 % interval (−1: 1/ε, −2: 1/ε²); dotted: enough by Theorem 1"
+_NOTE = "number: fitted slope against ε with its 95 % interval (−1: 1/ε, −2: 1/ε²); ahead: at the smallest ε; dotted: proved enough"
 
 
 def _ahead(data: Mapping[str, Any], instances: Sequence[str], others: Sequence[str]) -> list[str]:

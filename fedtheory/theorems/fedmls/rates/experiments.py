@@ -36,7 +36,7 @@ EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
 QUICK_EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-2, 5))
 STEPS = tuple(float(f"{h:.6g}") for h in np.geomspace(1e-4, 1e4, 33))
 HOLDS = tuple(sorted({0, *(round(2 ** (k / 2)) for k in range(40))}))[: len(STEPS)]  # 0 to 65536
-SECONDS = {"quick": 1.0, "default": 5.0}  # that one run of FedMLS, or the tuning of one method, may be predicted to take
+SECONDS = {"quick": 1.0, "default": 3.0}  # that one run of FedMLS, or the tuning of one method, may be predicted to take
 BUDGET = 4  # local steps of a run with a lambda that is tried, in units of those with Theorem 2's lambda
 
 

@@ -14,6 +14,7 @@ import numpy as np
 __all__ = [
     "Array",
     "astype_like",
+    "is_array",
     "is_numpy",
     "namespace",
     "on_host",
@@ -33,6 +34,11 @@ def namespace(*arrays: Array) -> Any:
     if all(type(a) is np.ndarray for a in arrays if a is not None):
         return array_api_compat.numpy  # the usual case, without the dispatch
     return array_api_compat.array_namespace(*[a for a in arrays if a is not None])
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array of NumPy, torch or another namespace of the array API."""
+    return bool(array_api_compat.is_array_api_obj(x))
 
 
 def is_numpy(x: Array) -> bool:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, threshold
+from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, require, threshold
+from fedtheory.algorithms.feddyn import Stored
+from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.local.objective import LocalObjective
 
-__all__ = ["FedElasticNetDyn", "FedElasticNetDynState"]
+if TYPE_CHECKING:
+    from fedtheory.messages import Compressor
+    from fedtheory.problems.base import Problem
+
+__all__ = ["CompressedElasticDynState", "FedElasticNetDyn", "FedElasticNetDynState"]
 
 
 class FedElasticNetDynState(NamedTuple):
@@ -18,6 +24,14 @@ class FedElasticNetDynState(NamedTuple):
     stored: Array  # g_k, which the paper writes grad L_k(theta_k) (S, N, d)
     h: Array  # mean of the stored gradients (S, d)
     local: Array  # theta_k, each client's last local model (S, N, d)
+
+
+class CompressedElasticDynState(NamedTuple):
+    x: Array  # (S, d)
+    stored: Array  # (S, N, d)
+    h: Array  # (S, d)
+    local: Array  # (S, N, d)
+    residuals: Array | None  # what the compressor left out so far (S, N, d)
 
 
 @dataclass(frozen=True)
@@ -33,11 +47,19 @@ class FedElasticNetDyn(Algorithm):
         sign(0) = 0. 'true-gradient': grad L_k(theta_k), i.e. the same line with the subgradient s that satisfies (11).
     epsilon : float >= 0
         Threshold of section 3; the client applies it before lines 5 and 6, so that h stays the mean of what is stored.
+    compressor : Compressor or None
+        Of the delta that is sent on line 6, under the sign rule. ``Threshold(epsilon)`` without feedback is section 3 read to the
+        letter: what is *sent* is 0, and lines 11 and 12 go by it, while the client's line 5 goes by its own delta. ``Threshold(0)``
+        sends the nonzero entries with their places, and counts these bits.
+    client_feedback : bool
+        What the compressor leaves out is added to the client's next delta. False: it is lost.
+    stored : 'own' or 'received'
+        Whether line 5 takes the client's own delta, or what arrives of it; as in `FedDyn`.
 
     Raises
     ------
     InvalidInput
-        Hyperparameters out of range, unknown rule.
+        Hyperparameters out of range, unknown rule, a compressor under the true-gradient rule.
 
     Notes
     -----
@@ -56,24 +78,41 @@ class FedElasticNetDyn(Algorithm):
     l2: float  # lambda_2
     rule: Literal["sign", "true-gradient"] = "sign"
     epsilon: float = 0.0
+    compressor: Compressor | None = None
+    client_feedback: bool = True
+    stored: Stored = "own"
 
     def __post_init__(self) -> None:
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2", positive=True, why="the method divides by it")
         check_choice(self, "rule", ("sign", "true-gradient"))
         check_number(self, "epsilon", "the threshold")
+        check_choice(self, "stored", ("own", "received"))
+        check_compressor(self, "compressor")
+        known = self.compressor is None or self.rule == "sign"
+        require(known, "compressor", self.compressor, "what the true-gradient rule sends is not compressed: use rule='sign'")
 
-    def init(self, x: Array, num_clients: int) -> FedElasticNetDynState:
+    def check_run(self, problem: Problem, rounds: int) -> None:
+        check_dimension(problem, self.compressor)
+
+    def init(self, x: Array, num_clients: int) -> FedElasticNetDynState | CompressedElasticDynState:
         zeros = per_client(x, num_clients)
-        return FedElasticNetDynState(x, zeros, namespace(x).zeros_like(x), zeros + x[:, None, :])
+        start = FedElasticNetDynState(x, zeros, namespace(x).zeros_like(x), zeros + x[:, None, :])
+        if self.compressor is None:
+            return start
+        return CompressedElasticDynState(*start, own_residuals(x, num_clients, self.compressor, self.client_feedback))
 
-    def round(self, state: FedElasticNetDynState, clients: Clients) -> FedElasticNetDynState:
+    def round(
+        self, state: FedElasticNetDynState | CompressedElasticDynState, clients: Clients
+    ) -> FedElasticNetDynState | CompressedElasticDynState:
         theta = clients.broadcast(state.x)  # line 2
         stored = clients.take(state.stored)
         objective = LocalObjective(center=theta, linear=stored, curvature=self.l2, l1=self.l1)
         result = clients.minimise(objective, start=theta)  # line 4
         delta = threshold(result.y - theta, self.epsilon)
         y = theta + delta if self.epsilon else result.y
+        if isinstance(state, CompressedElasticDynState):
+            return self._compressed(state, clients, stored, delta, y)
         if self.rule == "sign":
             new = stored - self.l2 * delta - self.l1 * clients.xp.sign(delta)  # line 5
             clients.send(delta)  # line 6
@@ -88,4 +127,23 @@ class FedElasticNetDyn(Algorithm):
             stored=clients.put(state.stored, new),  # lines 5 and 9
             h=h,
             local=clients.put(state.local, y),
+        )
+
+    def _compressed(
+        self, state: CompressedElasticDynState, clients: Clients, stored: Array, delta: Array, y: Array
+    ) -> CompressedElasticDynState:
+        """The end of a round whose deltas (S, P, d) are compressed: lines 11 and 12 go by what arrives."""
+        arrived, residuals = upload(clients, delta, self.compressor, state.residuals)  # line 6
+
+        def slope(moved: Array) -> Array:
+            return self.l2 * moved + self.l1 * clients.xp.sign(moved)
+
+        h = state.h - clients.sum(slope(arrived)) / clients.num_clients  # line 11
+        new = stored - slope(delta if self.stored == "own" else arrived)  # line 5
+        return CompressedElasticDynState(
+            x=state.x + clients.mean(arrived) - h / self.l2,  # line 12
+            stored=clients.put(state.stored, new),  # lines 5 and 9
+            h=h,
+            local=clients.put(state.local, y),
+            residuals=residuals,
         )

@@ -17,6 +17,7 @@ from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
+from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
 
@@ -61,13 +62,13 @@ def printed_rounds(epsilon: Any, lipschitz: Any, distance: Any) -> int:
     return max(1, _ceil_sqrt(72 * (G * r / e) ** 2))
 
 
-def fewest_rounds(epsilon: Any, lipschitz: Any, distance: Any) -> int:
+def fewest_rounds(epsilon: Any, lipschitz: Any, distance: Any, constant: int = 36) -> int:
     """K_min: the least K with K(K + 1) >= 36 G^2 D~/epsilon^2, for which the repaired Theorem 1 gives epsilon (at least 1).
 
-    Fewer can do: with the sharpened Theorem 1 K(K + 1) >= 28 G^2 D~/epsilon^2 is enough.
+    Fewer can do: with the sharpened Theorem 1 the ``constant`` 28 is enough, and with the local problems solved exactly 16.
     """
     e, G, r = (exact_number(v) for v in (epsilon, lipschitz, distance))
-    product = math.ceil(36 * (G * r / e) ** 2)
+    product = math.ceil(constant * (G * r / e) ** 2)
     K = max(1, (math.isqrt(4 * product + 1) - 1) // 2)
     return K if K * (K + 1) >= product else K + 1
 
@@ -115,6 +116,9 @@ class FedMLS(Algorithm):
         Skip round K's local work, on which x_K does not depend.
     allow_long : bool
         Start a run that is estimated to take more than an hour.
+    local_training : 'sliding' or 'exact-prox'
+        T_k subgradient steps, as printed, or the minimiser of the local problem on the ball, to a certified gap (`ExactProx`):
+        what more and more steps tend to. D, sigma and T_k then mean nothing, line 14 has one reading, and there is no noise.
 
     lam, D, lipschitz and sigma may be ints or fractions, too: T_k is computed exactly, a float standing for its shortest
     decimal.
@@ -147,6 +151,7 @@ class FedMLS(Algorithm):
     norm: Literal["mean", "product"] = "mean"
     skip_last: bool = True
     allow_long: bool = False
+    local_training: Literal["sliding", "exact-prox"] = "sliding"
 
     def __post_init__(self) -> None:
         for field, limit in (
@@ -163,15 +168,31 @@ class FedMLS(Algorithm):
         require(real and self.radius > 0, "radius", self.radius, "the ball's radius R must be > 0 (math.inf for no ball)")
         check_choice(self, "average", ("averaged", "printed"))
         check_choice(self, "norm", ("mean", "product"))
+        check_choice(self, "local_training", ("sliding", "exact-prox"))
+        if self.solved and self.noise_std:
+            self._no_noise(f"noise_std = {self.noise_std!r}")
         SubgradientSliding(noise_std=self.noise_std)  # refuses what it cannot use
 
+    @property
+    def solved(self) -> bool:
+        """Whether the local problems are solved instead of walked along."""
+        return self.local_training == "exact-prox"
+
+    @staticmethod
+    def _no_noise(given: str) -> None:
+        raise InvalidInput(f"{given}: local_training = 'exact-prox' asks for no subgradients, noisy ones or of batches; leave it out")
+
     def steps(self, k: int) -> int:
-        """T_k (1 <= k <= K)."""
+        """T_k (1 <= k <= K); 1 where the local problem is solved."""
+        if self.solved:
+            return 1
         return local_steps(k, self.lam, self.D, int(self.rounds), self.lipschitz, self.sigma)
 
     def total_steps(self, skip_last: bool | None = None) -> int:
-        """Local steps of one client over the whole run; exact up to a million rounds, a lower estimate beyond."""
+        """Local steps of one client over the whole run, or local problems; exact up to a million rounds, a lower estimate beyond."""
         last = int(self.rounds) - (self.skip_last if skip_last is None else skip_last)
+        if self.solved:
+            return last
         if last > 10**6:
             growth = _growth(self.lam, self.D, int(self.rounds), self.lipschitz, self.sigma)
             return max(last, int(growth * last * (last + 1) * (2 * last + 1) / 6))
@@ -190,6 +211,9 @@ class FedMLS(Algorithm):
                 f"rounds = {rounds}, but this FedMLS is made for K = {self.rounds}, on which T_k depends: run {self.rounds} "
                 f"rounds, or make it with rounds={rounds}"
             )
+
+        if self.solved:
+            ExactProx(float(self.radius)).check(problem)
 
     def init(self, x: Array, num_clients: int) -> FedMLSState:
         size = np.linalg.norm(to_numpy(x), axis=-1)
@@ -223,7 +247,7 @@ class FedMLS(Algorithm):
         result = clients.minimise(  # lines 11 and 13
             self._local_objective(k, y_local - clients.broadcast(y), z_local, clients.num_clients),
             start=z_local,
-            solver=replace(solver, steps=self.steps(k)),
+            solver=solver if isinstance(solver, ExactProx) else replace(solver, steps=self.steps(k)),
         )
         chosen = result.average if self.average == "averaged" else result.y
         x_local = (1 - gamma) * x_local + gamma * chosen  # line 14
@@ -234,31 +258,43 @@ class FedMLS(Algorithm):
         lam = float(self.lam) / (num_clients if self.norm == "product" else 1)
         return LocalObjective(center=z_local, linear=-difference / lam, curvature=4.0 / (lam * k))  # lines 4 and 13
 
-    def _solver(self, clients: Clients) -> SubgradientSliding:
+    def _solver(self, clients: Clients) -> SubgradientSliding | ExactProx:
+        noisy = isinstance(clients.solver, SubgradientSliding) and (clients.solver.noise_std or clients.solver.batch_size is not None)
+        if self.solved:
+            if noisy:
+                self._no_noise(f"local solver {clients.solver!r}")
+            return clients.solver if isinstance(clients.solver, ExactProx) else ExactProx(float(self.radius))
         given = clients.solver if isinstance(clients.solver, SubgradientSliding) else SubgradientSliding()
         noise = float(self.noise_std) or given.noise_std
         return replace(given, radius=float(self.radius), noise_std=noise)
 
     # --- how long it will take ----------------------------------------------------------------------------------------
-    def _check_duration(self, clients: Clients, solver: SubgradientSliding, x: Array) -> None:
+    def _check_duration(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> None:
         if self.allow_long:
             return
         steps = self.total_steps()
-        if steps * clients.num_clients * len(clients.scenarios) < ALWAYS_SHORT and self.rounds < 10**5:
+        if not self.solved and steps * clients.num_clients * len(clients.scenarios) < ALWAYS_SHORT and self.rounds < 10**5:
             return
         seconds = self._seconds_per_step(clients, solver, x) * steps + 1e-4 * self.rounds
         if seconds > LONG:
+            work = f"{steps:,} local problems a client" if self.solved else (
+                f"{steps:,} local steps a client (T_K = {self.steps(int(self.rounds)):,})"
+            )  # fmt: skip
             raise InvalidInput(
-                f"K = {self.rounds:,} rounds with {steps:,} local steps a client (T_K = {self.steps(int(self.rounds)):,}) would take "
+                f"K = {self.rounds:,} rounds with {work} would take "
                 f"about {duration(seconds)} here: ask for a larger epsilon or fewer scenarios, or pass allow_long=True to go on"
             )
 
-    def _seconds_per_step(self, clients: Clients, solver: SubgradientSliding, x: Array) -> float:
+    def _seconds_per_step(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> float:
         """Seconds that one local step of all clients and scenarios takes here, measured."""
         point = clients.broadcast(x)
         probe = Clients(clients.problem, clients.cohort, solver, x, clients.stream, 1, clients.scenarios)
         objective = LocalObjective(center=point, curvature=1.0)
         probe.minimise(objective, point)  # compiles and warms up
+        if isinstance(solver, ExactProx):
+            begin = time.perf_counter()
+            probe.minimise(objective, point)
+            return time.perf_counter() - begin
         count = 16
         while True:
             begin = time.perf_counter()
@@ -303,7 +339,8 @@ def fedmls_parameters(
     x0 : (d,), default 0
         For distance=None.
     rounds : 'fewest', 'printed' or int
-        K_min (the least K that the repaired Theorem 1 calls enough), the printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
+        K_min (the least K that the repaired Theorem 1, or with local_training='exact-prox' its bound, calls enough), the
+        printed ceil(6 G sqrt(2 D~)/epsilon), or a number.
     lipschitz : float, default ``problem.lipschitz_rms(radius)``
     options : further fields of `FedMLS`
 
@@ -324,7 +361,7 @@ def fedmls_parameters(
     if distance == 0:  # D~ > 0 is needed; from an optimum any will do
         distance = exact_number(epsilon) / exact_number(G)
     if rounds == "fewest":
-        rounds = fewest_rounds(epsilon, G, distance)
+        rounds = fewest_rounds(epsilon, G, distance, 16 if options.get("local_training") == "exact-prox" else 36)
     elif rounds == "printed":
         rounds = printed_rounds(epsilon, G, distance)
     lam, D = exact_number(epsilon) / exact_number(G) ** 2, exact_number(distance) ** 2

@@ -6,16 +6,21 @@ out, R <- D - C(D), is added to the next message, D = R + update.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, require
+from fedtheory.algorithms.base import Algorithm, per_client, require
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.messages import Compressor
 
-__all__ = ["check_compressor", "debt", "debt_after", "download", "put_senders", "serve", "upload"]
+if TYPE_CHECKING:
+    from fedtheory.problems.base import Problem
+
+__all__ = [
+    "check_compressor", "check_dimension", "debt", "debt_after", "download", "own_residuals", "put_senders", "serve", "upload",
+]  # fmt: skip
 
 
 def check_compressor(algorithm: Algorithm, name: str) -> None:
@@ -23,6 +28,18 @@ def check_compressor(algorithm: Algorithm, name: str) -> None:
     value: Any = getattr(algorithm, name)
     known = value is None or isinstance(value, Compressor)
     require(known, name, value, "give a compressor of fedtheory.messages, such as messages.TopK(q=0.1), or None")
+
+
+def check_dimension(problem: Problem, *compressors: Compressor | None) -> None:
+    """Raise `InvalidInput` where a compressor cannot take messages of the problem's dimension."""
+    for compressor in compressors:
+        if compressor is not None:
+            compressor.check(problem.dim)
+
+
+def own_residuals(x: Array, num_clients: int, compressor: Compressor | None, feedback: bool) -> Array | None:
+    """The clients' residuals before round 1, (S, N, d) zeros; None where nothing is fed back."""
+    return per_client(x, num_clients) if compressor is not None and feedback else None
 
 
 def put_senders(clients: Clients, memory: Array, values: Array, senders: np.ndarray | None) -> Array:

@@ -32,7 +32,8 @@ __all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
 INSTANCES = 40  # a statement, in a full campaign
 PROBLEMS = 8
 _NOT_OURS = (
-    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+    "noise",
 )  # fmt: skip
 
 

@@ -3,7 +3,19 @@
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection
 from fedtheory.central.mopes import MOPES, CentralRun
-from fedtheory.central.sets import Ball, Box, Consensus, ConstraintSet, L1Ball, NuclearBall, Simplex, project_simplex
+from fedtheory.central.named_sets import named_set
+from fedtheory.central.optimum import optimum_over
+from fedtheory.central.plan import Planned, plan
+from fedtheory.central.sets import (
+    Ball,
+    Box,
+    Consensus,
+    ConstraintSet,
+    L1Ball,
+    NuclearBall,
+    Simplex,
+    project_simplex,
+)
 
 __all__ = [
     "MOLES",
@@ -17,7 +29,11 @@ __all__ = [
     "Joint",
     "L1Ball",
     "NuclearBall",
+    "Planned",
     "Simplex",
     "frank_wolfe_projection",
+    "named_set",
+    "optimum_over",
+    "plan",
     "project_simplex",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_number, shown, whole_number
+from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.problems.base import Problem
 
 __all__ = ["Function", "Joint"]
@@ -48,10 +49,10 @@ class Function(Problem):
         self._value, self._subgradient, self._constant, self._cvxpy = value, subgradient, lipschitz, cvxpy
 
     def client_value(self, y: Array) -> Array:
-        return self._value(y[0])[None]
+        return self._value(y[0, ...])[None, ...]
 
     def client_gradient(self, y: Array) -> Array:
-        return self._subgradient(y[0])[None]
+        return self._subgradient(y[0, ...])[None, ...]
 
     def lipschitz(self, radius: float) -> np.ndarray:
         """(1,)."""
@@ -83,11 +84,11 @@ class Joint(Problem):
 
     def client_value(self, y: Array) -> Array:
         xp, w = namespace(y), astype_like(self.problem.weights, y)
-        return xp.sum(self.problem.like(y).client_value(self._spread(y)) * w[:, None], axis=0)[None]
+        return xp.sum(self.problem.like(y).client_value(self._spread(y)) * w[:, None], axis=0, keepdims=True)
 
     def client_gradient(self, y: Array) -> Array:
         xp, w = namespace(y), astype_like(self.problem.weights, y)
-        return xp.sum(self.problem.like(y).client_gradient(self._spread(y)) * w[:, None, None], axis=0)[None]
+        return xp.sum(self.problem.like(y).client_gradient(self._spread(y)) * w[:, None, None], axis=0, keepdims=True)
 
     def lipschitz(self, radius: float) -> np.ndarray:
         """(1,): sum_k w_k G_k, an upper bound."""
@@ -98,6 +99,9 @@ class Joint(Problem):
         exact = getattr(self.problem, "lipschitz_exact", None)
         one = self.problem.num_clients == 1 and exact is not None
         return np.array([bool(one and exact(radius)[0])])
+
+    def nonsmooth_structure(self) -> NonsmoothStructure:
+        return self.problem.nonsmooth_structure()
 
     def cvxpy_objective(self, variable: Any) -> Any:
         return self.problem.cvxpy_objective(variable)

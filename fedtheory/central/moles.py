@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedmls import exact_number
+from fedtheory.arrays import Array, is_array
 from fedtheory.central.mopes import MOPES, least_rounds, positive
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import InvalidInput, LocalSolveFailed, MissingCapability
@@ -37,8 +38,8 @@ __all__ = ["MOLES", "frank_wolfe_projection"]
 
 
 def frank_wolfe_projection(
-    constraint: ConstraintSet, target: np.ndarray, start: np.ndarray, gap: float, max_calls: int = 10**6
-) -> tuple[np.ndarray, int, float]:
+    constraint: ConstraintSet, target: Array, start: Array, gap: float, max_calls: int = 10**6
+) -> tuple[Array, int, float]:
     """A point u of the set with <u - target, u - s> <= gap for all s in it, by Frank-Wolfe with exact line search.
 
     Returns
@@ -50,14 +51,15 @@ def frank_wolfe_projection(
     LocalSolveFailed
         The gap is not reached in max_calls (it may be below rounding).
     """
-    u, target = real_array("start", start), real_array("target", target)
+    checked = real_array("start", start), real_array("target", target)
+    u, target = (start, target) if is_array(start) and is_array(target) else checked
     max_calls = whole_number("max_calls", max_calls)
     if gap != math.inf:
         gap = real_number("gap", gap, least=0)
     for calls in range(1, max_calls + 1):
         residual = u - target
         direction = constraint.linear_minimiser(residual) - u
-        reached = float(-(residual @ direction))
+        reached = -float(residual @ direction)
         if reached <= gap:
             return u, calls, max(reached, 0.0)
         u = u + min(1.0, reached / float(direction @ direction)) * direction
@@ -94,7 +96,8 @@ class MOLES(MOPES):
         ):  # fmt: skip
             positive(name, value)
         epsilon, lipschitz, distance_sq = exact_number(epsilon), exact_number(lipschitz), exact_number(distance_sq)
-        allowance = 18 * distance_sq + 2 * exact_number(diameter) ** 2
+        first = 8 if options.get("local_training") == "exact-prox" else 18
+        allowance = first * distance_sq + 2 * exact_number(diameter) ** 2
         rounds = least_rounds(2 * lipschitz**2 * allowance / epsilon**2)
         return cls(
             lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=exact_number(diameter) ** 2, **options
@@ -107,7 +110,7 @@ class MOLES(MOPES):
     def _allowance(self, distance_sq: float) -> float:
         return super()._allowance(distance_sq) + 2 * float(self.C)  # type: ignore[arg-type]
 
-    def _step(self, constraint: ConstraintSet, z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int, float]:
+    def _step(self, constraint: ConstraintSet, z: Array, target: Array) -> tuple[Array, int, float]:
         return frank_wolfe_projection(constraint, target, z, float(self.C) / (4 * self.rounds))  # type: ignore[arg-type]
 
     def _start(self, constraint: ConstraintSet, x0: Any) -> np.ndarray:

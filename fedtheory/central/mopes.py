@@ -6,6 +6,9 @@ by accelerated gradient steps. The x-part costs one projection onto X; the x'-pa
 (Lan 2016), the same inner loop as FedMLS's local training. X' is the ball ||u|| <= R that holds X. With the consensus set
 as X it *is* FedMLS.
 
+The paper's abstract states O(1/epsilon) projections and O(1/epsilon^2) subgradients; more of it was not read. The bound is the one that
+the FedMLS poster prints for the consensus set. The statements fedmls/mopes-bound, mopes-calls and mopes-is-fedmls judge it.
+
 Theorem (unbiased subgradients of variance at most sigma^2, F convex and G-Lipschitz on X', x_0 in X). For every x in X
 
     E F(x_K) - F(x) <= (10 ||x_0 - x||^2 + 8 D)/(lambda K (K + 1)) + lambda G^2/2.
@@ -23,24 +26,29 @@ recursion. Its weights gamma_k beta_k/Gamma_k = 4/lambda, with Gamma_k = 2/(k(k+
 4 ||x_0 - x||^2 from the x-part, 4 a_{T_1} <= 6 times that from the x'-part (a_T falls as T_k grows), and, since
 T_k >= (4G^2 + sigma^2) lambda^2 K k^2/(2D), 4 D (1 + H_T/T) <= 8 D.
 (3) F(x_K) <= F(x'_K) + G r with r = ||x_K - x'_K||, and G r - r^2/(2 lambda) <= lambda G^2/2.
+
+Of x_0 the proof uses that it lies in X' only: gamma_1 = 1, so that x_1 = z_1 lies in X, and the projection's inequality holds from any
+z_0. `run` asks for a point of X all the same, so that its first value is one of a feasible point.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
-from fedtheory.arrays import to_numpy
+from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.inputs import real_array, real_number, shown, whole_number
-from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.exact_prox import ExactProx
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
@@ -49,6 +57,7 @@ __all__ = ["MOPES", "CentralRun"]
 
 FEASIBLE = 1e-9  # relative distance from X that a start may have
 MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by name
+STILL_SHORT = 200_000  # rounds, likewise
 
 
 def positive(name: str, value: Any, least: str = "> 0") -> None:
@@ -113,6 +122,9 @@ class MOPES:
         Of the stochastic oracle, as in `SubgradientSliding`.
     skip_last : bool
         Leave out the inner loop of round K: x_K does not depend on it.
+    local_training : 'sliding' or 'exact-prox'
+        T_k subgradient steps, or the minimiser of the inner problem on X', to a certified gap (`fedtheory.local.ExactProx`); D, sigma
+        and T_k then mean nothing.
     max_steps : int
         Runs of more subgradients are refused, with the time they would take.
 
@@ -132,8 +144,14 @@ class MOPES:
     batch_size: int | None = None
     skip_last: bool = True
     max_steps: int = MAX_STEPS
+    local_training: Literal["sliding", "exact-prox"] = "sliding"
 
     def __post_init__(self) -> None:
+        if self.local_training not in ("sliding", "exact-prox"):
+            raise InvalidInput(f"local_training = {self.local_training!r}: use 'sliding' or 'exact-prox'")
+        if self.solved and (self.noise_std or self.batch_size is not None):
+            given = f"noise_std = {self.noise_std!r}, batch_size = {self.batch_size!r}"
+            raise InvalidInput(f"{given}: local_training = 'exact-prox' asks for no subgradients; leave them out")
         for name in ("lam", "D", "lipschitz"):
             positive(name, getattr(self, name))
         positive("sigma", self.sigma, ">= 0")
@@ -141,26 +159,34 @@ class MOPES:
             positive("radius", self.radius)
         whole_number("rounds", self.rounds)
 
+    @property
+    def solved(self) -> bool:
+        """Whether the inner problems are solved instead of walked along."""
+        return self.local_training == "exact-prox"
+
     @staticmethod
-    def rounds_for(epsilon: Any, lipschitz: Any, distance_sq: Any) -> int:
-        """The least K with K (K+1) >= 36 G^2 D/epsilon^2.
+    def rounds_for(epsilon: Any, lipschitz: Any, distance_sq: Any, local_training: str = "sliding") -> int:
+        """The least K with K (K+1) >= 36 G^2 D/epsilon^2; 16 for 36 where the inner problems are solved.
 
         With lambda = epsilon/G^2 and D = ||x_0 - x*||^2 the bound is then at most epsilon (FedMLS's Theorem 2, repaired).
         """
         for name, value in (("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq)):
             positive(name, value)
-        return least_rounds(36 * exact_number(lipschitz) ** 2 * exact_number(distance_sq) / exact_number(epsilon) ** 2)
+        product = exact_number(lipschitz) ** 2 * exact_number(distance_sq) / exact_number(epsilon) ** 2
+        return least_rounds((16 if local_training == "exact-prox" else 36) * product)
 
     @classmethod
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
         """The parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
-        rounds = cls.rounds_for(epsilon, lipschitz, distance_sq)
+        rounds = cls.rounds_for(epsilon, lipschitz, distance_sq, options.get("local_training", "sliding"))
         lam = exact_number(epsilon) / exact_number(lipschitz) ** 2
         return cls(lam=lam, D=distance_sq, rounds=rounds, lipschitz=lipschitz, **options)
 
     def local_steps(self) -> list[int]:
-        """T_k = ceil((4 G^2 + sigma^2) lambda^2 K k^2/(2 D)), in exact arithmetic: (K,)."""
+        """T_k = ceil((4 G^2 + sigma^2) lambda^2 K k^2/(2 D)), in exact arithmetic: (K,); 0 where the inner problem is solved."""
         rounds = int(self.rounds)
+        if self.solved:
+            return [0] * rounds
         return [local_steps(k, self.lam, self.D, rounds, self.lipschitz, self.sigma) for k in range(1, rounds + 1)]
 
     def bound(self, distance_sq: float) -> float:
@@ -169,11 +195,12 @@ class MOPES:
         return self._allowance(distance_sq) / size + float(self.lam) * float(self.lipschitz) ** 2 / 2
 
     def _allowance(self, distance_sq: float) -> float:
-        return 10 * distance_sq + 8 * float(self.D)
+        return 8 * distance_sq if self.solved else 10 * distance_sq + 8 * float(self.D)
 
     def run(
-        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0, keep: bool = False
-    ) -> CentralRun:
+        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0, keep: bool = False, like: Array | None = None,
+        on_round: Callable[[int, float], None] | None = None,
+    ) -> CentralRun:  # fmt: skip
         """Minimise F over X.
 
         Parameters
@@ -185,59 +212,72 @@ class MOPES:
         seed : int
         keep : bool
             Keep all iterates.
+        like : array
+            Of the namespace, device and precision that it runs in; default NumPy's, in double precision. What is returned is
+            NumPy's in any case.
+        on_round : callable(k, F(x_k)), after every round
         """
-        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
-            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
+        x, radius = self.ready(problem, constraint, x0)
         blocks, dim = problem.num_clients, problem.dim
-        radius = self._check(problem, constraint)
-        x = self._start(constraint, x0)
-        self._check_duration(problem, x, radius)
+        problem, x = (problem, x) if like is None else (problem.like(like), astype_like(x, like))
         steps, lam = self.local_steps(), float(self.lam)
         taken = [*steps[:-1], 0] if self.skip_last else steps
         layout = (blocks, 1, dim)
         z, z_local, x_local = x, x, x
-        values, iterates, local_iterates = [self._value(problem, x)], [x], [x_local]
+        values, iterates, local_iterates = [self._value(problem, x)], [to_numpy(x)], [to_numpy(x_local)]
+        xp = namespace(x)
         projections, lmo, gaps = [0], [0], []
         stream = Stream(seed)
         for k in range(1, self.rounds + 1):
             beta, gamma = 4 / (lam * k), 2 / (k + 1)
             y, y_local = (1 - gamma) * x + gamma * z, (1 - gamma) * x_local + gamma * z_local
             target = z - (y - y_local) / (beta * lam)
-            if not np.isfinite(target).all():
+            if not np.isfinite(to_numpy(target)).all():
                 raise self._diverged(k)
             z, used, gap = self._step(constraint, z, target)
-            if taken[k - 1]:
-                linear = -((y_local - y) / lam).reshape(layout)
-                result = self._slide(problem, z_local.reshape(layout), linear, beta, taken[k - 1], radius, stream, k)
-                z_local, averaged = to_numpy(result.y).reshape(-1), to_numpy(result.average).reshape(-1)
+            if taken[k - 1] or (self.solved and (k < self.rounds or not self.skip_last)):
+                linear = -xp.reshape((y_local - y) / lam, layout)
+                result = self._slide(problem, xp.reshape(z_local, layout), linear, beta, taken[k - 1], radius, stream, k)
+                z_local, averaged = xp.reshape(result.y, (-1,)), xp.reshape(result.average, (-1,))
                 x_local = (1 - gamma) * x_local + gamma * averaged
             x = (1 - gamma) * x + gamma * z
-            if not (np.isfinite(x).all() and np.isfinite(x_local).all()):
+            if not (np.isfinite(to_numpy(x)).all() and np.isfinite(to_numpy(x_local)).all()):
                 raise self._diverged(k)
             values.append(self._value(problem, x))
             projections.append(projections[-1] + (0 if used else 1))
             lmo.append(lmo[-1] + used)
             gaps += [gap] if used else []
             if keep:
-                iterates.append(x)
-                local_iterates.append(x_local)
+                iterates.append(to_numpy(x))
+                local_iterates.append(to_numpy(x_local))
+            if on_round is not None:
+                on_round(k, values[-1])
         return CentralRun(
-            x, np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]), np.array(lmo),
-            np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
+            to_numpy(x), np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]),
+            np.array(lmo), np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
         )  # fmt: skip
+
+    def ready(self, problem: Problem, constraint: ConstraintSet, x0: Any = None) -> tuple[np.ndarray, float]:
+        """x_0 (d,) and the radius of X', once it is known that a run of them can start; what `run` raises before it does."""
+        if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+            raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
+        radius = self._check(problem, constraint)
+        x = self._start(constraint, x0)
+        self._check_duration(problem, x, radius)
+        return x, radius
 
     def _diverged(self, k: int) -> Diverged:
         return Diverged(f"round {k}: not finite; is F Lipschitz with G = {float(self.lipschitz):.4g}?", k, None, 0)
 
-    def _step(self, constraint: ConstraintSet, z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int, float]:
+    def _step(self, constraint: ConstraintSet, z: Array, target: Array) -> tuple[Array, int, float]:
         """z_k: the projection of target; with the number of linear minimisations (0: one projection) and their gap."""
         return constraint.project(target), 0, 0.0
 
     def _slide(
         self,
         problem: Problem,
-        start: np.ndarray,
-        linear: np.ndarray,
+        start: Array,
+        linear: Array,
         beta: float,
         steps: int,
         radius: float,
@@ -245,8 +285,10 @@ class MOPES:
         round_index: int,
     ) -> LocalResult:
         """The inner loop, from start (N, 1, d)."""
-        blocks = len(start)
-        solver = SubgradientSliding(steps=steps, radius=radius, noise_std=self.noise_std, batch_size=self.batch_size)
+        blocks = start.shape[0]
+        solver: LocalSolver = ExactProx(radius)
+        if not self.solved:
+            solver = SubgradientSliding(steps=steps, radius=radius, noise_std=self.noise_std, batch_size=self.batch_size)
         rows = Rows(
             np.arange(blocks), np.zeros((blocks, 1), dtype=int), np.ones((blocks, 1), dtype=bool), stream, round_index
         )
@@ -254,6 +296,8 @@ class MOPES:
 
     def total_steps(self) -> int:
         """Subgradients of the whole run; exact up to a million rounds, a lower estimate beyond."""
+        if self.solved:
+            return 0
         same = FedMLS(self.lam, self.D, self.rounds, math.inf, self.lipschitz, self.sigma, skip_last=self.skip_last)
         return same.total_steps()
 
@@ -273,8 +317,8 @@ class MOPES:
             f"max_steps = {self.max_steps:.3g}: choose a larger epsilon, or pass a larger max_steps to go on"
         )
 
-    def _value(self, problem: Problem, x: np.ndarray) -> float:
-        layout = x.reshape(problem.num_clients, 1, problem.dim)
+    def _value(self, problem: Problem, x: Array) -> float:
+        layout = namespace(x).reshape(x, (problem.num_clients, 1, problem.dim))
         return float(problem.weights @ to_numpy(problem.client_value(layout))[:, 0])
 
     def _check(self, problem: Problem, constraint: ConstraintSet) -> float:

@@ -1,6 +1,7 @@
 """Convex constraint sets: projection, linear minimisation oracle, diameter, and the same set for cvxpy.
 
-Points are (..., d); a matrix set takes the matrices flattened in row order. What a set cannot do raises `MissingCapability`.
+Points are (..., d) arrays of NumPy, torch or another namespace of the array API, and results are of the same; a matrix set takes the
+matrices flattened in row order. What a set cannot do raises `MissingCapability`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from fedtheory.arrays import Array, astype_like, is_array, is_numpy, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
 
@@ -28,10 +30,12 @@ def _check_radius(name: str, value: Any) -> float:
     return real_number(name, value, above=0)
 
 
-def _point(x: Any, dim: int | None = None, single: bool = False) -> np.ndarray:
+def _point(x: Any, dim: int | None = None, single: bool = False) -> Array:
     """Points (..., d) of finite numbers, or with single one of them (d,); dim None takes any d >= 1."""
     usual = type(x) is np.ndarray and x.dtype == np.float64 and math.isfinite(np.vdot(x, x))  # else looked at closely
-    x = x if usual else real_array("x", x)
+    if not usual:
+        checked = real_array("x", x)
+        x = x if is_array(x) and not is_numpy(x) and namespace(x).isdtype(x.dtype, "real floating") else checked
     if x.ndim < 1 or (single and x.ndim > 1) or x.shape[-1] != (dim or max(x.shape[-1], 1)):
         shape = f"({'' if single else '..., '}{dim or 'd'})"
         raise InvalidInput(f"x has shape {x.shape}: expected {shape}, d >= 1 the dimension of the set")
@@ -43,11 +47,11 @@ class ConstraintSet:
 
     dim: int
 
-    def project(self, x: np.ndarray) -> np.ndarray:
+    def project(self, x: Array) -> Array:
         """Euclidean projection: (..., d) -> (..., d)."""
         raise MissingCapability(f"{type(self).__name__} has no projection: use MOLES, which needs a linear minimisation oracle")
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+    def linear_minimiser(self, gradient: Array) -> Array:
         """A minimiser of <gradient, s> over the set: (d,) -> (d,)."""
         raise MissingCapability(f"{type(self).__name__} has no linear minimisation oracle: use MOPES, which projects")
 
@@ -70,10 +74,10 @@ class ConstraintSet:
         """The set as cvxpy constraints on a (d,) variable."""
         raise MissingCapability(f"{type(self).__name__} has no cvxpy form")
 
-    def distance(self, x: np.ndarray) -> float:
+    def distance(self, x: Array) -> float:
         """Distance of one point from the set."""
         x = _point(x, self.dim, single=True)
-        return float(np.linalg.norm(x - self.project(x)))
+        return float(np.linalg.norm(to_numpy(x - self.project(x))))
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,18 @@ class Ball(ConstraintSet):
     def _center(self) -> np.ndarray:
         return np.zeros(self.dim) if self.center is None else np.array(self.center)
 
-    def project(self, x: np.ndarray) -> np.ndarray:
-        offset = _point(x, self.dim) - self._center
-        size = np.linalg.norm(offset, axis=-1, keepdims=True)
+    def project(self, x: Array) -> Array:
+        x = _point(x, self.dim)
+        xp, center = namespace(x), astype_like(self._center, x)
+        offset = x - center
+        size = xp.linalg.vector_norm(offset, axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            return self._center + offset * np.minimum(1.0, self.radius / size)
+            return center + offset * xp.minimum(xp.ones_like(size), self.radius / size)
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+    def linear_minimiser(self, gradient: Array) -> Array:
         gradient = _point(gradient, self.dim, single=True)
-        size = np.linalg.norm(gradient)
-        return self._center - (self.radius / size) * gradient if size > 0 else self._center
+        center, size = astype_like(self._center, gradient), float(namespace(gradient).linalg.vector_norm(gradient))
+        return center - (self.radius / size) * gradient if size > 0 else center
 
     @property
     def diameter(self) -> float:
@@ -148,11 +154,18 @@ class Box(ConstraintSet):
             i = int(np.argmax(ends[0] > ends[1]))
             raise InvalidInput(f"lower[{i}] = {ends[0][i]!r} > upper[{i}] = {ends[1][i]!r}: the box is empty")
 
-    def project(self, x: np.ndarray) -> np.ndarray:
-        return np.clip(_point(x, self.dim), self.lower, self.upper)
+    def _ends(self, x: Array) -> tuple[Array, Array]:
+        lower, upper = (astype_like(np.broadcast_to(np.asarray(e, dtype=float), (self.dim,)), x) for e in (self.lower, self.upper))
+        return lower, upper
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
-        return np.where(_point(gradient, self.dim, single=True) > 0, self.lower, self.upper)
+    def project(self, x: Array) -> Array:
+        x = _point(x, self.dim)
+        (lower, upper), xp = self._ends(x), namespace(x)
+        return xp.minimum(xp.maximum(x, lower), upper)
+
+    def linear_minimiser(self, gradient: Array) -> Array:
+        gradient = _point(gradient, self.dim, single=True)
+        return namespace(gradient).where(gradient > 0, *self._ends(gradient))
 
     @property
     def diameter(self) -> float:
@@ -166,7 +179,7 @@ class Box(ConstraintSet):
         return [variable >= np.array(self.lower), variable <= np.array(self.upper)]
 
 
-def project_simplex(x: np.ndarray, total: float = 1.0) -> np.ndarray:
+def project_simplex(x: Array, total: float = 1.0) -> Array:
     """Projection on {x >= 0, sum x = total}: (..., d) -> (..., d), by one sort.
 
     The projection is max(x - tau, 0), where tau = (sum of the m largest - total)/m for the last m at which the m-th largest exceeds it
@@ -178,11 +191,13 @@ def project_simplex(x: np.ndarray, total: float = 1.0) -> np.ndarray:
         x is no array of finite real numbers, or empty; total is not > 0.
     """
     x, total = _point(x), _check_radius("total", total)
-    ordered = -np.sort(-x, axis=-1)
-    counts = np.arange(1, x.shape[-1] + 1)
-    tau = (np.cumsum(ordered, axis=-1) - total) / counts
-    last = np.count_nonzero(ordered > tau, axis=-1, keepdims=True) - 1  # ordered > tau holds for a prefix, the first included
-    return np.maximum(x - np.take_along_axis(tau, np.maximum(last, 0), axis=-1), 0.0)
+    xp = namespace(x)
+    ordered = -xp.sort(-x, axis=-1)
+    counts = astype_like(np.arange(1.0, x.shape[-1] + 1), x)
+    tau = (xp.cumulative_sum(ordered, axis=-1) - total) / counts
+    last = xp.sum(xp.astype(ordered > tau, xp.int64), axis=-1, keepdims=True) - 1  # it holds for a prefix, the first included
+    last = xp.maximum(last, xp.zeros_like(last))
+    return xp.maximum(x - xp.take_along_axis(tau, last, axis=-1), xp.zeros_like(x))
 
 
 @dataclass(frozen=True)
@@ -196,13 +211,14 @@ class Simplex(ConstraintSet):
         _check_dim("dim", self.dim)
         object.__setattr__(self, "total", _check_radius("total", self.total))
 
-    def project(self, x: np.ndarray) -> np.ndarray:
+    def project(self, x: Array) -> Array:
         return project_simplex(_point(x, self.dim), self.total)
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+    def linear_minimiser(self, gradient: Array) -> Array:
+        gradient = _point(gradient, self.dim, single=True)
         vertex = np.zeros(self.dim)
-        vertex[np.argmin(_point(gradient, self.dim, single=True))] = self.total
-        return vertex
+        vertex[int(namespace(gradient).argmin(gradient))] = self.total
+        return astype_like(vertex, gradient)
 
     @property
     def diameter(self) -> float:
@@ -229,16 +245,19 @@ class L1Ball(ConstraintSet):
         _check_dim("dim", self.dim)
         object.__setattr__(self, "radius", _check_radius("radius", self.radius))
 
-    def project(self, x: np.ndarray) -> np.ndarray:
+    def project(self, x: Array) -> Array:
         x = _point(x, self.dim)
-        inside = np.abs(x).sum(axis=-1, keepdims=True) <= self.radius
-        return np.where(inside, x, np.copysign(project_simplex(np.abs(x), self.radius), x))
+        xp = namespace(x)
+        size = xp.abs(x)
+        inside = xp.sum(size, axis=-1, keepdims=True) <= self.radius
+        return xp.where(inside, x, xp.sign(x) * project_simplex(size, self.radius))
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
+    def linear_minimiser(self, gradient: Array) -> Array:
         gradient = _point(gradient, self.dim, single=True)
-        vertex, i = np.zeros(self.dim), int(np.argmax(np.abs(gradient)))
-        vertex[i] = -math.copysign(self.radius, gradient[i])
-        return vertex
+        xp = namespace(gradient)
+        vertex, i = np.zeros(self.dim), int(xp.argmax(xp.abs(gradient)))
+        vertex[i] = -math.copysign(self.radius, float(gradient[i]))
+        return astype_like(vertex, gradient)
 
     @property
     def diameter(self) -> float:
@@ -271,25 +290,27 @@ class NuclearBall(ConstraintSet):
     def dim(self) -> int:  # type: ignore[override]
         return self.rows * self.columns
 
-    def _matrix(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(*x.shape[:-1], self.rows, self.columns)
+    def _matrix(self, x: Array) -> Array:
+        return namespace(x).reshape(x, (*x.shape[:-1], self.rows, self.columns))
 
-    def project(self, x: np.ndarray) -> np.ndarray:
+    def project(self, x: Array) -> Array:
         x = _point(x, self.dim)
-        left, values, right = np.linalg.svd(self._matrix(x), full_matrices=False)
-        outside = values.sum(axis=-1) > self.radius
+        xp = namespace(x)
+        left, values, right = xp.linalg.svd(self._matrix(x), full_matrices=False)
+        outside = xp.sum(values, axis=-1) > self.radius
         kept = project_simplex(values, self.radius)
-        return np.where(outside[..., None], ((left * kept[..., None, :]) @ right).reshape(x.shape), x)
+        return xp.where(outside[..., None], xp.reshape((left * kept[..., None, :]) @ right, x.shape), x)
 
-    def linear_minimiser(self, gradient: np.ndarray) -> np.ndarray:
-        matrix = self._matrix(_point(gradient, self.dim, single=True))
+    def linear_minimiser(self, gradient: Array) -> Array:
+        gradient = _point(gradient, self.dim, single=True)
+        matrix = to_numpy(self._matrix(gradient))
         if not matrix.any():
-            return np.zeros(self.dim)  # every point is a minimiser
+            return astype_like(np.zeros(self.dim), gradient)  # every point is a minimiser
         if min(self.rows, self.columns) <= DENSE_SVD:
             left, _, right = np.linalg.svd(matrix, full_matrices=False)
         else:
             left, _, right = svds(matrix, k=1, v0=np.random.default_rng(0).normal(size=min(matrix.shape)), tol=0)
-        return -self.radius * np.outer(left[:, 0], right[0]).ravel()
+        return astype_like(-self.radius * np.outer(left[:, 0], right[0]).ravel(), gradient)
 
     @property
     def diameter(self) -> float:
@@ -330,9 +351,10 @@ class Consensus(ConstraintSet):
     def block_norm_bound(self) -> float:
         return math.inf if self.radius is None else self.radius
 
-    def project(self, x: np.ndarray) -> np.ndarray:
+    def project(self, x: Array) -> Array:
         x = _point(x, self.dim)
-        mean = x.reshape(*x.shape[:-1], self.blocks, self.block_dim).mean(axis=-2)
+        xp, shape = namespace(x), (*x.shape[:-1], self.blocks, self.block_dim)
+        mean = xp.mean(xp.reshape(x, shape), axis=-2)
         if self.radius is not None:  # the nearest consensus in the ball is the mean, then projected: the two distances are orthogonal
             mean = Ball(self.block_dim, self.radius).project(mean)
-        return np.broadcast_to(mean[..., None, :], (*x.shape[:-1], self.blocks, self.block_dim)).reshape(x.shape)
+        return xp.reshape(xp.broadcast_to(mean[..., None, :], shape), x.shape)

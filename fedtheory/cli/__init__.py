@@ -16,6 +16,7 @@ from fedtheory.cli.options import (
     GIVEN_OPTIONS,
     PROBLEM_OPTIONS,
     RADIUS,
+    SET_OPTIONS,
     hyperparameter_options,
     with_options,
 )
@@ -143,12 +144,17 @@ def solve_command(
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
         "fedtheory run scaffold quadratic --local-solver gradient --local-steps 5 --local-lr 0.1",
         "fedtheory run fedmls two-client-pull --epsilon 0.1 --radius 4",
+        "fedtheory run fedmls lad --local-training exact-prox",
+        "fedtheory run mopes lad --set simplex --epsilon 0.1",
+        "fedtheory run moles lad --set l1-ball --set-size 0.5",
         "fedtheory run fedavg lad --local-lr 0.01",
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
+        "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
+        "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     )
 )
-@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, hyperparameter_options())
+@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options())
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
@@ -223,6 +229,7 @@ def run_command(
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
+        "fedtheory verify fedmls/mopes-bound --problem lad --set simplex",
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
@@ -237,6 +244,7 @@ def run_command(
     PARTICIPATION_OPTIONS,
     LOCAL_OPTIONS,
     FEDMLS_OPTIONS,
+    SET_OPTIONS,
     GIVEN_OPTIONS,
     hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
 )
@@ -382,6 +390,50 @@ def rates_command(
     from fedtheory.cli.rates import rates as measure
 
     raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results")))
+
+
+@app.command(
+    "reviews",
+    epilog=examples(
+        "fedtheory reviews", "fedtheory reviews fedelasticnet", "fedtheory reviews fedelasticnet R2.2",
+        "fedtheory reviews fedelasticnet R2.2 --run", "fedtheory reviews fedelasticnet --json",
+    )
+)  # fmt: skip
+def reviews_command(
+    paper: Annotated[
+        str | None, typer.Argument(help="A paper (`fedtheory list papers`); without one, the papers that have reviews.")
+    ] = None,
+    point: Annotated[str | None, typer.Argument(help="One point in full, such as R2.2; or R2, all of a reviewer.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="Also run the first command of the point, and end with its exit code.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Go through what the reviewers of a paper asked, in our words: what settles each point, the answer in a line, and the command
+    that shows it. Verdicts are read from the record."""
+    from fedtheory.cli import reviews as reviewing
+
+    raise typer.Exit(reviewing.reviews(paper, point, run, json, out))
+
+
+@app.command(
+    "experiment",
+    epilog=examples(
+        "fedtheory experiment", "fedtheory experiment dimension", "fedtheory experiment compression --full",
+        "fedtheory experiment tuning --json --no-figures",
+    )
+)  # fmt: skip
+def experiment_command(
+    name: Annotated[str | None, typer.Argument(help="An experiment; without one, all there are with their questions.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="More instances, rounds and repetitions: minutes instead of seconds.")] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw NAME.png and NAME.pdf.")] = True,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = Path("results"),
+) -> None:
+    """Run an experiment of a paper: print its table and what it says, and write NAME.json, NAME.png and NAME.pdf."""
+    from fedtheory.cli import experiments as experimenting
+
+    experimenting.experiment(name, full, figures, seed, json, out or Path("results"))
 
 
 @app.command(

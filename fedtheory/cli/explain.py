@@ -97,6 +97,8 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
     console.print()
     if all(f.sides is None and f.symbolic is None for f in statement.forms):
         block("Nothing to run: it cannot be proved or refuted here", 2)
+        if about["shown_by"]:
+            block(f"What it is about is measured by: {about['shown_by']}", 2)
         return
     if about["why_not"]:
         block(f"Not on a problem of yours: {about['why_not']}", 2)
@@ -135,6 +137,7 @@ def _about(statement: Any) -> dict[str, Any]:
         "scope_in_words": paper.setting.scope_in_words(statement),
         "runs_on_a_problem": why_not is None,
         "why_not": why_not,
+        "shown_by": statement.shown_by,
         "asks": [] if why_not else list(paper.setting.asks(statement)),
         "takes": {} if why_not else paper.setting.takes(statement),
         "assumptions": list(statement.assumptions),

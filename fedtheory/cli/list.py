@@ -67,6 +67,7 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
                 "scope_in_words": paper.setting.scope_in_words(s),
                 "runs_on_a_problem": why_not is None,
                 "why_not": why_not,
+                "shown_by": s.shown_by,
                 "asks": list(paper.setting.asks(s)),
                 "forms": [{"name": f.name, "wording": f.wording, "established": dict(f.established)} for f in s.forms],
             }
@@ -109,7 +110,22 @@ def _methods() -> list[dict[str, Any]]:
                 | computed.get(name, {}),
             }
         )
-    return rows
+    return [*rows, *_central()]
+
+
+def _central() -> list[dict[str, Any]]:
+    """The methods that have all data in one place, or everybody in every round, over a convex set."""
+    from fedtheory.central.plan import ACCURACY, METHODS
+
+    own = {"--set": "ball", "--set-size": "1.0", "--epsilon": f"{ACCURACY:g}", "--lam": "from --epsilon", "--D": "from --epsilon"}
+    more = {"--rounds": "from --epsilon", "--lipschitz": "the problem's", "--noise": "0.0", "--local-training": "sliding"}
+    return [
+        {
+            "name": name, "source": "Thekumparampil et al. 2020, over a convex set", "class": f"fedtheory.central.{cls.__name__}",
+            "options": {**own, **more, **({"--allowance": "diameter^2"} if name == "moles" else {})},
+        }
+        for name, cls in METHODS.items()
+    ]  # fmt: skip
 
 
 def _problems() -> list[dict[str, Any]]:
@@ -208,7 +224,8 @@ def _statement_list(found: list[dict[str, Any]]) -> Table:
             records = (_record(printed, paper.rule_short), _record(forms.get("repaired"), paper.rule_short))
             if s["kind"] == "claim":
                 records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
-            table.add_row(s["id"].split("/")[-1] + mark, s["title"], *records, str(more or ""))
+            title = f"{s['title']}; measured by `{s['shown_by']}`" if s["shown_by"] else s["title"]
+            table.add_row(s["id"].split("/")[-1] + mark, title, *records, str(more or ""))
     table.title = "Statements, and what is on record for each"
     table.title_justify, table.title_style = "left", "dim"
     table.caption, table.caption_justify, table.caption_style = WORDED_NOTE, "left", "dim"

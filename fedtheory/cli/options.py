@@ -25,6 +25,7 @@ __all__ = [
     "PROBLEM_OPTIONS",
     "RADIUS",
     "RENAMED",
+    "SET_OPTIONS",
     "Hyperparameter",
     "compressor_of",
     "flag",
@@ -67,7 +68,7 @@ def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[...
     return add
 
 
-_DATA, _BALL = "The problem's data", "Nonsmooth problems"
+_DATA, _BALL, _SET = "The problem's data", "Nonsmooth problems", "MOPES and MOLES"
 _LOSSES = Literal["logistic", "least-squares", "huber", "softmax", "lad", "quantile", "hinge"]
 PROBLEM_OPTIONS = (
     option("data", Path | None, None, "A LIBSVM/svmlight file (plain, .gz or .bz2) instead of a named problem.", _DATA, metavar="FILE"),
@@ -95,6 +96,18 @@ FEDMLS_OPTIONS = (
     option("noise", float | None, None, _NOISE, _BALL),
     option("start", str | None, None, "x_0, as in --start=1,0,-2, or one number for all coordinates (default 0).", "Start"),
 )
+
+
+SET_OPTIONS = (
+    option(
+        "set", Literal["ball", "box", "simplex", "l1-ball", "nuclear-ball", "consensus"] | None, None,
+        "X, over which mopes and moles minimise (default ball): ||x|| <= S, |x_i| <= S, x >= 0 with sum S, ||x||_1 <= S, singular "
+        "values that add up to at most S, or one vector of norm at most S at every client, which is FedMLS.", _SET,
+    ),
+    option("set_size", float | None, None, "S of the set (default 1).", _SET),
+    option("set_shape", str | None, None, "Rows and columns of the nuclear ball's matrices, as in 2x3.", _SET),
+    option("allowance", float | None, None, "C of moles: projections stop at a Wolfe gap of C/(4K) (default: diameter^2).", _SET),
+)  # fmt: skip
 
 
 _GIVEN = "What you set of the theorem itself, as in --given G=3 or --given u_0=1,1/2 (`fedtheory explain` says what there is)."
@@ -161,6 +174,9 @@ _WORDS = {
     "lipschitz": "G of FedMLS, in place of the problem's. ",
     "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4 (fedtheory.messages). ",
     "down_compressor": "How the server compresses. ",
+    "control_compressor": "How clients compress the change of their control variate, the second message. ",
+    "control": "Whether that change is sent, or recovered from the update that arrives, which needs no second message. ",
+    "stored": "From what a client works out the gradient that it keeps: its own update, or what arrives of it. ",
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
     "scale": "Where the coefficient multiplies, before or after the compressor. ",
     "departed": "Whether the pair (u, v) of a client that has left is dropped. ",
@@ -177,6 +193,7 @@ _WORDS = {
     "server_projection": "The server projects z_k onto the ball. ",
     "norm": "The inner product on the N copies: their mean, or their sum. ",
     "skip_last": "Skip the local work of the last round, which the result does not depend on. ",
+    "local_training": "Of FedMLS: T_k subgradient steps, or each local problem solved, to a certified gap. ",
     "allow_long": "Start a run that is estimated to take more than an hour. ",
     "step": "h of the subgradient method. ", "schedule": "Its steps: h, h/sqrt(t), or h held and then cut. ",
     "output": "Its result: the last point, or the average. ", "hold": "Rounds for which hold-and-cut keeps h. ",
@@ -345,8 +362,8 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
             raise InvalidInput(f"both --l2 {given['l2']:g} and --l2-over-beta {ratio:g}: give one of them")
         given["l2"] = ratio * float(problem.beta_k.max())
     refuse_foreign(method, given)
-    for name in ("compressor", "down_compressor"):
-        if isinstance(given.get(name), str):
+    for name in known:
+        if name.endswith("compressor") and isinstance(given.get(name), str):
             given[name] = compressor_of(given[name], flag(name))
     missing = [h.name for h in known.values() if method in h.required and h.name not in given]
     if missing:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory.cli.activity import HELP as _ACTIVITY
+from fedtheory.cli.activity import activity_in_words, activity_of, check_ever_active
 from fedtheory.cli.common import refuse_no_participants
 from fedtheory.cli.options import flag, option
 from fedtheory.errors import InvalidInput, MissingCapability
@@ -38,6 +40,7 @@ _DEPARTURE = "First round in which a client is gone, as client@round,... (of The
 PARTICIPATION_OPTIONS = (
     option("inactive", str | None, None, _INACTIVE, _WHO, metavar="P[,P,...]"),
     option("incomplete", str | None, None, _INCOMPLETE, _WHO, metavar="uniform|P,P,..."),
+    option("activity", str | None, None, _ACTIVITY, _WHO, metavar="CLIENT:SHAPE,..."),
     option("arrival", str | None, None, _ARRIVAL, _WHO, metavar="CLIENT@ROUND,..."),
     option("departure", str | None, None, _DEPARTURE, _WHO, metavar="CLIENT@ROUND,..."),
 )
@@ -155,10 +158,16 @@ def participation_of(problem: Any, options: dict[str, Any], participants: int | 
             "give it a probability of being inactive below 1, or leave it out of the problem"
         )
     law = Irregular(E, rows)
+    if options.get("activity") is not None:
+        from fedtheory.participation.activity import varying
+
+        law = varying(law, activity_of(options["activity"], N))
     stay = windows_of(options, N)
     if stay:
         law = windows(law, stay)
     law.check_run(N, rounds)
+    if options.get("activity") is not None:
+        check_ever_active(law, rounds)
     return law
 
 
@@ -171,6 +180,8 @@ def participation_in_words(problem: Any, options: dict[str, Any], participants: 
         words.append(f"inactive with probability {options['inactive']}")
     if options.get("incomplete") is not None:
         words.append(f"local steps {options['incomplete']}")
+    if options.get("activity") is not None:
+        words += activity_in_words(options["activity"])
     for client, (first, gone) in windows_of(options, problem.num_clients).items():
         words += [f"client {client} there from round {first}"] * (first is not None)
         words += [f"client {client} gone from round {gone}"] * (gone is not None)

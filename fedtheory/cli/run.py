@@ -212,9 +212,14 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
 
 def run(o: RunOptions) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
+    from fedtheory.central.plan import METHODS
+    from fedtheory.cli.central import refuse_set_options, run_central
     from fedtheory.rates.endings import how_it_ended
     from fedtheory.rates.fits import precision_floor
 
+    if o.method in METHODS:
+        return run_central(o)
+    refuse_set_options(o.method, o.options)
     made = _make(o)
     trajectory = _simulated(o, made)
     if trajectory.rounds < made.rounds:

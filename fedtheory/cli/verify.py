@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
+from fedtheory.cli.central import refuse_set_options
 from fedtheory.cli.common import (
     about_problem,
     emit,
@@ -160,6 +161,7 @@ def _refuse(statement: Statement, setting: Setting) -> None:
         raise InvalidInput(
             f"{statement.id} is a claim that cannot be proved or refuted here, so there is nothing to run: "
             f"`fedtheory explain {statement.id}` says what is missing"
+            + (f", and `{statement.shown_by}` measures what it is about" if statement.shown_by else "")
         )
     found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
     replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
@@ -193,6 +195,8 @@ def verify_one(
         if how[key] is not None and how[key] < 1:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     _refuse(statement, setting)
+    if "X" not in setting.takes(statement):
+        refuse_set_options(statement.id, options)
     folder, options = options.get("keep"), {**options, "keep": None, "given": given_values(options.get("given"))}
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with _nothing_yet(), progress("certifying the optimum"):

@@ -36,6 +36,7 @@ PHRASES = (
     ("fewer clients", "clients", "fewer --clients"),
     ("fewer classes a client", "classes", "fewer --classes a client"),
     ("a larger epsilon", "epsilon", "a larger --epsilon"),
+    ("pass a larger max_steps to go on", "allow_long", "pass --allow-long to go on"),
     ("a larger gap", "gap", "a larger --gap"),
     ("start elsewhere", "start", "start elsewhere (--start)"),
     ("enlarge the radius", "radius", "enlarge --radius"),

@@ -1,6 +1,7 @@
 """Local solvers, chosen independently of the federated method."""
 
 from fedtheory.local.exact import Exact
+from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.local_sgd import Constant, InverseTime, LocalSGD, TheoremStep
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.local.sgd import SGD, GradientSteps
@@ -11,6 +12,7 @@ __all__ = [
     "SGD",
     "Constant",
     "Exact",
+    "ExactProx",
     "GradientSteps",
     "InverseTime",
     "LocalObjective",

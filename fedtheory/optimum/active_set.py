@@ -5,21 +5,21 @@ Nothing here is believed; what it yields is judged by enclosures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
 
-__all__ = ["candidates"]
+__all__ = ["candidates", "conic_point", "polished"]
 
 Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, origin, what the solver said
 
 
 def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
     """Points and multipliers, the solver's first, then polished ones for several guesses of the active set."""
-    x, m, said = _conic(form, radius)
+    x, m, said = conic_point(form, _ball(radius))
     if float(form.top_weight.mag) > 0:
         yield x, None, "conic", said
         yield *_symmetric(form, radius), "closed form", said
@@ -31,7 +31,7 @@ def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
         yield from ((*found, "Newton", said) for found in _newton(form, radius, x))
         return
     for tolerance in (1e-6, 1e-8, 1e-4, 1e-10, 1e-3):
-        found = _active_set(form, radius, x, m, tolerance)
+        found = polished(form, radius, x, m, tolerance)
         if found is not None:
             yield *found, f"active set at {tolerance:g}", said
 
@@ -49,12 +49,24 @@ def _symmetric(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray, Mul
     return np.full(n, -size / np.sqrt(n)), m
 
 
-def _conic(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray | None, Multipliers | None, str]:
+def _ball(radius: float) -> Callable[[Any], list[Any]]:
+    def constrain(x: Any) -> list[Any]:
+        import cvxpy as cp
+
+        return [cp.norm(x) <= radius]
+
+    return constrain
+
+
+def conic_point(
+    form: NonsmoothStructure, constrain: Callable[[Any], list[Any]]
+) -> tuple[np.ndarray | None, Multipliers | None, str]:
+    """The conic solver's point, multipliers and words, over the set of the variable that ``constrain`` says; None where it failed."""
     import cvxpy as cp
 
     x = cp.Variable(form.dim)
     objective: Any = 0.0
-    constraints = [cp.norm(x) <= radius]
+    constraints = list(constrain(x))
     if len(form.rows):
         up, down = cp.Variable(len(form.rows), nonneg=True), cp.Variable(len(form.rows), nonneg=True)
         kinks = form.rows @ x - form.offsets == up - down
@@ -91,10 +103,10 @@ def _conic(form: NonsmoothStructure, radius: float) -> tuple[np.ndarray | None, 
     )
 
 
-def _active_set(
+def polished(
     form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, tolerance: float
 ) -> tuple[np.ndarray, Multipliers] | None:
-    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met.
+    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met; None outside the ball.
 
     With E x = e the met kinks and ties and q the slope of everything else, x minimises q'x + ridge/2 ||x||^2 over E x = e in the ball:
     x = x_0 - Z Z'q / max(ridge, ||Z'q||/rho), x_0 the least solution of E x = e, Z its null space, rho^2 = R^2 - ||x_0||^2.

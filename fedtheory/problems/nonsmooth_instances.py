@@ -96,10 +96,12 @@ class TwoClientPull(_Nonsmooth):
 
     def nonsmooth_structure(self) -> NonsmoothStructure:
         w = self.weights
-        weights = Enclosure.exact(np.append(w * self.slopes, w * self.shallow))  # halves: exact
-        rows = np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2)
-        offsets = np.array([self.first] * 2 + [self.second] * 2)
-        return NonsmoothStructure(2, rows=rows, offsets=offsets, low=-weights, high=weights)  # M x_1/2 - M x_1/2 = 0
+        weights = Enclosure.exact(np.append(w * self.slopes, w * self.shallow))  # halves, or one client's own: exact
+        n = self.num_clients
+        rows = np.array([[1.0, 0.0]] * n + [[0.0, 1.0]] * n)
+        offsets = np.array([self.first] * n + [self.second] * n)
+        alone = None if n == 2 else Enclosure.exact(np.array([float(w @ self.pulls), 0.0]))  # M x_1/2 - M x_1/2 = 0
+        return NonsmoothStructure(2, rows=rows, offsets=offsets, low=-weights, high=weights, linear=alone)
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedtheory.parallel import as_finished
+from fedtheory.plotting.experiment import Experiment
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
@@ -20,7 +21,7 @@ from fedtheory.report import figures_verdicts
 from fedtheory.verification.registry import Paper, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
-__all__ = ["FULL", "QUICK", "Effort", "draw_all", "draw_one", "figures_of"]
+__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
 
 VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
@@ -51,6 +52,11 @@ FULL = Effort("full", dpi=250)
 def figures_of(chosen: Paper) -> tuple[Figure, ...]:
     """The figures of a paper; none where it names no module of figures."""
     return tuple(importlib.import_module(chosen.figures).FIGURES) if chosen.figures else ()
+
+
+def experiments_of(chosen: Paper) -> tuple[Experiment, ...]:
+    """The experiments of a paper, which no campaign runs; none where it names no module of them."""
+    return tuple(importlib.import_module(chosen.experiments).EXPERIMENTS) if chosen.experiments else ()
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,14 @@ class _Job:
         return _written(self.path, figures_verdicts.draw, dict(self.campaign), shown, self.seed, self.effort)
 
 
-def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK) -> list[Path]:
-    """One figure, computed and drawn in this process: its PNG, PDF and JSON."""
-    data = figure.compute(**({"seed": seed} if figure.seeded else {}), **effort.of(figure))
+def computed(figure: Figure, seed: int = 0, effort: Effort = QUICK) -> Any:
+    """The data of one figure, computed in this process."""
+    return figure.compute(**({"seed": seed} if figure.seeded else {}), **effort.of(figure))
+
+
+def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK, data: Any = None) -> list[Path]:
+    """One figure, computed (unless its data are given) and drawn in this process: its PNG, PDF and JSON."""
+    data = computed(figure, seed, effort) if data is None else data
     return _written(folder / figure.name, figure.draw, data, data, seed, effort)
 
 

@@ -113,11 +113,20 @@ def _row(node: ElementTree.Element) -> str:
     return out
 
 
+def _outside_brackets(text: str) -> str:
+    """What of it stands in no bracket."""
+    depth, out = 0, ""
+    for c in text:
+        depth += (c in "([{⟨⌊⌈") - (c in ")]}⟩⌋⌉")
+        out += c if depth == 0 else ""
+    return out
+
+
 def _fraction(node: ElementTree.Element) -> str:
     over, under = _children(node)
-    if re.search(r"[+−= ]", over):
+    if re.search(r"[+−= ]", _outside_brackets(over)):
         over = f"({over})"
-    if len(re.sub(r"[\u0300-\u036f₀-₉ₐ-ₜ⁰-ⁿ²³¹′']", "", under)) > 1:
+    if len(re.sub(r"[\u0300-\u036f₀-₉ₐ-ₜ⁰-ⁿ²³¹′']", "", under)) > 1 and not under.isdigit():
         under = f"({under})"
     return f"({over}/{under})"
 

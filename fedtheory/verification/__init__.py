@@ -2,15 +2,17 @@
 
 from fedtheory._moved import names_before
 from fedtheory.verification.check import CONFIDENCE, Check, Checks, judge, judge_statistical, judge_view
+from fedtheory.verification.closed import Letters, closed
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.registry import Paper, all_statements, get, papers, register
 from fedtheory.verification.setting import Case, ClosedView, DataInstance, Plan, Setting
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement, eq, form, le
 from fedtheory.verification.verify import verify
 
 __all__ = [
-    "CONFIDENCE", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Mutant", "Paper", "Plan", "Setting",
-    "Sides", "Statement", "all_statements", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "le",
-    "papers", "register", "verify",
+    "CONFIDENCE", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
+    "Paper", "Plan", "Setting", "Sides", "Statement", "all_statements", "closed", "eq", "form", "get", "judge",
+    "judge_statistical", "judge_view", "le", "papers", "register", "verify",
 ]  # fmt: skip
 
 __getattr__ = names_before(__name__)

@@ -46,6 +46,9 @@ class Paper:
     aliases : dict other id -> id
     figures : the module with the paper's figures, a tuple ``FIGURES`` of `fedtheory.plotting.figure.Figure`; '' for none.
         A name, so that no figure is loaded before it is drawn.
+    experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of `fedtheory.plotting.experiment.Experiment`;
+        '' for none. A campaign does not run them.
+    reviews : the module with what reviewers asked, a tuple ``REVIEWS`` of `fedtheory.verification.reviews.Point`; '' for none
     witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
     rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
@@ -62,6 +65,8 @@ class Paper:
     rules: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
     figures: str = ""
+    experiments: str = ""
+    reviews: str = ""
     witnesses: str = ""
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = field(default_factory=dict)

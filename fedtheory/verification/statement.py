@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -37,6 +38,8 @@ class Sides:
         Absolute uncertainty beyond rounding of the terms (for example of R - R*).
     axes : tuple of str
         What the entries along each axis are, for words ('state', 'client'...); empty: not said.
+    terms : tuple
+        The left side and the terms of the right one as they were handed in.
     """
 
     lhs: Any
@@ -45,6 +48,7 @@ class Sides:
     relation: Literal["<=", "=="]
     noise: Any = 0
     axes: tuple[str, ...] = ()
+    terms: tuple[Any, ...] = ()
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -56,7 +60,7 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     for term in terms:
         scale = scale + abs(term)
     shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
-    return Sides(*(a if a.shape == shape else np.broadcast_to(a, shape) for a in parts), "<=", noise, axes)
+    return Sides(*(a if a.shape == shape else np.broadcast_to(a, shape) for a in parts), "<=", noise, axes, (lhs, *terms))
 
 
 def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -65,14 +69,15 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, ax
     ``parts`` are what lhs and rhs were made of; they only enter the scale.
     """
     lhs, rhs = np.asarray(lhs), np.asarray(rhs)
+    terms = (lhs, rhs)
     difference, scale = abs(lhs - rhs), abs(lhs) + abs(rhs)
     for part in parts:
         scale = scale + abs(np.asarray(part))
     shape = np.broadcast_shapes(np.shape(difference), np.shape(scale))  # single fractions lose their array
     difference, scale = np.broadcast_to(difference, shape), np.broadcast_to(scale, shape)
-    if vector:
+    if vector and shape:
         difference, scale = difference.max(axis=-1), scale.max(axis=-1)
-    return Sides(difference, np.asarray(difference * 0), scale, "==", noise, axes)
+    return Sides(difference, np.asarray(difference * 0), scale, "==", noise, axes, terms)
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class Form:
     Attributes
     ----------
     name : 'printed', 'repaired', or another word for a further reading
+    formula : its LaTeX, or a function that gives it
     sides : callable(view) -> Sides, or None for identities between symbols
     established : dict rule -> verdict
         What is established for each rule: 'holds' (proved), 'violated' (by a witness), or 'open' (neither). A rule is a
@@ -105,10 +111,11 @@ class Form:
     wording : key of `WORDINGS`, or ''
         Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
         is printed, or an instance of it, is called 'printed'.
+    letters : the symbols that its formula is made with, where that is made by what runs (`fedtheory.verification.closed`)
     """
 
     name: str
-    latex: str
+    formula: str | Callable[[], str]
     sides: Callable[[Any], Sides] | None
     established: dict[str, Literal["holds", "violated", "open"]]
     note: str = ""
@@ -119,11 +126,17 @@ class Form:
     exact_only: bool = False
     symbolic: Callable[[], bool] | None = None
     wording: str = ""
+    letters: Any = None
+
+    @cached_property
+    def latex(self) -> str:
+        """Its formula."""
+        return self.formula() if callable(self.formula) else self.formula
 
 
 def form(
     name: str,
-    latex: str,
+    formula: str | Callable[[], str],
     sides: Callable[[Any], Sides] | None,
     established: Any,
     *mutants: tuple[str, Callable[[Any], Sides]],
@@ -131,7 +144,7 @@ def form(
 ) -> Form:
     """A `Form`; ``established`` may be one verdict for all rules, mutants are given as (name, sides)."""
     verdicts = {"any": established} if isinstance(established, str) else established
-    return Form(name, latex, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
+    return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,7 @@ class Statement:
     kind : 'statement', or 'claim' for what is stated but cannot be run
     witness_limits : dict parameter -> number
         Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
+    shown_by : of a claim, the command that measures what it is about; '' where there is none
     """
 
     id: str
@@ -159,6 +173,7 @@ class Statement:
     symbols: dict[str, str] = field(default_factory=dict)
     kind: str = "statement"
     witness_limits: Mapping[str, float] = field(default_factory=dict)
+    shown_by: str = ""
 
     runner: ClassVar[Callable[..., Any]]  # `fedtheory.verification.verify.verify`, which stands above this file
 

@@ -18,6 +18,7 @@ from fedtheory import algorithms, central, local, messages, optimum, problems, r
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
+from fedtheory.participation.activity import Away, Cycle, Decay, Every, Fade, Grow, varying
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions
@@ -132,6 +133,18 @@ NUMBERS = [
     (lambda: LS.select([[0]]), "samples for 1 clients"),
     (lambda: Bernoulli(True), "participation probability is True"),
     (lambda: Bernoulli("0.5"), "participation probability is '0.5'"),
+    (lambda: Decay(1.0), "the rate of a decay = 1.0: it must lie strictly between 0 and 1"),
+    (lambda: Grow("fast"), "the rate of a growth is 'fast'"),
+    (lambda: Fade(0), "the delay of a fading activity = 0: it must be > 0"),
+    (lambda: Away(2.5, 3), "the first round"),
+    (lambda: Away(5, 3), "rounds 5 to 3"),
+    (lambda: Every(0), "the period"),
+    (lambda: Cycle(4, 3), "4 of them active: there are at most 3"),
+    (lambda: varying(Bernoulli(0.5), {}), "give an Irregular"),
+    (lambda: varying(inactive(2, 1, 0.5), [Decay(0.5)]), "give a mapping"),
+    (lambda: varying(inactive(2, 1, 0.5), {2: Decay(0.5)}), "a shape for client 2: clients are numbered 0..1"),
+    (lambda: varying(inactive(2, 1, 0.5), {0: 0.5}), "client 0 has the activity 0.5"),
+    (lambda: varying(inactive(2, 1, 0.5), {0: lambda t: 2}).law(3), "the factor 2 in round 3: it must lie in"),
     (lambda: Irregular(1, [[0.5j, 0.5]]), "holds complex"),
     (lambda: inactive(3, 2, "a"), "expected an array of numbers"),
     (lambda: messages.ST(True), "q is True"),

@@ -129,6 +129,13 @@ RUNS = {  # method, problem, local solver, who takes part
     "fedprox, subgradients": (A.FedProx(0.8), "Hinge", SubgradientSteps(STEPS, Schedule("inverse-sqrt", 0.1), 2.0), Uniform(2)),
     "scaffold": (A.Scaffold("difference"), "Huber", WALK, Uniform(2)),
     "scaffold, option I": (A.Scaffold("gradient"), "Softmax", BATCHES, Bernoulli(0.5)),
+    "scaffold, compressed": (
+        A.Scaffold(compressor=messages.TopK(k=1), control_compressor=messages.QSGD(3)), "Huber", WALK, Uniform(2)
+    ),
+    "feddyn, compressed": (A.FedDyn(4.0, "update", messages.ScaledSign(), stored="received"), "Quadratic", Exact(), Uniform(2)),
+    "fedelasticnet-dyn, on the wire": (
+        A.FedElasticNetDyn(0.1, 4.0, compressor=messages.Threshold(0.05)), LEAST, Exact(), Uniform(2)
+    ),
     "feddyn": (A.FedDyn(4.0), "Logistic", Exact(), Uniform(2)),
     "feddyn, direct": (A.FedDyn(4.0), "Quadratic", Exact(), Uniform(2)),
     "fedelasticnet-prox": (A.FedElasticNetProx(0.1, 0.8, epsilon=0.01), LEAST, Exact(), Uniform(2)),

@@ -54,6 +54,26 @@ def mutmut(folder: Path, *args: str) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
+def run_all(folder: Path, workers: int) -> tuple[int, dict[str, str]]:
+    """Its exit status, and mutant -> outcome.
+
+    It ends too early where a test left a process behind, whose end it takes for one of its own; it is started again as long as
+    that tries further mutants.
+    """
+    command, tried = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers)], -1
+    while True:
+        try:
+            stopped = subprocess.run(command, cwd=folder, check=False).returncode
+        except KeyboardInterrupt:
+            stopped = 130
+        said = mutmut(folder, "results", "--all", "true")
+        outcomes = dict(re.findall(r"^\s*(\S+__mutmut_\d+): (.+)$", said, flags=re.M))
+        so_far = sum(outcome != "not checked" for outcome in outcomes.values())
+        if stopped in (0, 130) or so_far in (tried, len(outcomes)):
+            return stopped, outcomes
+        tried = so_far
+
+
 def report(place: str, tests: list[str], outcomes: dict[str, str], differences: dict[str, str]) -> str:
     """Markdown: how many of each outcome, and every survivor."""
     counts = Counter(outcomes.values())
@@ -80,13 +100,7 @@ def main(
         beside = sorted({p.name for p in folder.iterdir()} - {"fedtheory", "pyproject.toml"})
         with (folder / "pyproject.toml").open("a", encoding="utf-8") as file:
             file.write(settings(place, tests, beside))
-        command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers)]
-        try:
-            stopped = subprocess.run(command, cwd=folder, check=False).returncode
-        except KeyboardInterrupt:
-            stopped = 130
-        said = mutmut(folder, "results", "--all", "true")
-        outcomes = dict(re.findall(r"^\s*(\S+__mutmut_\d+): (.+)$", said, flags=re.M))
+        stopped, outcomes = run_all(folder, workers)
         if not set(outcomes.values()) - {"not checked"}:
             console.print("no mutant was tried: see above what mutmut says", style="red")
             raise typer.Exit(stopped or 1)

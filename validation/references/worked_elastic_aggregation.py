@@ -85,6 +85,7 @@ INSTANCES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> kind, data
     "two": ("aggregation", _TWO),
     "two, fast": ("aggregation", _FAST),
     "two, long": ("aggregation", {**_TWO, "tau": "1", "eta": "8/5"}),
+    "two, one step": ("aggregation", {**_TWO, "E": 1}),
     "full": ("aggregation", _FULL),
     "tau is 0": ("aggregation", {**_TWO, "tau": "0"}),
     "dead": ("aggregation", {**_TWO, "theta": ["0", "0"], "tau": "3/2", "eta": "1/2"}),

@@ -108,7 +108,7 @@ def fixed_point_equation(p: Proximal) -> Numbers:
     return max(abs(g + s) for g, s in zip(p.weighted(p.grad), p.weighted(p.lambda1_s), strict=True)), F(0)
 
 
-def distance_to_stationarity(p: Proximal) -> tuple[float, float]:
-    """||grad R_w(theta)|| <= b sum_k w_k ||u_k|| + l1 ||sum_k w_k s_k||: roots, so floats."""
+def distance_to_stationarity(p: Proximal, share: float = 1.0) -> tuple[float, float]:
+    """||grad R_w(theta)|| <= share b sum_k w_k ||u_k|| + l1 ||sum_k w_k s_k||: roots, so floats."""
     drift = sum(float(w) * sqrt(sq(u)) for w, u in zip(WEIGHTS, p.moves, strict=True))
-    return sqrt(sq(p.weighted(p.here))), float(BETA) * drift + sqrt(sq(p.weighted(p.lambda1_s)))
+    return sqrt(sq(p.weighted(p.here))), share * float(BETA) * drift + sqrt(sq(p.weighted(p.lambda1_s)))

@@ -225,10 +225,10 @@ ROUND_FORMS: dict[tuple[str, str], Callable[[Round], Numbers]] = {
 class Run:
     """What Theorem 3.1 speaks of: two rounds from two equally likely starts, over all cohorts."""
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, rounds: int = T) -> None:
         self.rule = rule
         levels = [[([], start(x)) for x in STARTS]]  # (the gammas before, the state)
-        for _ in range(T - 1):
+        for _ in range(rounds - 1):
             levels.append([([*g, s.gamma], advance(s, cohort, rule)) for g, s in levels[-1] for cohort in COHORTS])
         self.excess = mean(excess(mean_vector([*gammas, s.gamma])) for gammas, s in levels[-1])
         rounds = [[self.at(s) for _, s in level] for level in levels]
@@ -308,10 +308,28 @@ def with_first(c0: str, inner: str = "s", split: bool = False) -> Callable[[Run]
     )
 
 
+def theorem_c(r: Run) -> Numbers:
+    """mu E[R - R*] <= (2/kappa_0) [mu ((A0 + kappa C_0)/T + kappa' l1^2 d) + 4 l1^2 d/(l2^2 kappa_0)]: R's curvature is 1 twice."""
+    mu = min(sum(column, F(0)) / M for column in zip(*H, strict=True))
+    stays = 4 * LAMBDA_1**2 * D / (LAMBDA_2**2 * KAPPA_0)
+    return mu * r.excess, 2 / KAPPA_0 * (mu * ((r.A0 + KAPPA * r.C0) / T + full_floor()) + stays)
+
+
+def theorem_c_of_clients(r: Run) -> Numbers:
+    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, every client's curvature at least 1/2:
+    mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2 d/l2]."""
+    mu, share = min(min(row) for row in H), 3 * (LAMBDA_2 + 2 * BETA) / (LAMBDA_2 * (LAMBDA_2**2 - 21 * BETA**2))
+    kappa_0 = 2 / LAMBDA_2 - 14 * BETA * share
+    first, zeros = (r.A0 + F(M, P) * share * r.C0) / T, F(3, 2) * share * LAMBDA_1**2 * r.zeros
+    return mu * r.excess, (mu * (first + zeros) + 2 * LAMBDA_1**2 * D / LAMBDA_2) / kappa_0
+
+
 RUN_FORMS: dict[tuple[str, str], Callable[[Run], Numbers]] = {
     ("theorem-3.1", "printed"): lambda r: printed_bound(r, r.split["own sign"], r.C0_norms),
     ("theorem-3.1", "printed, whole expectation"): lambda r: printed_bound(r, r.whole["own sign"], r.C0_norms),
     ("theorem-3.1", "repaired"): repaired,
+    ("theorem-c", "repaired"): theorem_c,
+    ("theorem-c", "strongly convex clients"): theorem_c_of_clients,
     ("theorem-3.1", "sharpened"): lambda r: bound(
         r, r.whole["s"], r.A0 + F("0.3") * KAPPA * r.C0, zero_floor(r, "0.825")
     ),

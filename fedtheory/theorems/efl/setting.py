@@ -26,7 +26,11 @@ from fedtheory.verification.witness import Witness
 __all__ = ["EFLSetting"]
 
 THEOREM = "efl/theorem-1"
-SHARE = {"run": 0.05, "step": 0.1}  # of the search's budget: instances of these kinds take longer than all others
+# of the search's budget: instances of these kinds take longer than others
+SHARE = {
+    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.3, "term": 0.2, "samples": 0.5, "compressed": 0.1,
+    "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
+}  # fmt: skip
 
 
 class EFLSetting(Setting):

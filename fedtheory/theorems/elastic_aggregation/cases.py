@@ -23,17 +23,23 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
+from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, solve
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
-from fedtheory.theorems.elastic_aggregation.quantities import cohort_factors, solve
+from fedtheory.theorems.elastic_aggregation.quantities import cohort_factors
 from fedtheory.verification.rational import simplest, to_file
 from fedtheory.verification.setting import Case, DataInstance
 
 __all__ = ["CASES", "OfAProblem"]
 
-MOST_PARAMETERS, MOST_COHORTS, MOST_STEPS, MOST_NUMBERS = 12, 200, 20, 20_000
+MOST_PARAMETERS, MOST_COHORTS, MOST_STEPS, MOST_NUMBERS, MOST_LINEARISED = 12, 200, 20, 20_000, 4
 OUTPUTS_ONLY = ("elastic-aggregation/factors", "elastic-aggregation/zero-sensitivity")  # whatever the clients' losses
 # whose step is one towards the clients
-WITH_A_STEP = {f"elastic-aggregation/{name}" for name in ("stability", "speed", "one-round", "sampled-stability")}
+WITH_A_STEP = {
+    f"elastic-aggregation/{name}"
+    for name in (
+        "stability", "speed", "one-round", "exploration", "every-client", "unlabelled", "sampled-stability", "sampled-attraction",
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,10 +139,7 @@ def _quadratics(case: Case) -> dict[str, Any]:
     targets = [_exact(b[: int(n)]) for b, n in zip(problem.targets, problem.sample_counts, strict=True)]
     ridge = Fraction(float(problem.ridge)) * np.array(np.eye(problem.dim, dtype=int), dtype=object)
     H = [_gram(a) + ridge for a in rows]
-    if not problem.mu_k.min() > 0:
-        k = int(np.argmin(problem.mu_k))
-        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
-    c = [solve(h, a.T @ b / Fraction(len(b))) for h, a, b in zip(H, rows, targets, strict=True)]
+    c = [solve(h, a.T @ b / Fraction(len(b)), one_of_many=True) for h, a, b in zip(H, rows, targets, strict=True)]
     lr, E = _local_work(case, float(problem.beta_k.max()))
     return {"H": H, "c": c, "lr": lr, "E": E, "eta": Fraction(float(_method(case).server_lr))}
 
@@ -183,6 +186,21 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
     return found.x
 
 
+def _singular_first(data: dict[str, Any]) -> dict[str, Any]:
+    """The clients in an order in which the last one's Hessian is not singular; they stay as they are where it is not.
+
+    Raises
+    ------
+    InvalidInput
+        All are singular.
+    """
+    regular = [k for k, h in enumerate(data["H"]) if determinant(h) != 0]
+    if not regular:
+        raise InvalidInput("every client has fewer independent samples than parameters: add a ridge, or give one client more samples")
+    order = [k for k in range(len(data["H"])) if k != regular[-1]] + [regular[-1]]
+    return {**data, **{name: [data[name][k] for k in order] for name in ("H", "S", "c", "counts")}}
+
+
 def sampled(id: str, case: Case) -> dict[str, Any]:
     """Where the mean motion E[zeta * Delta] is 0, over all cohorts of P clients.
 
@@ -199,7 +217,7 @@ def sampled(id: str, case: Case) -> dict[str, Any]:
         raise InvalidInput(f"N = {N}, tau = {algorithm.tau:g}: at least two clients and tau > 0 are needed")
     if algorithm.aggregation == "printed":
         raise InvalidInput("aggregation = 'printed': a cohort's weights do not sum to 1; use 'samples' or 'cohort'")
-    data = {**_sensitive(case), **_quadratics(case)}
+    data = _singular_first({**_sensitive(case), **_quadratics(case)})
     theta = _zero(data, P, case.x0 if case.x0.any() else None)
     own = data["c"][-1]
     data |= {"theta": _exact(theta), "c": data["c"][:-1], "P": P}
@@ -208,6 +226,16 @@ def sampled(id: str, case: Case) -> dict[str, Any]:
     if not off <= 1e-8 * (1 + float(max(abs(own)))):
         raise NotCertified(f"the zero is one of a problem whose last client's minimiser is {off:.3g} away: known too coarsely")
     return data
+
+
+def linearised(id: str, case: Case) -> dict[str, Any]:
+    """The same, with the server's step, of few parameters: matrices of d (d + 1)/2 rows are solved in fractions of many digits."""
+    if case.problem.dim > MOST_LINEARISED:
+        raise MissingCapability(
+            f"d = {case.problem.dim} parameters, at most {MOST_LINEARISED} are judged, as second moments in fractions take long: "
+            "use fewer features"
+        )
+    return sampled(id, case)
 
 
 def average(id: str, case: Case) -> dict[str, Any]:
@@ -227,17 +255,47 @@ def average(id: str, case: Case) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def labels(id: str, case: Case) -> dict[str, Any]:
+    """Inputs and labels of B_k and D_k; the other labels are D_k's own with the opposite sign."""
+    if case.sampling is not None and not isinstance(case.sampling, Full):
+        raise InvalidInput(f"{type(case.sampling).__name__}: the statement is about rounds in which all clients take part")
+    data, problem = _sensitive(case), case.problem
+    source, samples = _samples(problem)
+    if not isinstance(problem, LeastSquares) or not isinstance(source, LeastSquares) or problem.ridge:
+        raise MissingCapability("the statement is about least squares without a ridge: use problems.LeastSquares, ridge=0")
+    sizes = [int(n) for n in problem.sample_counts]
+    train = [_exact(a[:n]) for a, n in zip(problem.features, sizes, strict=True)]
+    own = [_exact(b[:n]) for b, n in zip(problem.targets, sizes, strict=True)]
+    lr, E = _local_work(case, float(problem.beta_k.max()))
+    return {
+        "held": samples, "held_labels": [_exact(b[: len(a)]) for a, b in zip(samples, source.targets, strict=True)], "train": train,
+        "labels": own, "others": [-b for b in own], "lr": lr, "E": E, "eta": Fraction(float(_method(case).server_lr)),
+        "counts": data["counts"], "theta": data["theta"], "tau": data["tau"],
+    }  # fmt: skip
+
+
 MODEL = "a linear model of few parameters, its sensitivities measured on held-out samples, or on all where none are held out"
+ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"
 CASES: dict[str, OfAProblem] = {
     "aggregation": OfAProblem(
         "about one round of Elastic Aggregation in which all clients take part",
-        (MODEL, "strongly convex least squares, but of statements about zeta alone", "one batch of held-out samples a client"),
+        (MODEL, "least squares, but of statements about zeta alone", "one batch of held-out samples a client"),
         aggregation, "--problem diabetes --clients 3 --held-out 0.3 --start 1",
+    ),
+    "labels": OfAProblem(
+        "about what its sensitivities are measured from",
+        (MODEL, "least squares without a ridge", "one batch of held-out samples a client"),
+        labels, "--problem least-squares --ridge 0 --dimension 3 --clients 3 --held-out 0.3 --start 1",
     ),
     "sampled": OfAProblem(
         "about where its mean motion is 0 when some clients take part",
-        (MODEL, "strongly convex least squares", "cohorts of P clients drawn uniformly", "tau > 0"),
+        (MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0"),
         sampled, "--problem diabetes --clients 3 --held-out 0.3 --participants 2",
+    ),
+    "linearised": OfAProblem(
+        "about whether a zero of its mean motion attracts",
+        (MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0", "at most four parameters"),
+        linearised, "--problem least-squares --dimension 2 --clients 3 --held-out 0.3 --participants 2",
     ),
     "average": OfAProblem(
         "about its moving averages", (MODEL, "a start where some output is not 0"), average,

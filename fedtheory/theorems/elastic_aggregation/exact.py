@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation.mean_motion import semidefinite
+from fedtheory.theorems.elastic_aggregation.mean_motion import semidefinite, solve
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.theorems.elastic_aggregation.quantities import (
     AggregationView,
@@ -17,7 +17,6 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     SampledView,
     client_factors,
     cohort_factors,
-    solve,
 )
 from fedtheory.verification.rational import fraction, integer, table, to_file, vector
 
@@ -62,24 +61,17 @@ def _common(data: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with_fixed_point(view: Any) -> Any:
-    """The view, whose mean curvatures are not singular: `solve` raises `InvalidInput` otherwise."""
-    for matrices in (view.H, view.M):
-        view.balance(matrices, view.w[:, None, None])
-    return view
-
-
 @BUILDERS.add("aggregation")
 def aggregation_view(data: dict[str, Any]) -> AggregationView:
     """From counts, H, S, c, theta, tau, eta, lr, E."""
     found = _common(data)
     if len(found["c"]) != len(found["H"]):
         raise InvalidInput("c needs one row a client")
-    return _with_fixed_point(AggregationView(**found))
+    return AggregationView(**found)
 
 
 @BUILDERS.add("sampled")
-def sampled_view(data: dict[str, Any]) -> SampledView:
+def sampled_view(data: dict[str, Any], kind: type[SampledView] = SampledView) -> SampledView:
     """As above, with P and the minimisers of all clients but the last, whose minimiser makes theta the fixed point."""
     found, P = _common(data), integer(data["P"], "P", 1)
     n = len(found["H"])
@@ -90,8 +82,15 @@ def sampled_view(data: dict[str, Any]) -> SampledView:
     view = ClientsView(**found)
     v = client_factors(cohort_factors(view.counts, view.sensitivities(view.theta), P, view.tau))
     rest = (v * view.updates(view.theta)).sum(axis=0)  # of the others: the last one stands at theta
-    found["c"][-1] = view.theta + solve(view.M[-1], -rest / v[-1])
-    return _with_fixed_point(SampledView(**found, P=P))
+    try:
+        found["c"][-1] = view.theta + solve(view.M[-1], -rest / v[-1])
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"H[{n - 1}] = {to_file(view.H[-1])} is singular, and no minimiser of the last client makes theta a zero "
+            f"of the mean motion: "
+            "put a client last whose Hessian is not singular"
+        ) from error
+    return kind(**found, P=P)
 
 
 @BUILDERS.add("average")

@@ -16,8 +16,9 @@ from fedtheory.verification.setting import DataInstance
 
 __all__ = ["KINDS", "battery", "random_instance"]
 
-KINDS = ("aggregation", "sampled", "average")
-COUNTS = {"aggregation": 160, "sampled": 160, "average": 60}
+KINDS = ("aggregation", "labels", "sampled", "linearised", "average")
+COUNTS = {"aggregation": 160, "labels": 20, "sampled": 160, "linearised": 60, "average": 60}
+GRAM = {"aggregation": 24, "sampled": 24}  # more instances, with Gram matrices of samples in general position
 
 
 class ElasticInstance(DataInstance):
@@ -116,6 +117,110 @@ def _sampled(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     return f"N={n} P={P} d={d}", to_file(data)
 
 
+# --- Gram matrices of samples in general position -----------------------------------------------------------------------------
+def _gram(rng: np.random.Generator, d: int, samples: int, ridge: Fraction = Fraction(0)) -> list[list[Fraction]]:
+    """The mean of a a' over so many samples, plus a ridge; singular with fewer samples than parameters and no ridge."""
+    rows = rng.integers(-3, 4, (samples, d))
+    square = rows.T @ rows
+    return [[Fraction(int(square[i, j]), samples) + ridge * (i == j) for j in range(d)] for i in range(d)]
+
+
+def _of_samples(rng: np.random.Generator, least: int) -> dict[str, Any]:
+    """Clients with 1 to d + 1 samples to train on and to measure with, several parameters and several local steps."""
+    n, d = int(rng.integers(least, 4)), int(rng.integers(2, 4))
+    sizes = [int(v) for v in rng.integers(1, d + 2, n)]
+    H = [_gram(rng, d, m, Fraction(int(rng.integers(2)), 2)) for m in sizes[:-1]] + [_gram(rng, d, d + 1, Fraction(1, 4))]
+    S = [_gram(rng, d, int(rng.integers(1, d + 2))) for _ in range(n)]
+    return {
+        "counts": [Fraction(m) for m in sizes], "H": H, "S": S, "theta": [_signed(rng) or Fraction(1) for _ in range(d)],
+        "tau": _tau(rng), "E": int(rng.integers(2, 6)), "lr": Fraction(int(rng.integers(1, 9)), 8) / _largest(H),
+        "c": [[_signed(rng) for _ in range(d)] for _ in range(n)],
+    }  # fmt: skip
+
+
+def _aggregation_gram(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    data = _of_samples(rng, 1)
+    n, d = len(data["H"]), len(data["theta"])
+    data["eta"] = Fraction(int(rng.integers(1, 9)), 8)
+    if rng.random() < 0.4:  # fewer samples than parameters at every client: its fixed points are many
+        data["H"] = [_gram(rng, d, 1) for _ in range(n)]
+        data["lr"] = Fraction(1, 2) / (_largest(data["H"]) or 1)
+    elif rng.random() < 0.5:  # from the optimum, which several local steps lead away from
+        data["theta"] = list(BUILDERS["aggregation"](to_file(data)).star)
+    return f"samples N={n} d={d}", to_file(data)
+
+
+def _sampled_gram(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    data = _of_samples(rng, 2)
+    n, d = len(data["H"]), len(data["theta"])
+    data |= {"c": data["c"][:-1], "P": int(rng.integers(1, n + 1))}
+    return f"samples N={n} P={data['P']} d={d}", to_file(data)
+
+
+# --- zeros of the mean motion, with the server's step -------------------------------------------------------------------------
+def _mirrored(rng: np.random.Generator) -> dict[str, Any]:
+    """Two clients, each the other's mirror image, one a round, near a limit of attraction; -J has the eigenvalues A and A + 2q.
+
+    Client 1 is most sensitive in coordinate 1, and by r of that in coordinate 2. At theta = (1, 1) A = tau + (1 - r)/2 and q = x r/2, x
+    being coordinate 1's update by client 2; client 1's, -x (1 + tau - r)/tau, makes the zero.
+    """
+    tau, r = Fraction(int(rng.integers(1, 5)), 4), Fraction(int(rng.integers(1, 4)), 4)
+    eta, A = Fraction(int(rng.integers(8, 16)), 8) / (1 + tau), tau + (1 - r) / 2
+    if rng.random() < 0.4:  # A > 1.95 |q|: it repels; or 2.05 |q|: it attracts
+        q = -20 * A / int(rng.choice([39, 41]))
+    else:  # eta (A + 2q) on both sides of 2
+        q = (Fraction(int(rng.choice([31, 33])), 16) / eta - A) / 2
+    one, x = Fraction(1), 2 * q / r
+    return {
+        "counts": [one, one], "H": [[one, one]] * 2, "S": [[one, r], [r, one]], "c": [[one - x * (1 + tau - r) / tau, one + x]],
+        "theta": [one, one], "tau": tau, "lr": one, "E": 1, "P": 1, "eta": eta,
+    }  # fmt: skip
+
+
+def _linearised(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    shape = rng.integers(8)
+    if shape in (0, 5):
+        label, data = "mirrored", to_file(_mirrored(rng))
+    elif shape == 1:
+        label, data = _sampled_gram(rng)
+    elif shape in (2, 3):  # one parameter, often clients of one curvature
+        n = int(rng.integers(2, 4))
+        h = [[_positive(rng)]] * n if shape == 2 else [[_positive(rng)] for _ in range(n)]
+        data = _clients(rng, n, 1) | {"H": h, "S": [[_positive(rng)] for _ in range(n)], "theta": [_signed(rng) or Fraction(1)]}
+        data |= {"lr": Fraction(int(rng.integers(1, 9)), 8) / _largest(h), "c": [[_signed(rng)] for _ in range(n - 1)]}
+        data["P"] = int(rng.integers(1, n + 1))
+        label, data = f"N={n} P={data['P']} d=1", to_file(data)
+    elif shape == 4:  # all take part, the steepest parameter is not sensitive
+        n = int(rng.integers(2, 4))
+        data = _clients(rng, n, 2) | {"H": [[Fraction(4), _positive(rng, 1)]] * n}
+        data["S"] = [[Fraction(0), _positive(rng)] for _ in range(n)]
+        data |= {"lr": Fraction(1, 8), "theta": [Fraction(1), Fraction(2)], "c": [[_signed(rng)] * 2 for _ in range(n - 1)], "P": n}
+        label, data = f"all of {n}", to_file(data)
+    else:
+        label, data = _sampled(rng)
+    return label, {"eta": str(Fraction(int(rng.integers(1, 17)), 8)), **data}
+
+
+# --- samples with labels --------------------------------------------------------------------------------------------------------
+def _labels(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+
+    def inputs() -> list[Any]:
+        return [[[_signed(rng) for _ in range(d)] for _ in range(int(rng.integers(1, 4)))] for _ in range(n)]
+
+    def targets(rows: list[Any]) -> list[Any]:
+        return [[_signed(rng) for _ in r] for r in rows]
+
+    held, train = inputs(), inputs()
+    steepest = max(sum(v * v for v in a) for rows in train for a in rows) or Fraction(1)
+    data = {
+        "held": held, "held_labels": targets(held), "train": train, "labels": targets(train), "others": targets(train),
+        "counts": [Fraction(len(rows)) for rows in train], "theta": [_signed(rng) for _ in range(d)], "tau": _tau(rng),
+        "eta": Fraction(1, int(rng.integers(1, 3))), "lr": Fraction(1, 2) / steepest, "E": int(rng.integers(1, 4)),
+    }  # fmt: skip
+    return f"N={n} d={d}", to_file(data)
+
+
 def _average(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     n, d, shape = int(rng.integers(1, 4)), int(rng.integers(1, 4)), rng.integers(4)
     sizes = [int(v) for v in rng.integers(1, 5, n)]
@@ -140,8 +245,9 @@ def _average(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 
 _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "aggregation": _aggregation, "sampled": _sampled, "average": _average,
+    "aggregation": _aggregation, "labels": _labels, "sampled": _sampled, "linearised": _linearised, "average": _average,
 }  # fmt: skip
+_GRAM_MAKERS = {"aggregation": _aggregation_gram, "sampled": _sampled_gram}
 
 
 def random_instance(kind: str, rng: np.random.Generator) -> ElasticInstance:
@@ -159,12 +265,13 @@ def random_instance(kind: str, rng: np.random.Generator) -> ElasticInstance:
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[ElasticInstance]:
     """Instances of every kind; those that a builder refuses (a cohort that sees no sensitivity) are drawn again."""
+    parts = [(kind, f"elastic aggregation battery {kind}", _MAKERS[kind], COUNTS[kind]) for kind in KINDS]
+    parts += [(kind, f"elastic aggregation battery {kind}, samples", make, GRAM[kind]) for kind, make in _GRAM_MAKERS.items()]
     out = []
-    for kind in KINDS:
-        rng = Stream(seed).generator(f"elastic aggregation battery {kind}")
-        wanted = max(COUNTS[kind] // 3, round(COUNTS[kind] * scale))
+    for kind, stream, make, count in parts:
+        rng, wanted = Stream(seed).generator(stream), max(count // 3, round(count * scale))
         while wanted:
-            label, data = _MAKERS[kind](rng)
+            label, data = make(rng)
             instance = ElasticInstance(BUILDERS, kind, label, data, seed * 1000 + wanted)
             try:
                 instance.view()

@@ -1,4 +1,4 @@
-"""How the mean motion of Elastic Aggregation changes with the server's model, in fractions: whether its zeros attract."""
+"""How the mean motion of Elastic Aggregation changes with the server's model, and the linear algebra for it, in fractions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["determinant", "ratio_slopes", "semidefinite"]
+from fedtheory.errors import InvalidInput
+from fedtheory.verification.rational import objects
+
+__all__ = ["determinant", "ratio_slopes", "semidefinite", "solve"]
 
 
 def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:
@@ -55,3 +58,35 @@ def semidefinite(A: np.ndarray) -> bool:
             return False
         rest = rest[1:, 1:] if pivot == 0 else rest[1:, 1:] - column[:, None] * column[None, :] / pivot
     return True
+
+
+def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray:
+    """A^-1 b in fractions, (d, d) and (d,).
+
+    With ``one_of_many`` A may be singular: one solution then, its free entries 0.
+
+    Raises
+    ------
+    InvalidInput
+        A singular A; with ``one_of_many`` a system without a solution.
+    """
+    d, rows, pivots = len(b), [[*A[i], b[i]] for i in range(len(b))], []
+    for i in range(d):
+        at = len(pivots)
+        pivot = next((r for r in range(at, d) if rows[r][i] != 0), None)
+        if pivot is None:
+            if not one_of_many:
+                raise InvalidInput("the matrix is singular: the solution is not unique")
+            continue
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        rows[at] = [v / rows[at][i] for v in rows[at]]
+        for r in range(d):
+            if r != at and rows[r][i] != 0:
+                rows[r] = [v - rows[r][i] * w for v, w in zip(rows[r], rows[at], strict=True)]
+        pivots.append(i)
+    if any(row[-1] != 0 for row in rows[len(pivots) :]):
+        raise InvalidInput("the linear system has no solution")
+    found = objects([Fraction(0)] * d)
+    for row, i in zip(rows, pivots, strict=False):
+        found[i] = row[-1]
+    return found

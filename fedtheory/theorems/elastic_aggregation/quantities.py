@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation.mean_motion import ratio_slopes
+from fedtheory.theorems.elastic_aggregation.mean_motion import ratio_slopes, solve
 from fedtheory.verification.rational import objects, text
 from fedtheory.verification.setting import ClosedView
 
 __all__ = [
     "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",
     "ONE_STEP", "PAIR", "SAME_COUNT", "SENSITIVE", "SHORT", "SMALL", "SMOOTH", "TAU", "TAU_0", "TWO", "AggregationView",
-    "AverageView", "ClientsView", "SampledView", "client_factors", "cohort_factors", "solve",
+    "AverageView", "ClientsView", "SampledView", "client_factors", "cohort_factors", "diagonal",
 ]  # fmt: skip
 
 SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
@@ -37,22 +37,8 @@ LOCAL_STEPS, SMOOTH, TWO = "several local steps", "a derivative of zeta", "two p
 SAME_COUNT, ALIKE = "as many batches at every client", "batches that are alike"
 
 
-def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A^-1 b in fractions, (d, d) and (d,). Raises `InvalidInput` where A is singular."""
-    rows = [[*A[i], b[i]] for i in range(len(b))]
-    for i in range(len(b)):
-        pivot = next((r for r in range(i, len(b)) if rows[r][i] != 0), None)
-        if pivot is None:
-            raise InvalidInput("the clients' mean curvature is singular: the fixed point is not unique")
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        rows[i] = [v / rows[i][i] for v in rows[i]]
-        for r in range(len(b)):
-            if r != i and rows[r][i] != 0:
-                rows[r] = [v - rows[r][i] * w for v, w in zip(rows[r], rows[i], strict=True)]
-    return objects([row[-1] for row in rows])
-
-
-def _diagonal(matrices: np.ndarray) -> bool:
+def diagonal(matrices: np.ndarray) -> bool:
+    """Whether all of (N, d, d) are."""
     return all(m[i, j] == 0 for m in matrices for i in range(len(m)) for j in range(len(m)) if i != j)
 
 
@@ -86,7 +72,7 @@ class ClientsView(ClosedView):
 
     @property
     def diagonal(self) -> bool:
-        return _diagonal(self.H)
+        return diagonal(self.H)
 
     @cached_property
     def w(self) -> np.ndarray:
@@ -114,9 +100,12 @@ class ClientsView(ClosedView):
         return np.stack([abs(2 * (S @ x)) for S in self.S])
 
     def balance(self, matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The x with sum_k weights_k matrices_k (x - c_k) = 0; weights (N, 1, 1) or rows (N, d, 1) of their own."""
+        """An x with sum_k weights_k matrices_k (x - c_k) = 0, weights (N, 1, 1): there is one, as the matrices are semidefinite.
+
+        Where their mean is singular it is one of many, which differ in directions that no client has a gradient in.
+        """
         A = (weights * matrices).sum(axis=0)
-        return solve(A, sum((m @ c for m, c in zip(weights * matrices, self.c, strict=True)), start=0 * self.c[0]))
+        return solve(A, sum((m @ c for m, c in zip(weights * matrices, self.c, strict=True)), start=0 * self.c[0]), one_of_many=True)
 
     @cached_property
     def star(self) -> np.ndarray:
@@ -144,9 +133,10 @@ class AggregationView(ClientsView):
             (SMALL, self.eta * (1 + self.tau) * self.L < 2),
             (SHORT, self.eta * (1 + self.tau) * self.L <= 1),
             (NAIVE_STABLE, self.eta * self.L < 2),
+            (ONE_STEP, self.E == 1),
         ):
             facts |= {name} if here else set()
-        if self.diagonal and self.tau > 0 and self.omega(self.fedavg).max() > 0:
+        if self.diagonal and min(self.m) > 0 and self.tau > 0 and self.omega(self.fedavg).max() > 0:
             facts.add(FIXED)
             r, m = ratios(self.omega(self.fedavg)), self.m
             if all(r[i] <= self.tau or self.tau * m[i] >= min(m) for i in range(len(m))):
@@ -218,7 +208,7 @@ class SampledView(ClientsView):
         for name, here in (
             (ONE, len(self.theta) == 1), (ALL, n == self.P), (EQUAL, equal), (ONE_STEP, self.E == 1), (DIAGONAL, self.diagonal),
             (LOCAL_STEPS, self.E > 1), (SMOOTH, self.slopes is not None),
-            (TWO, len(self.theta) == 2 and self.diagonal and _diagonal(self.S) and all(self.theta != 0)),
+            (TWO, len(self.theta) == 2 and self.diagonal and diagonal(self.S) and all(self.theta != 0)),
         ):  # fmt: skip
             facts |= {name} if here else set()
         if n == 2 and self.P == 1 and self.diagonal and equal:

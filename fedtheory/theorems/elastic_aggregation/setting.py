@@ -16,12 +16,15 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["ElasticAggregationSetting"]
 
+SHARE = {"linearised": 0.5, "labels": 0.3}  # of the search's budget: instances that take longer, and forms that need fewer
+
 
 class ElasticAggregationSetting(Setting):
     """Quadratic clients in fractions, whose fixed points are known exactly."""
 
     kinds = instances.KINDS
     builders = exact.BUILDERS
+    share = SHARE
 
     # --- instances ------------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
@@ -36,19 +39,22 @@ class ElasticAggregationSetting(Setting):
         return read_kind_and_data(fields, "efl", label) if mine else None
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
-    def refusal(self, statement: Statement) -> None:
-        """None: every statement runs on a user's problem."""
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does: only claims do not."""
+        if statement.kind != "claim":
+            return None
+        return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """What the statement asks of a user's problem, of who takes part and of the method."""
-        return CASES[statement.forms[0].kind].needs
+        return () if statement.kind == "claim" else CASES[statement.forms[0].kind].needs
 
     def scope_in_words(self, statement: Statement) -> str:
-        return CASES[statement.forms[0].kind].about
+        return "not provable here" if statement.kind == "claim" else CASES[statement.forms[0].kind].about
 
-    def example(self, statement: Statement) -> str:
-        """Options of `fedtheory verify` that show the statement at work."""
-        return CASES[statement.forms[0].kind].example
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work; None where there is none to give."""
+        return None if statement.kind == "claim" else CASES[statement.forms[0].kind].example
 
     def rule_of(self, case: Case) -> str:
         """There is one only."""
@@ -66,7 +72,7 @@ class ElasticAggregationSetting(Setting):
         if request.rounds is not None or request.mode != "auto":
             given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
             raise InvalidInput(f"{given}: {no_use}")
-        if kind != "sampled" and request.participants is not None:
+        if kind not in ("sampled", "linearised") and request.participants is not None:
             raise InvalidInput(f"--participants {request.participants}: {statement.id} is about all clients; leave it out")
         problem = request.problem("diabetes")
         algorithm = request.algorithm("elastic-aggregation", problem)

@@ -28,6 +28,8 @@ PAPER = Paper(
         "fedelasticnet/eq-22": "fedelasticnet/lemma-b2",
     },
     figures="fedtheory.theorems.fedelasticnet.figures",
+    experiments="fedtheory.theorems.fedelasticnet.experiments",
+    reviews="fedtheory.theorems.fedelasticnet.reviews",
     witnesses="fedtheory.theorems.fedelasticnet",
     rule_order=("sign", "any", "true-gradient"),
     rule_short={"true-gradient": "true-gr."},

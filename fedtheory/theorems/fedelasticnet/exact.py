@@ -1,4 +1,5 @@
-"""FedElasticNet's Algorithm 3 in exact rational arithmetic, on diagonal quadratics, which stay rational under the soft threshold.
+"""FedElasticNet's Algorithm 3 in exact rational arithmetic, on losses that stay rational under the soft threshold: diagonal
+quadratics, and convex piecewise quadratics a coordinate at a time.
 
 Written from the pseudocode, apart from `fedtheory.algorithms`: the second implementation that the first is compared with. The code is
 generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run thousands of instances
@@ -19,6 +20,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import still_run_view
 from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 
@@ -46,10 +48,6 @@ def _checked_copies(copies: Any, rows: int) -> tuple[int, ...] | None:
     return tuple(copies)
 
 
-def _soft(v: Any, t: Any) -> Any:
-    return sgn(v) * np.maximum(abs(v) - t, 0 * v)
-
-
 @dataclass(frozen=True)
 class DiagonalInstance:
     """A problem, the method's numbers and a starting point: Fractions (`DiagonalInstance.exact`) or float64 for B instances at once
@@ -57,12 +55,12 @@ class DiagonalInstance:
 
     Attributes
     ----------
-    losses : DiagonalLosses
+    losses : DiagonalLosses, or SeparableLosses in fractions
     x0 : (B * starts, d); B = 1 when exact
     starts : each instance starts at so many equally likely points
     """
 
-    losses: DiagonalLosses
+    losses: DiagonalLosses | SeparableLosses
     lambda1: Any
     lambda2: Any
     P: int
@@ -127,15 +125,15 @@ class DiagonalInstance:
     @property
     def rows(self) -> int:
         """Clients that are kept apart: m, or fewer where identical ones are merged."""
-        return self.losses.h.shape[-2]
+        return self.losses.shape[0]
 
     @property
     def d(self) -> int:
-        return self.losses.h.shape[-1]
+        return self.losses.shape[1]
 
     @property
     def is_exact(self) -> bool:
-        return self.losses.h.dtype == object
+        return self.losses.is_exact
 
     @cached_property
     def constants(self) -> ElasticConstants:
@@ -169,8 +167,7 @@ class DiagonalInstance:
 
     def minimise(self, anchor: Any, stored: Any) -> Any:
         """argmin L_k(y) - <g_k, y> + lambda_2/2 ||y - anchor||^2 + lambda_1 ||y - anchor||_1 for all clients: (S, m, d)."""
-        v = stored - self.losses.gradients_each(anchor)
-        return anchor + _soft(v, self.lambda1) / (self.losses.h + self.lambda2)
+        return self.losses.minimise(anchor, stored, self.lambda1, self.lambda2)
 
     def virtual(self, state: RationalState) -> Any:
         """theta_tilde_k of (19): (S, m, d)."""
@@ -183,7 +180,7 @@ class DiagonalInstance:
         if self.rule == "sign":
             new = state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta)  # line 5
         else:
-            new = self.losses.gradients_each(tilde)
+            new = self.losses.nearest_gradients(tilde, state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta))
         here = members[None, :, :, None]
         stored = np.where(here, new[:, None], state.stored[:, None])  # lines 5 and 9
         local = np.where(here, tilde[:, None], state.local[:, None])

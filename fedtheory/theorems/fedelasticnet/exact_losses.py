@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet.quantities import sgn
 
 __all__ = ["DiagonalLosses", "PerInstance", "exact_array", "per_instance", "sqrt_upper"]
 
@@ -79,6 +80,16 @@ class DiagonalLosses:
     copies: tuple[int, ...] | None = None
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and coordinates."""
+        return self.h.shape[-2:]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the numbers are fractions."""
+        return self.h.dtype == object
+
+    @property
     def m(self) -> int:
         """How many clients there are."""
         return self.h.shape[-2] if self.copies is None else sum(self.copies)
@@ -112,11 +123,30 @@ class DiagonalLosses:
     def beta(self) -> Any:
         return self.h.max(axis=(-2, -1))
 
+    @property
+    def mu(self) -> Any:
+        """The least curvature of R."""
+        return self.joint.min(axis=-1)
+
+    @property
+    def mu_each(self) -> Any:
+        """The least curvature of a client."""
+        return self.h.min(axis=(-2, -1))
+
     def values_each(self, y: Any) -> Any:
         return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
 
     def gradients_each(self, y: Any) -> Any:
         return self.h * (y - self.c)
+
+    def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
+        """argmin L_k(y) - <g_k, y> + l2/2 ||y - anchor||^2 + l1 ||y - anchor||_1 for all clients: (S, m, d)."""
+        v = stored - self.gradients_each(anchor)
+        return anchor + sgn(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
+
+    def nearest_gradients(self, y: Any, g: Any) -> Any:
+        """The gradients at y_k, whatever they should be near."""
+        return self.gradients_each(y)
 
     def values(self, x: Any) -> Any:
         return self.values_each(x[..., None, :])

@@ -11,6 +11,8 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
+from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -32,12 +34,14 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
+from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -46,7 +50,8 @@ from fedtheory.verification.witness import Witness
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
-    "inactive", "incomplete", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size", "noise",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+    "noise",
 )  # fmt: skip
 
 
@@ -195,7 +200,8 @@ class FedElasticNetSetting(Setting):
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
         sampling = request.sampling(problem)
-        problem.optimum()  # what cannot be certified is told before any work
+        beta = float(problem.beta_k.max())  # what is not smooth, and what cannot be certified, is told before any work
+        problem.optimum()
         at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
         defaults: dict[str, Any] = {"l1": 0.1}
         if request.options.get("l2") is None:
@@ -203,7 +209,7 @@ class FedElasticNetSetting(Setting):
         algorithm = request.algorithm("fedelasticnet-prox" if at_rest else "fedelasticnet-dyn", problem, **defaults)
         if at_rest:
             algorithm = replace(algorithm, aggregation="cohort")
-        ratio = algorithm.l2 / float(problem.beta_k.max())
+        ratio = algorithm.l2 / beta
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
             f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g} = {ratio:.6g} beta, "
@@ -284,4 +290,4 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = FedElasticNetSetting()
+SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting(), DynamicsSetting())

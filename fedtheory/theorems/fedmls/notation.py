@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
@@ -60,12 +58,15 @@ def applies(form: Form, run: Any) -> str | None:
     return None
 
 
-def constant(view: Any, value: float) -> np.ndarray:
+def constant(view: Any, value: float) -> Any:
     """The same bound for every scenario: (1, S)."""
-    return np.full((1, view.excess.shape[-1]), value)
+    return view.constant(value)
 
 
-def statement(id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement") -> Statement:
-    """A `Statement` about runs of FedMLS: the forms that have sides are judged on runs."""
-    judged = tuple(f if f.sides is None else replace(f, kind="run") for f in forms)
-    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, ASSUMPTIONS, SYMBOLS, kind)
+def statement(
+    id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement",
+    assumptions: tuple[str, ...] = ASSUMPTIONS, symbols: dict[str, str] = SYMBOLS,
+) -> Statement:  # fmt: skip
+    """A `Statement`: the forms that have sides are judged on the kind of instance that they name, else on runs of FedMLS."""
+    judged = tuple(f if f.sides is None or f.kind else replace(f, kind="run") for f in forms)
+    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, assumptions, symbols, kind)

@@ -17,8 +17,10 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.fedmls.notation import LINE_14, ROUNDS, SLACK, WITNESS
+from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
+from fedtheory.theorems.fedmls.views import ProxView
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
@@ -163,10 +165,27 @@ class UsersRuns:
         except MissingCapability as error:
             return str(error)
 
+    def prox_view(self, form: Form) -> ProxView | str:
+        """The run in which the local problems are solved, or the first assumption that fails; errors as of `view`."""
+        reason = self._not_about(form)
+        if reason is None and not self.algorithm.solved:
+            reason = "local_training = 'sliding': the statement is about local problems that are solved; use 'exact-prox'"
+        if reason is not None:
+            return reason
+        try:
+            reason = self._assumption_failure(form, None)
+            if reason is not None:
+                return reason
+            return prox_view_of_run(self.problem, self.algorithm, self.x0, Bounds(self.optimum, self.G_i, self.sigma_i))
+        except MissingCapability as error:
+            return str(error)
+
     def _not_about(self, form: Form) -> str | None:
         """Why the form is not about such a method at all."""
         if not isinstance(self.algorithm, FedMLS):
             return f"the statement is about FedMLS, not {type(self.algorithm).__name__}"
+        if self.algorithm.solved and form.kind == "run":
+            return "local_training = 'exact-prox': the local problems are solved, which fedmls/exact-prox is about"
         if self.rule not in form.established:
             return f"not claimed for {self.rule} subgradients"
         if self.case.mode == "exact" and self.rule == "stochastic":
@@ -181,7 +200,7 @@ class UsersRuns:
     def _assumption_failure(self, form: Form, reading: Reading | None) -> str | None:
         """The first assumption of the repaired theorems that the run fails, or None; a reading is about runs of its own."""
         a = self.algorithm
-        if reading is None and (LINE_14 in form.needs) != (a.average == "printed"):
+        if reading is None and not a.solved and (LINE_14 in form.needs) != (a.average == "printed"):
             taken = "last" if a.average == "printed" else "averaged"
             return f"line 14 takes the {taken} iterate; this form is about the other reading"
         if reading is None and not a.server_projection:

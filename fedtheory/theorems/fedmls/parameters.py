@@ -42,6 +42,7 @@ class MadeFedMLS:
         last = f"T_K-1 = {a.steps(max(1, K - 1)):,}" if skip_last else f"T_K = {a.steps(K):,}"
         lam = "given" if "lam" in self.given else "epsilon/G^2" if a.norm == "mean" else "N epsilon/G^2"
         steps = f"{a.total_steps(skip_last=skip_last):,} a client: T_1 = {a.steps(1):,}, ..., {last}"
+        work = ("local problems", f"{a.total_steps(skip_last=skip_last):,} a client, each solved to a certified gap")
         spread = f"{self.G_i.min():.6g} to {self.G_i.max():.6g}"
         rows = [
             ("G", f"{self.g:.10g}, root mean square of G_i = {spread}"),
@@ -50,7 +51,7 @@ class MadeFedMLS:
             ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"),
             ("lambda", f"{float(a.lam):.6g} ({lam})"),
             ("rounds K", f"{K:,}"),
-            ("local steps", steps),
+            work if a.solved else ("local steps", steps),
         ]
         if a.noise_std:
             rows.append(("noise added", f"standard deviation {float(a.noise_std):.6g} = {float(a.noise_std) / self.g:.4g} G"))
@@ -113,8 +114,10 @@ def make_fedmls(
     if distance == 0:
         raise InvalidInput("x_0 is the minimiser: there is nothing to do from there; start elsewhere")
     epsilon, noise_std = relative * g * distance, get("noise_std", noise * g)
+    if batch_size is not None and options.get("local_training") == "exact-prox":
+        raise InvalidInput(f"batch_size = {batch_size}: local_training = 'exact-prox' asks for no subgradients; leave it out")
     drawn_sq = 0.0 if batch_size is None else float(np.mean(problem.batch_noise_sq(radius, batch_size)))
-    switches = ("average", "server_projection", "norm", "skip_last", "allow_long")
+    switches = ("average", "server_projection", "norm", "skip_last", "allow_long", "local_training")
     settings = {k: options[k] for k in switches if options.get(k) is not None}
     sigma = get("sigma", math.sqrt(noise_std**2 + drawn_sq))
     algorithm = fedmls_parameters(

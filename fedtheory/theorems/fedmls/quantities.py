@@ -26,7 +26,8 @@ from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "view_of_run",
+    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "values_of",
+    "view_of_run",
 ]  # fmt: skip
 
 
@@ -102,6 +103,16 @@ class MLSConstants:
     reach_sq: float = float("inf")
 
     @property
+    def N(self) -> int:
+        """How many clients there are."""
+        return len(self.G_i)
+
+    @property
+    def total_steps(self) -> float:
+        """sum_k T_k."""
+        return float(self.steps.sum())
+
+    @property
     def G_sq(self) -> float:
         """Mean of G_i^2: the constant that the proof needs."""
         return float(np.mean(self.G_i**2))
@@ -113,9 +124,9 @@ class MLSConstants:
     @property
     def joint_G_sq(self) -> float:
         """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
-        return self.G_sq / len(self.G_i)
+        return self.G_sq / self.N
 
-    def theorem_1(self, start: float = 10.0, slack: float = 8.0, G_sq: float | None = None, shift: int = 0) -> float:
+    def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None, shift: int = 0) -> float:
         """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
         G_sq = self.G_sq if G_sq is None else G_sq
         return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1 - shift)) + G_sq * self.lam / 2
@@ -192,6 +203,25 @@ class MLSView:
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""
         return self.shown
+
+    @property
+    def last_excess(self) -> np.ndarray:
+        """F(x_K) - F*: (1, S)."""
+        return self.excess[-1:]
+
+    def constant(self, value: float) -> np.ndarray:
+        """The same number for every scenario: (1, S)."""
+        return np.full((1, self.excess.shape[-1]), value)
+
+    @property
+    def epsilon(self) -> float:
+        """The accuracy that lambda = epsilon/G^2 stands for."""
+        return self.lam * self.constants.G_sq
+
+    @property
+    def joint_epsilon(self) -> float:
+        """The same with a bound of the joint gradient for G."""
+        return self.lam * self.constants.joint_G_sq
 
     @property
     def K(self) -> int:
@@ -343,7 +373,7 @@ def view_of_run(
     size = float(np.abs(objective).max() + abs(optimum.value))
     noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
     return MLSView(
-        constants, x, z, local_x, local_z, average, gradient, _values(problem),
+        constants, x, z, local_x, local_z, average, gradient, values_of(problem),
         excess=objective - optimum.lower_bound,
         noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
         points=np.concatenate([optimum.x[None], others]),
@@ -351,7 +381,7 @@ def view_of_run(
     )  # fmt: skip
 
 
-def _values(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
+def values_of(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
     """f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S)."""
 
     def values(u: np.ndarray) -> np.ndarray:

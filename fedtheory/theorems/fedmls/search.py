@@ -144,7 +144,7 @@ def targets_of(statements: Iterable[Statement], violated: bool = False) -> list[
 
 
 def _searched(form: Form) -> bool:
-    return form.sides is not None and WITNESS not in form.needs and "deterministic" in form.established
+    return form.kind == "run" and WITNESS not in form.needs and "deterministic" in form.established
 
 
 def explore_lines(targets: list[Target], budget: int, seed: int) -> list[SearchResult]:

@@ -248,8 +248,15 @@ HOW = {
     "incomplete": {"sampling": Irregular(2, [[0, 0.5, 0.5], [0, 1, 0], [0, 0.2, 0.8]])}, "limit": {"sampling": LAW},
     "elastic": {}, "compression": {"given": {"message": [[4, 1, 1, 1], [1, 1, 1, 1], [8, 4, 2, 1]]}},
     "feedback": {"local_solver": LocalSGD(1, 0.1)}, "rates": {"given": {"delta": 1}},
+    "stability": {"local_solver": LocalSGD(2, 0.1)}, "frozen": {}, "compressed": {"rounds": 10},
+    "compressed-partial": {"sampling": LAW}, "row": {"rounds": 60}, "units": {},
+    "term": {"rounds": 3}, "away": {"x0": [3.0, 3.0]}, "coefficient": {"sampling": complete(3, 4), "given": {"s": 2}}, "samples": {},
+    "restart": {"sampling": windows(inactive(3, 2, [0.1, 0.2, 0.3]), {2: (None, 10)}), "x0": [3.0, 3.0]},
 }  # fmt: skip
-METHODS = {"elastic": EFL(lam=0.2), "compression": EFL(compressor=ST), "feedback": BOTH_WAYS}
+METHODS = {
+    "elastic": EFL(lam=0.2), "term": EFL(lam=0.2), "stability": EFL(lam=0.2), "compression": EFL(compressor=ST), "feedback": BOTH_WAYS,
+    "compressed": BOTH_WAYS, "compressed-partial": BOTH_WAYS,
+}  # fmt: skip
 NEAR = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([0.75, 1.0])], [[1.0, -1.0], [0.5, 2.0]])
 COMPRESSORS = {
     "efl/contraction-factors": (messages.TopK(k=2), messages.RandomK(k=2), messages.ScaledSign(), messages.Threshold(F(3, 2))),
@@ -261,7 +268,9 @@ COMPRESSORS = {
 
 
 SQUARES = problems.LeastSquares([[[1.0], [2.0]], [[1.5], [0.5]]], [[1.0, -1.0], [2.0, 0.0]])
+FAR = problems.Quadratic([[[1.0]], [[1000.0]]], [[0.0], [101.0]], [0.99999, 0.00001])
 ATTAINED = {  # where a bound has no room
+    "efl/shift-bound": (FAR, {"x0": [101.0], "sampling": windows(complete(2, 1), {1: (None, 2)}), "rounds": 2}),
     "efl/theorem-1": (TWO, {"x0": [0.5], "local_solver": LocalSGD(1, 1.0, noise_std=1.0)}),
     "efl/theorem-1-step-1": (SQUARES, {"local_solver": LocalSGD(1, 1.0, 1)}),
     "efl/theorem-1-step-3": (TWO, {"x0": [5.0], "local_solver": LocalSGD(1, 0.01)}),  # L = mu: room of order eta^2
@@ -270,7 +279,9 @@ ATTAINED = {  # where a bound has no room
     "efl/corollary-1-threshold": (TWO, {"sampling": HALF_IDLE, "rounds": 400, "given": {"gamma": 4, "J": 1, "C": 1}}),
     "efl/corollary-1-own-optimum": (SIGNS, {"sampling": HALF_IDLE, "rounds": 2, "x0": [5.0]}),
     "efl/elastic-limit": (NEAR, {}), "efl/theorem-2-departure": (TWO, {}), "efl/theorem-2-arrival": (TWO, {}),
-    "efl/departure-no-convergence": (TWO, {}),
+    "efl/departure-no-convergence": (TWO, {}), "efl/elastic-stability": (TWO, {"local_solver": LocalSGD(1, 2.1)}),
+    "efl/compressed-convergence": (DIAGONAL, {"x0": DIAGONAL.optimum().x, "rounds": 5}),
+    "efl/table-1-row": (TWO, {"x0": [0.5], "local_solver": LocalSGD(1, 1.0, noise_std=1.0)}),
 }  # fmt: skip
 
 
@@ -334,6 +345,17 @@ def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
         ("st-lemma", TWO, EFL(compressor=messages.ST(0.5, float_bits=32)), {"given": {"message": [1.0]}}, "use float_bits=64"),
         ("residual-invariant", TWO, EFL(compressor=ST, client_feedback=False), {}, "residuals are not kept"),
         ("residual-invariant", TWO, EFL(variant="none"), {}, "variant = 'none'"),
+        ("elastic-stability", TWO, EFL(), {}, "lambda = 0: the statement is about lambda > 0"),
+        ("elastic-stability", LOGISTIC, EFL(lam=0.1), {}, "Logistic is no quadratic loss"),
+        ("elastic-drift", TWO, EFL(lam=0.1), {"sampling": HALF_IDLE}, "about all clients complete"),
+        ("compressed-convergence", TWO, EFL(lam=0.1), {}, "lambda = 0.1, the limit is 0"),
+        ("compressed-convergence", TWO, EFL(compressor=ST, variant="literal"), {}, "the theorem is about 'consistent'"),
+        ("compressed-convergence", TWO, EFL(compressor=ST, client_feedback=False), {}, "residuals are not kept"),
+        ("compressed-convergence", DIAGONAL, EFL(compressor=messages.ST(0.5, rule="printed")), {}, "use ST by the exact rule"),
+        ("compressed-convergence-proof", DIAGONAL, EFL(compressor=messages.QSGD(2)), {}, "use ST by the exact rule"),
+        ("compressed-convergence-proof", TWO, BOTH_WAYS, {"sampling": HALF_IDLE}, "client 1 may be inactive or incomplete in round 1"),
+        ("compressed-convergence-proof", TWO, BOTH_WAYS, {"local_solver": LocalSGD(1, 1.0, noise_std=1.0)}, "mini-batches or noise"),
+        ("compressed-participation", TWO, EFL(scheme="A"), {"sampling": Irregular(2, [[0, 0, 1], [0, 1, 0]])}, "client 1 never sends"),
         ("corollary-1", DIAGONAL, EFL(), {"sampling": LAW}, "is not always complete"),
         ("corollary-1", DIAGONAL, EFL(scheme="B"), {}, "scheme = B: the statement is about scheme C"),
         ("corollary-1-own-optimum", LOGISTIC, EFL(), {"sampling": inactive(3, 1, [0, 0, 0.5])}, "no quadratic loss"),

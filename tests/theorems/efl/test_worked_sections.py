@@ -260,7 +260,7 @@ def test_points_of_the_elastic_term():
 
 
 def test_what_stands_between_the_shift_and_its_repaired_bound():
-    """The repaired form has ||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2) between its two sides."""
+    """||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2), as the note of the repaired form says."""
     (lhs,), (rhs,) = worked_efl_sections.no_convergence_repaired(worked_efl_sections.DEPARTURE)
     assert lhs <= worked_efl_sections.middle(worked_efl_sections.DEPARTURE) <= rhs
 

@@ -21,7 +21,8 @@ from fedtheory.verification.setting import Case
 from fedtheory.verification.verify import keep
 
 SETTING = setting_of("elastic-aggregation/sign")
-STATEMENTS = all_statements("elastic-aggregation/")
+STATEMENTS = [s for s in all_statements("elastic-aggregation/") if s.kind != "claim"]
+CLAIMS = [s for s in all_statements("elastic-aggregation/") if s.kind == "claim"]
 SQUARES = hold_out(problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.1, seed=0, weights="samples"), 0.3)
 LOGISTIC = hold_out(problems.random_logistic(3, 3, [8, 9, 12], ridge=0.1, seed=0), 0.3)
 ONE = hold_out(  # one parameter: Hessians are diagonal
@@ -93,8 +94,9 @@ def cases_of(kind):
     if kind == "aggregation":
         yield case_of(SQUARES, ElasticAggregation(server_lr=0.25), START, **short)
         yield case_of(ONE, ElasticAggregation(server_lr=0.5, tau=0.5), [2.0])
-        yield case_of(problems.LeastSquares([[[1.0, 0.0], [0.0, 1.0]], [[3.0, 0.0], [0.0, 1.0]]], [[1.0, 2.0], [0.0, 1.0]]),
-                      ElasticAggregation(server_lr=0.5), [1.0, 3.0])
+        pair = problems.LeastSquares([[[1.0, 0.0], [0.0, 1.0]], [[3.0, 0.0], [0.0, 1.0]]], [[1.0, 2.0], [0.0, 1.0]])
+        for x0 in ([1.0, 3.0], [1.0, 2.4]):  # sensitivities as 5 to 3, and as 5 to 2.4: held back, and boosted a little
+            yield case_of(pair, ElasticAggregation(server_lr=0.5), x0)
         yield case_of(problems.LeastSquares([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 2.0]]), ElasticAggregation(tau=0), [1.0, 3.0])
     elif kind == "sampled":
         yield case_of(SQUARES, ElasticAggregation(), [0, 0], sampling=Uniform(2), **short)
@@ -102,6 +104,13 @@ def cases_of(kind):
         yield case_of(ONE, ElasticAggregation(aggregation="cohort"), [0], sampling=Uniform(1))
         pair = problems.LeastSquares([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0]]], [[4.0, 1.0], [1.0, 9.0]])
         yield case_of(pair, ElasticAggregation(), [0, 0], sampling=Uniform(1), local_solver=GradientSteps(4, 0.2))
+    elif kind == "labels":
+        plain = hold_out(problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.0, seed=0, weights="samples"), 0.3)
+        yield case_of(plain, ElasticAggregation(), START)
+    elif kind == "linearised":
+        yield case_of(SQUARES, ElasticAggregation(), [0, 0], sampling=Uniform(2), **short)
+        yield case_of(SQUARES, ElasticAggregation(server_lr=3.0), [0, 0], **short)
+        yield case_of(ONE, ElasticAggregation(server_lr=0.5), [0], sampling=Uniform(1))
     else:
         yield case_of(SQUARES, ElasticAggregation(probe_batch=1), START)
         same = problems.LeastSquares([[[1.0]] * 4, [[2.0]] * 4], [[0.0] * 4] * 2)
@@ -159,5 +168,30 @@ def test_a_case_is_kept_whether_it_holds_or_fails(form, verdict):
     assert kept.verdict == verdict and replay(kept).verdict == verdict
 
 
-def test_no_statement_is_refused():
+def test_no_statement_is_refused_but_claims():
     assert all(SETTING.refusal(s) is None and SETTING.asks(s) and SETTING.example(s) for s in STATEMENTS)
+    assert CLAIMS and all(SETTING.refusal(s) and not SETTING.asks(s) and SETTING.example(s) is None for s in CLAIMS)
+
+
+def test_clients_with_fewer_samples_than_parameters():
+    """Two samples and three parameters at the last client: it is put elsewhere; where all are so, the end is named."""
+    few = problems.random_least_squares(3, 3, [7, 7, 2], ridge=0.0, seed=1, weights="samples")
+    algorithm = ElasticAggregation()
+    view = view_of("sampled-fixed-point", few, algorithm, [0, 0, 0], sampling=Uniform(2))
+    assert (view.drift == 0).all() and sorted(view.counts) == [2, 7, 7] and view.counts[-1] == 7
+    one_round = view_of("every-client", few, algorithm, [1, -1, 2])
+    run = simulate(few, algorithm, 1, [1, -1, 2], local_solver=GradientSteps(one_round.E, float(one_round.lr)), record=())
+    assert one_round.step(one_round.theta).astype(float) == pytest.approx(run.final.x[0], abs=1e-9)
+    fewer = problems.random_least_squares(3, 3, [2, 2, 2], ridge=0.0, seed=1)
+    checks = get("elastic-aggregation/sampled-fixed-point").verify(fewer, algorithm, x0=np.zeros(3), sampling=Uniform(2))
+    assert {c.verdict for c in checks} == {"not applicable"} and "every client has fewer independent samples" in checks[0].reason
+
+
+def test_labels_are_the_problems():
+    plain = hold_out(problems.random_least_squares(2, 2, [8, 9], ridge=0.0, seed=3, weights="samples"), 0.3)
+    algorithm = ElasticAggregation(server_lr=0.5)
+    view = view_of("unlabelled", plain, algorithm, START, local_solver=GradientSteps(2, 0.1 / float(plain.beta_k.max())))
+    run = simulate(plain, algorithm, 1, START, local_solver=GradientSteps(2, 0.1 / float(plain.beta_k.max())), record=())
+    assert view.after(view.labels).astype(float) == pytest.approx(run.final.x[0], abs=1e-12)
+    omega = client_sensitivity(plain.held_out, np.broadcast_to(START, (2, 1, 2)))[:, 0]
+    assert view.sensitivities(view.theta).astype(float) == pytest.approx(omega, abs=1e-12)

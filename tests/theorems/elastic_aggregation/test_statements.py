@@ -16,6 +16,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
 from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
+from fedtheory.theorems.elastic_aggregation.attraction import contracts, lyapunov
 from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, semidefinite
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.verification.check import judge_view
@@ -25,7 +26,7 @@ from fedtheory.verification.search import Tape
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
 SETTING = setting_of("elastic-aggregation/sign")
-FORMS = [(s, f) for s in STATEMENTS for f in s.forms]
+FORMS = [(s, f) for s in STATEMENTS if s.kind != "claim" for f in s.forms]
 SHIPPED = builtin_witnesses("elastic-aggregation")
 
 
@@ -66,6 +67,7 @@ def test_every_mutant_is_rejected(views, pair):
         ("sign", "growth"),
         ("stability", "each coordinate"),
         ("moving-average", "distance"),
+        ("sampled-attraction", "one parameter"),
     ],
 )
 def test_bounds_that_are_said_to_be_attained_are(views, statement, form):
@@ -148,6 +150,46 @@ def test_the_gram_matrix_of_one_sample_is_an_instance():
     assert list(view.omega(view.theta)) == [6, 12] and list(view.zeta(view.theta)) == [1, Fraction(1, 2)]
     with pytest.raises(InvalidInput, match=r"lr = 51/250: it must be no more than 1/L.* H\[1\]"):
         BUILDERS["aggregation"]({**alone, **numbers, "lr": "51/250"})
+
+
+def test_singular_hessians_are_an_instance():
+    """One sample a client, two parameters: what no client sees stays free, and V does not see it either."""
+    sample = [["1", "2"], ["2", "4"]]
+    data = {"counts": ["1", "2"], "H": [sample, sample], "S": [sample, ["1", "0"]], "c": [["1", "0"], ["0", "1"]], "theta": ["1", "1"]}
+    view = BUILDERS["aggregation"]({**data, "tau": "1/2", "eta": "1", "lr": "1/5", "E": 2})
+    free = np.array([Fraction(2), Fraction(-1)])  # H free = 0
+    assert (view.delta(view.fedavg) == 0).all() and (view.delta(view.fedavg + free) == 0).all()
+    assert view.V(view.theta) == view.V(view.theta + free) and "some sensitivity at the fixed point" not in view.facts
+    with pytest.raises(InvalidInput, match=r"H\[1\] = .* is singular, .* put a client last"):
+        BUILDERS["sampled"]({**data, "c": [["1", "0"]], "tau": "1/2", "lr": "1/5", "E": 2, "P": 1})
+
+
+def test_the_battery_has_gram_matrices_of_every_kind(views):
+    """Full ones, singular ones, Hessians that are singular for every client, several local steps and parameters."""
+    seen = set()
+    for i, v in views:
+        if i.kind in ("aggregation", "sampled") and len(v.theta) > 1 and v.E > 1:
+            full = any(S[0, 1] != 0 and 4 * S[0, 1] ** 2 > S[0, 0] ** 2 for S in v.S)  # not diagonally dominant
+            seen |= {(i.kind, "full")} if full else set()
+            seen |= {(i.kind, "singular S")} if any(determinant(S) == 0 and (S != 0).any() for S in v.S) else set()
+            seen |= {(i.kind, "singular H")} if any(determinant(H) == 0 for H in v.H) else set()
+            seen |= {(i.kind, "all singular")} if i.kind == "aggregation" and determinant(v.mean) == 0 else set()
+    assert len(seen) == 7, seen
+
+
+def test_spectral_radii_are_judged_as_eigenvalues_are():
+    """Against floating point, for one map and for the mean of several; a rotation has radius 1, and no solution."""
+    rng, seen = np.random.default_rng(2), set()
+    for n in range(60):
+        d, count = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        maps = [rng.integers(-4, 5, (d, d)) * Fraction(1, 5) for _ in range(count)]
+        floats = [m.astype(float) for m in maps]
+        radius = np.abs(np.linalg.eigvals(sum(np.kron(m, m) for m in floats) / count)).max()
+        assert contracts(maps) == (radius < 1), n
+        seen.add((count > 1, bool(radius < 1)))
+    assert len(seen) == 4
+    turn = np.array([[0, -1], [1, 0]]) * Fraction(1)
+    assert not contracts([turn]) and lyapunov(lambda X: X - turn.T @ X @ turn, 2) is None
 
 
 def test_semidefinite_matrices_are_told_from_the_others():

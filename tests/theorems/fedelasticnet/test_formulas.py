@@ -9,15 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_forms import agrees
 
 from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
+from fedtheory.theorems.fedelasticnet.letters import RUN
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
+from fedtheory.theorems.fedelasticnet.statements import lemma_b5
+from fedtheory.verification.closed import closed
+from fedtheory.verification.statement import le
 
-FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
+ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
+FORMS = [(s, f) for s, f in ALL if f.letters is None]  # of the others the formula is made by the code
+CLOSED = [(s, f) for s, f in ALL if f.letters is not None]
 ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]
-RUN = [(s, f) for s, f in FORMS if s.scope == "run"]
 
 
 def _instances(rule):
@@ -64,30 +70,11 @@ ROUND_LETTERS = {  # attribute of a RoundView: how a formula writes it
     "h": r"h\^\{t-1\}",
     "d": r"\\lambda_1\^2d|\\tfrac\{5\\lambda_1\^2\}\{\\lambda_2\^2\}d",
 }
-INNER = r"\\langle\\gamma\^\{t-1\}-\\theta_\*,\\tfrac1m\\sum_k"
-SPLIT = r"\\langle\\mathbb E\[\\gamma\^\{t-1\}\]-\\theta_\*,\\tfrac1m\\sum_k\\mathbb E\["
-SIGN, OWN = r"\\mathrm\{sign\}", r"(?=.*anchored at \}\\theta_k\^\{t-1\})"
-NOT_OWN = r"(?!.*anchored at \}\\theta_k\^\{t-1\})"
-RUN_LETTERS = {  # field of a RunView: how a formula writes it
-    "excess": r"R\(\\tfrac1T\\sum_\{t<T\}\\gamma\^t\)-R\(\\theta_\*\)",
-    "start_sq": r"\\mathbb E\\\|\\gamma\^0-\\theta_\*\\\|\^2",
-    "C0": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|g_k\^0-\\nabla L_k\(\\theta_\*\)\\\|\^2",
-    "C0_printed": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|g_k\^0-\\nabla L_k\(\\theta_\*\)\\\|(?!\^)",
-    "C0_true": r"C_0=\\tfrac1m\\sum_k\\mathbb E\\\|\\nabla L_k\(\\theta\^0\)-\\nabla L_k\(\\theta_\*\)\\\|\^2",
-    "inner_exact": r"\\mathbb E" + INNER + r"s_k\^t",
-    "inner_sign": NOT_OWN + r".*\\mathbb E" + INNER + SIGN,
-    "inner_own_sign": OWN + r".*\\mathbb E" + INNER + SIGN,
-    "inner_split": SPLIT + r"s_k\^t",
-    "inner_split_sign": NOT_OWN + ".*" + SPLIT + SIGN,
-    "inner_split_own_sign": OWN + ".*" + SPLIT + SIGN,
-    "zeros": r"\\bar z",
-    "d": r"\\lambda_1\^2d",
-}
+RUN_LETTERS = tuple(name for name in RUN.names if name in RunView.__dataclass_fields__)
 
 
-def letters(latex: str, scope: str) -> set[str]:
-    known = ROUND_LETTERS if scope == "round" else RUN_LETTERS
-    return {name for name, pattern in known.items() if (re.match if "(?" in pattern[:2] else re.search)(pattern, latex)}
+def letters(latex: str) -> set[str]:
+    return {name for name, pattern in ROUND_LETTERS.items() if re.search(pattern, latex)}
 
 
 def changed(view, name: str):
@@ -119,21 +106,31 @@ def used(form, scope: str, views) -> set[str]:
     return out
 
 
-@pytest.mark.parametrize(("statement", "form"), RUN, ids=lambda x: getattr(x, "id", None) or x.name)
-def test_the_letters_of_a_run_formula_are_those_it_depends_on(statement, form, views):
-    assert letters(form.latex, "run") == used(form, "run", views)
+@pytest.mark.parametrize(("statement", "form"), CLOSED, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_a_closed_formula_has_the_values_of_what_runs(statement, form, views):
+    for rule in form.established:
+        agrees(form, views[statement.scope, rule], f"{rule} rule")
+
+
+def test_the_formula_follows_the_code():
+    """A constant changed in the code is changed in the formula."""
+    printed = next(f for s, f in CLOSED if s.id == "fedelasticnet/lemma-b5")
+    twelve = closed("printed", printed.letters, lambda v: lemma_b5._b5(v, c_factor=12), "holds")
+    assert r"\frac{10 C_{t-1}}" in printed.latex and r"\frac{12 C_{t-1}}" in twelve.latex
+    with pytest.raises(AttributeError, match="no letter for 'kapa': a formula has those of"):
+        closed("wrong", printed.letters, lambda v: le(v.epsilon, v.kapa), "holds").latex  # noqa: B018
 
 
 @pytest.mark.parametrize(("statement", "form"), ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
 def test_the_letters_of_a_round_formula_are_those_it_depends_on(statement, form, views):
-    shown, runs = letters(form.latex, "round"), used(form, "round", views)
+    shown, runs = letters(form.latex), used(form, "round", views)
     assert runs <= shown
     rest = shown - runs
     if "lambda1_sign" in rest and r"\mathrm{sign}(\tilde" not in form.latex:
         rest -= {"lambda1_sign"}  # sign(theta_k^t - theta^{t-1}) of the cohorts' own models
     if form.sides(views["round", next(iter(form.established))]).relation == "==":
         left, right = re.split(r"(?<!:)=", form.latex, maxsplit=1)
-        rest -= letters(left, "round") & letters(right, "round")  # the same on both sides of an equation
+        rest -= letters(left) & letters(right)  # the same on both sides of an equation
         rest -= {"C", "C_next", "epsilon", "h", "D"} if statement.kind == "definition" else set()  # defined, not compared
     if statement.id.endswith(("eq-17", "lemma-diagonal", "sag-identity", "eq-29", "eq-12")):
         rest -= {"C", "epsilon", "lambda1_sign"}  # spelt out in the formula
@@ -143,7 +140,7 @@ def test_the_letters_of_a_round_formula_are_those_it_depends_on(statement, form,
 def test_the_guard_sees_a_formula_of_another_form(views):
     """Had a form with one repair undone shown the repaired formula, it would be noticed."""
     theorem = next(s for s in all_statements("fedelasticnet/theorem-3.1"))
-    repaired = letters(theorem.form("repaired").latex, "run")
+    repaired = used(theorem.form("repaired"), "run", views)
     alike = ("repaired", "sharpened", "floor 0.28", "floor 0.1", "without lambda_2 > 27 beta", "1/kappa_0 missing")
     undone = [f for f in theorem.forms if f.name not in alike]
     assert len(undone) >= 8 and all(used(f, "run", views) != repaired for f in undone)

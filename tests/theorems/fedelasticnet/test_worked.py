@@ -367,7 +367,7 @@ def test_what_cancels_in_25_is_pinned_by_its_mutant(rule, views, by_hand):
 
 
 def test_every_form_up_to_the_last_one_has_numbers_or_a_reason():
-    names = [s.id for s in theorems.all_statements("fedelasticnet/")]
+    names = [s.id for s in theorems.all_statements("fedelasticnet/") if s.scope == "round"]
     mine = names[: names.index(LAST) + 1]
     forms = {(n.split("/")[1], f.name) for n in mine for f in theorems.get(n).forms}
     missing = sorted(forms - set(NUMBERS) - set(WITHOUT))

@@ -7,6 +7,8 @@ holds with room also holds with a constant that is slightly wrong; its number do
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 from fractions import Fraction as F
 from math import isqrt
 from pathlib import Path
@@ -19,6 +21,7 @@ import worked_fedelasticnet_theorems as worked
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
+from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.verification.check import judge
@@ -57,6 +60,8 @@ WORKED = {
         ("eq-42", "printed"): ("7586057/1395372", "7442362643/4861296"),
         ("eq-42", "printed, whole expectation"): ("7586057/1395372", "826937335/540144"),
         ("eq-42", "repaired"): ("7586057/1395372", "453440738802305/291755540736"),
+        ("theorem-c", "repaired"): ("7586057/1395372", "85745/8"),
+        ("theorem-c", "strongly convex clients"): ("7586057/2790744", "78695/138"),
         ("theorem-b", "repaired"): ("7586057/1395372", "3657191598277523/5543355273984"),
     },
     "true-gradient": {
@@ -87,6 +92,8 @@ WORKED = {
         ("eq-42", "printed"): ("7586057/1395372", "27557/18"),
         ("eq-42", "printed, whole expectation"): ("7586057/1395372", "826942295/540144"),
         ("eq-42", "repaired"): ("7586057/1395372", "904136413387855/583511081472"),
+        ("theorem-c", "repaired"): ("7586057/1395372", "85745/8"),
+        ("theorem-c", "strongly convex clients"): ("7586057/2790744", "118055/207"),
         ("theorem-a", "repaired"): ("7586057/1395372", "24711976467029/100198872576"),
     },
 }
@@ -94,6 +101,7 @@ WORKED = {
 AT_REST = {  # off a fixed point, where the terms do not cancel; roots to 12 digits
     ("algorithm-1-fixed-point", "repaired"): ("10580/3751", "0"),
     ("algorithm-1-fixed-point", "distance to stationarity"): ("3.97998464542", "1.026367842123"),
+    ("algorithm-1-fixed-point", "half of beta"): ("3.97998464542", "0.929850587728"),
 }
 NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its numbers are
     ("eq-41-chain", "printed"): "equalities of symbols: test_the_constants_are_numbers",
@@ -101,7 +109,7 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("constants", "repaired"): "equalities of symbols: test_the_constants_are_numbers",
     ("sag-identity", "repaired"): "both sides are 0: test_a_round_in_which_nobody_moves has the models that are equal",
 }
-OURS = list(theorems.all_statements("fedelasticnet/"))
+OURS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("round", "run", "fixed-point", "algebra")]
 OURS = OURS[[s.id for s in OURS].index("fedelasticnet/eq-40") :]
 ROWS = [(rule, *key) for rule, table in WORKED.items() for key in table]
 
@@ -148,6 +156,14 @@ def test_the_paper_gives_the_same_numbers(rule, statement, form, by_hand):
     forms = worked.ROUND_FORMS if scope == "round" else worked.RUN_FORMS
     sides = forms[statement, form](by_hand[rule, scope])
     assert [str(side) for side in sides] == list(WORKED[rule][statement, form])
+
+
+def test_the_third_round_tells_the_two_rules_apart():
+    """In two rounds gamma is the same under both, and so is every left side above."""
+    said = {"sign": "12897990274855139/2402770990452624", "true-gradient": "5153574290620090303/961108396181049600"}
+    for rule, number in said.items():
+        assert str(worked.Run(rule, 3).excess) == number
+        assert str(_instance(rule).run_view(3).excess[-1, 0]) == number
 
 
 @pytest.mark.parametrize("module", [worked, identities], ids=lambda m: m.__name__)
@@ -212,14 +228,11 @@ def test_algorithm_1_off_its_fixed_point():
 
     sides = _form("algorithm-1-fixed-point", "repaired").sides(view(object))
     assert [str(sides.lhs[0]), str(sides.rhs[0])] == list(numbers)
-    sides = _form("algorithm-1-fixed-point", "distance to stationarity").sides(view(float))
-    for side, number, ours in zip(
-        (sides.lhs[0], sides.rhs[0]),
-        AT_REST["algorithm-1-fixed-point", "distance to stationarity"],
-        identities.distance_to_stationarity(p),
-        strict=True,
-    ):
-        assert side == pytest.approx(float(number), rel=1e-12) and ours == pytest.approx(float(number), rel=1e-12)
+    for name, share in (("distance to stationarity", 1.0), ("half of beta", 0.5)):
+        sides = _form("algorithm-1-fixed-point", name).sides(view(float))
+        told, ours = AT_REST["algorithm-1-fixed-point", name], identities.distance_to_stationarity(p, share)
+        for side, number, own in zip((sides.lhs[0], sides.rhs[0]), told, ours, strict=True):
+            assert side == pytest.approx(float(number), rel=1e-12) and own == pytest.approx(float(number), rel=1e-12)
 
 
 # --- identities ----------------------------------------------------------------------------
@@ -315,9 +328,9 @@ LIMITED = [
 ]
 
 
-def _around_the_root(c: int) -> tuple[F, F]:
-    """Three decimals below and above the root of x^2 - c x - 2 c, where kappa_0 changes its sign."""
-    twice = isqrt((c * c + 8 * c) * 10**6)  # 1000 sqrt(c^2 + 8 c), rounded down
+def _around_the_root(c: int, times: int = 2) -> tuple[F, F]:
+    """Three decimals below and above the root of x^2 - c x - times c, where kappa_0 changes its sign."""
+    twice = isqrt((c * c + 4 * times * c) * 10**6)  # 1000 sqrt(c^2 + 4 times c), rounded down
     below = F(1000 * c + twice, 2000)
     below = F(int(below * 1000), 1000)
     return below, below + F(1, 1000)
@@ -326,7 +339,8 @@ def _around_the_root(c: int) -> tuple[F, F]:
 @pytest.mark.parametrize(("statement", "form"), LIMITED)
 def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
     name = statement.id.partition("/")[2]
-    below, above = (F(27), F("27.001")) if form.name in ABOVE_27 else _around_the_root(LEADS.get(name, 25))
+    root = (21, 3) if form.name == "strongly convex clients" else (LEADS.get(name, 25),)
+    below, above = (F(27), F("27.001")) if form.name in ABOVE_27 else _around_the_root(*root)
     problem = problems.Quadratic([[[1.0]]], [[0.5]])  # beta = 1
     for ratio, applies in ((below, False), (above, True)):
         for rule in form.established:
@@ -351,6 +365,23 @@ def test_kappa_0_is_positive_from_the_threshold_on(c, lead, below):
         a, kappa, kappa_0 = ElasticConstants(F(3), F(2), F(2), F(5), 2 * ratio).family(lead, c)
         assert (kappa_0 > 0) == positive == (ratio**2 - c * ratio - 2 * c > 0) and a > 0 and kappa > 0
     assert 26**2 - 25 * 26 - 50 < 0 < 27**2 - 25 * 27 - 50 == 4
+
+
+def test_the_constants_of_strongly_convex_clients():
+    """2 b in the place of b in the proof of Theorem B: 3 (1 + 2 b + 6 b^2 K) = K (lambda_2^2 - 3 b^2), and kappa_0 = 2 - 14 b K."""
+    for ratio, positive in zip(_around_the_root(21, 3), (False, True), strict=True):
+        b = 1 / ratio  # lambda_2 = 1
+        a, kappa, kappa_0 = ElasticConstants(F(3), F(2), b, F(5), F(1)).theorem_c
+        assert 3 * (1 + 2 * b + 6 * b**2 * a) == a * (1 - 3 * b**2) and kappa_0 == 2 - 14 * b * a and kappa == 3 * a / 2
+        assert (kappa_0 > 0) == positive
+
+
+def test_kappa_is_shown_to_be_positive_where_the_paper_claims_it():
+    """At 27 beta, as the formula and the theorem's condition say, and not from somewhere above."""
+    printed = _form("constants", "printed")
+    said = int(re.search(r"lambda_2>(\d+)", printed.latex).group(1))
+    assert inspect.signature(printed.symbolic).parameters["threshold"].default == said == 27
+    assert _form("theorem-b1", "printed").limits == {RATIO: said}
 
 
 def test_kappa_is_positive_from_5_beta_on():

@@ -54,7 +54,7 @@ def views():
 
 
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if "violated" not in f.established.values()]
-SHIPPED = builtin_witnesses("fedmls")
+SHIPPED = [w for w in builtin_witnesses("fedmls") if w.kind == "lines"]
 
 
 @pytest.mark.parametrize(("statement", "form"), CASES, ids=lambda x: getattr(x, "id", getattr(x, "name", "")))

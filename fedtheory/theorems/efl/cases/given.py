@@ -40,6 +40,7 @@ ACCEPTS = {
     "client": "the client that is inactive, abandoned, or leaves; counted from 0",
     "anchor": "(d,) the last model of a client that has left",
     "tau_0": "the round, counted from 0, after which a client is gone or is abandoned, or of a shift",
+    "s": "the local steps that an incomplete client makes",
     "y": "the probability of that client's being inactive",
     "gamma": "gamma of Theorem 1, after a shift or of Corollary 1's bounds",
     "J": "J of Theorem 1",
@@ -47,6 +48,7 @@ ACCEPTS = {
     "noise": "sum p^2 sigma^2 + 6 L sum p D",
     "S": "clients that take part in a round, of Table 1",
     "epsilon": "the accuracy, of Table 1",
+    "K": "the constant before EFL's row of Table 1",
     "delta": "the Hessian dissimilarity, of Table 1",
 }
 

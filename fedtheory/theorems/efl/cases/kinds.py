@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.cases import deadlines, limits, messages, shifts
+from fedtheory.theorems.efl.cases import compressed, deadlines, limits, messages, rows, sentences, shifts, stability
 from fedtheory.theorems.efl.cases.given import Made, client_of
 from fedtheory.theorems.efl.cases.theorem_1 import assumption_failure, view_of
 from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
@@ -121,6 +121,15 @@ CASES: dict[str, OfAProblem] = {
         ),
         limits.elastic, "--problem diabetes --clients 3 --lam 0.1", ("u_0", "client", "anchor"), {"lam": 0.1}, 1,
     ),
+    "stability": OfAProblem(
+        "about whether runs with the elastic term settle",
+        (
+            "quadratic losses, of the exact criteria such whose coordinates do not mix",
+            "Fisher diagonals that do not depend on the model, or u_0 given",
+            "EFL with lambda > 0, no compression, all clients complete",
+        ),
+        stability.stability, "--problem quadratic --dimension 1 --lam 0.1", ("u_0",), {"lam": 0.1}, 1,
+    ),
     "compression": OfAProblem(
         "about one compressed message", ("a compressor", "messages that are given, or those of a real run of EFL"),
         messages.compression, "--problem diabetes --compressor st:q=0.2", ("message",), {"compressor": "st:q=0.25"},
@@ -134,8 +143,64 @@ CASES: dict[str, OfAProblem] = {
         messages.feedback, "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=0.2",
         method={"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"}, E=1,
     ),
+    "term": OfAProblem(
+        "about the elastic term of a round", ("a Fisher diagonal of the losses", "EFL with lambda > 0"), sentences.term,
+        "--problem breast-cancer --lam 0.1", method={"lam": 0.1}, E=1,
+    ),
+    "away": OfAProblem(
+        "about runs in which one client is away",
+        ("strongly convex quadratic losses", "at least two clients", PLAIN + "; E = 1 and who is away are the statement's own"),
+        sentences.away, "--problem quadratic --rounds 12", ("client", "gamma", "L", "mu"), E=1,
+    ),
+    "coefficient": OfAProblem(
+        "about one round of one client", ("a strongly convex quadratic loss", "E and s, the local steps of a client that is "
+        "incomplete"),
+        sentences.coefficient, "--problem diabetes --local-steps 4 --given s=2", ("client", "s"),
+    ),
+    "samples": OfAProblem(
+        "about the bounds of Theorem 2", ("strongly convex quadratic losses", "at least two clients"), sentences.samples,
+        "--problem diabetes", ("client",),
+    ),
+    "restart": OfAProblem(
+        "about a run that a client leaves or joins",
+        ("strongly convex quadratic losses", "at least two clients, independent of each other, one departure or arrival", PLAIN),
+        shifts.restart, "--problem diabetes --departure 2@20 --inactive 0.3", ("client", "tau_0"),
+    ),
+    **{
+        kind: OfAProblem(
+            "about convergence with compression",
+            (
+                CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
+                "ST by the exact rule, top-k or the scaled sign",
+                "all clients complete, full gradients, LocalSGD with the theorem's steps",
+            ),
+            make, "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=0.2", ("L", "mu"),
+            method={"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"},
+        )
+        for kind, make in (("frozen", compressed.frozen), ("compressed", compressed.compressed))
+    },
+    "compressed-partial": OfAProblem(
+        "about convergence with compression and irregular clients",
+        (
+            CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
+            "ST by the exact rule, top-k or the scaled sign",
+            f"{ONE_LAW}, few independent clients: all that may happen is gone through",
+            "full gradients, LocalSGD with the theorem's steps",
+        ),
+        compressed.partial, "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2", ("L", "mu"),
+        method={"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"},
+    ),
     "rates": OfAProblem(
         "about the orders of Table 1", (CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given"),
         deadlines.rates, "--problem diabetes", (*CONSTANTS, "S", "epsilon", "delta"),
+    ),
+    "row": OfAProblem(
+        "about EFL's row of Table 1",
+        ("strongly convex quadratic losses, independent clients", PLAIN + ", LocalSGD with Theorem 1's steps"),
+        rows.row, "--problem diabetes --rounds 400", (*CONSTANTS, "epsilon", "K"),
+    ),
+    "units": OfAProblem(
+        "about the orders of Table 1", (CONVEX, "G of Theorem 1's, or given"), rows.units, "--problem diabetes",
+        (*CONSTANTS, "S", "epsilon"),
     ),
 }  # fmt: skip

@@ -33,7 +33,7 @@ from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form
 
-__all__ = ["CertifiedLimitView", "constant_step", "elastic", "limit", "uncompressed"]
+__all__ = ["CertifiedLimitView", "constant_step", "diagonals_of", "elastic", "limit", "uncompressed"]
 
 IN_FRACTIONS = 30  # rounds of a run in fractions, at most
 LONG = 2000  # rounds of a run in floats, at least 1000
@@ -162,7 +162,7 @@ def limit(form: Form, case: Case) -> Any:
 
 
 # --- the elastic term ------------------------------------------------------------------------------------------------------
-def _diagonals(case: Case, algorithm: EFL) -> np.ndarray:
+def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
     """u_0 (N, d) as given, else the Fisher diagonals, which for these losses do not depend on the model."""
     problem, shape = case.problem, (case.problem.num_clients, case.problem.dim)
     if "u_0" in case.given:
@@ -260,7 +260,7 @@ class ElasticMixingView(ElasticView):
 
 
 def _mixing(form: Form, case: Case, algorithm: EFL, leaver: int | None) -> Made:
-    problem, u = case.problem, _diagonals(case, algorithm).astype(float)
+    problem, u = case.problem, diagonals_of(case, algorithm).astype(float)
     H, b = quadratics_of(problem)
     if not problem.mu_k.min() > 0:
         k = int(np.argmin(problem.mu_k))
@@ -294,7 +294,7 @@ def elastic(form: Form, case: Case) -> Any:
     check_all_active(case, client_of(case) if leaving and LEAVER in form.needs else None)
     quadratics_of(case.problem)
     try:
-        (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), _diagonals(case, algorithm)
+        (h, c), weights, u = coordinates_of(case.problem), weights_of(case.problem), diagonals_of(case, algorithm)
     except MissingCapability:
         return _mixing(form, case, algorithm, client_of(case) if leaving else None)
     lam, U = simplest(algorithm.lam), u.sum(axis=0)

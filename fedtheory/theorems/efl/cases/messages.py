@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.messages.compressors import Compressor
+from fedtheory.messages.compressors import ST, Compressor
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
@@ -21,12 +21,12 @@ from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import STEPS, law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
-from fedtheory.theorems.efl.statements.error_feedback import PLAIN, SHORT
+from fedtheory.theorems.efl.statements.error_feedback import COUNTED, DENSE, PLAIN, SHORT, Costs, ServerRound
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
 
-__all__ = ["MessagesView", "ResidualsView", "compression", "feedback"]
+__all__ = ["MessagesView", "ResidualsView", "compression", "feedback", "simulated"]
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20
@@ -123,7 +123,7 @@ def sent_in(case: Case) -> np.ndarray:
             message = np.asarray(new.residuals)[0, k] + arrived[k] if arrived is not None else sent[k]
             found.append(message)
 
-    _simulated(case, look)
+    simulated(case, look)
     if not found:
         raise InvalidInput("nobody sent anything in this run: take more rounds, or give a message")
     chosen = np.unique(np.linspace(0, len(found) - 1, MESSAGES).astype(int))
@@ -143,7 +143,7 @@ class _Recorded(LocalSGD):
         return result
 
 
-def _simulated(case: Case, look: Callable[..., None]) -> tuple[list[Any], _Recorded]:
+def simulated(case: Case, look: Callable[..., None]) -> tuple[list[Any], _Recorded]:
     """One scenario of the user's method on all clients, those that do not take part masked; its states, and its local work."""
     solver, law = case.local_solver, law_of(case)
     if solver is None:
@@ -172,6 +172,8 @@ class ResidualsView(ClosedView):
     run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
     weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
     problem : for its gradient and its optimum
+    rounds_seen : the same run, round by round
+    costs : of ST both ways; None for other compressors
     """
 
     run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -180,6 +182,8 @@ class ResidualsView(ClosedView):
     rounds: int
     eta: Any
     problem: Problem
+    rounds_seen: list[ServerRound]
+    costs: Costs | None
     facts: frozenset[str]
 
     @cached_property
@@ -232,19 +236,17 @@ def feedback(form: Form, case: Case) -> Any:
         if present is not None and not present.all():
             raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
     cohorts: list[Any] = []
-    states, recorded = _simulated(case, lambda round_index, old, new, clients: cohorts.append(clients.cohort.dense()))
+    states, recorded = simulated(case, lambda round_index, old, new, clients: cohorts.append(clients.cohort.dense()))
     problem, weights = case.problem, case.problem.weights
     path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
-    moved = case.x0.astype(float)
-    for cohort, moves in zip(cohorts, recorded.moves, strict=True):
+    shares = []
+    for cohort in cohorts:
         steps = cohort.mask.astype(np.int64) if cohort.steps is None else cohort.steps
         most = 1 if cohort.steps is None else cohort.max_steps
         p = np.asarray(coefficients(algorithm.scheme, steps, most, weights, cohort.active_probability, cohort.present), dtype=float)[0]
-        moved = moved + (np.where(p > 0, p, 0)[:, None] * np.where(steps[0][:, None] > 0, moves[:, 0], 0)).sum(axis=0)
-    zero = np.zeros((problem.num_clients, problem.dim))
-    last = states[-1]
-    R = zero if last.residuals is None else np.asarray(last.residuals)[0]
-    R_G = zero[0] if last.server_residual is None else np.asarray(last.server_residual)[0]
+        shares.append(np.where((p > 0) & (steps[0] > 0), p, 0))
+    seen = _server_rounds(case, path, states[-T:], shares, recorded)
+    moved = case.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
     facts = {"after" if algorithm.variant == "consistent" and algorithm.scale == "after" else VARIANTS[algorithm.variant]}
     plain = recorded.steps == 1 and all((c.mask if c.steps is None else c.steps == 1).all() for c in cohorts)
     if plain and recorded.batch_size is None and not recorded.noise_std and not callable(recorded.lr) and problem.constant_hessian:
@@ -252,5 +254,46 @@ def feedback(form: Form, case: Case) -> Any:
         quadratics_of(problem)
     if not callable(recorded.lr) and recorded.lr * float(problem.beta_k.max()) <= 1:
         facts.add(SHORT)
+    if algorithm.compressor is None and algorithm.down_compressor is None:
+        facts.add(DENSE)
+    costs = _costs(case, path, cohorts)
+    facts |= {COUNTED, *costs.facts} if costs else set()
     eta = None if callable(recorded.lr) else float(recorded.lr)
-    return Made(ResidualsView((path, R_G, R, moved), weights, case.x0, T, eta, problem, frozenset(facts)))
+    run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
+    return Made(ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, frozenset(facts)))
+
+
+def _costs(case: Case, path: np.ndarray, cohorts: list[Any]) -> Costs | None:
+    """What the run took, and what the same run without compression takes; None where not ST both ways, or without an optimum."""
+    algorithm, T, n = case.algorithm, len(path) - 1, case.problem.dim
+    both = (algorithm.compressor, algorithm.down_compressor)
+    if algorithm.variant != "consistent" or not all(isinstance(c, ST) and c.rule == "exact" for c in both):
+        return None
+    try:
+        star = case.problem.optimum().x
+    except NotCertified:
+        return None
+    plain = replace(algorithm, variant="none", scale=None, compressor=None, down_compressor=None)
+    states, _ = simulated(replace(case, algorithm=plain), lambda *_: None)
+    dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
+    steps = np.stack([(c.mask.astype(np.int64) if c.steps is None else c.steps)[0] for c in cohorts])
+    k = max(c.sizes(n)[0] for c in both)
+    return Costs(n, k, steps, *(((p - star) ** 2).sum(axis=1) for p in (path, dense)))
+
+
+def _server_rounds(
+    case: Case, path: np.ndarray, states: list[Any], shares: list[np.ndarray], recorded: _Recorded
+) -> list[ServerRound]:
+    """Every round of a real run; the gradient that no step takes is the full one at the client's last model."""
+    problem, out = case.problem, []
+    R, R_G = np.zeros((problem.num_clients, problem.dim)), np.zeros(problem.dim)
+    for t, (state, p, moves) in enumerate(zip(states, shares, recorded.moves, strict=True)):
+        x = np.where(p[:, None] > 0, moves[:, 0], 0)
+        own = np.asarray(problem.gradient(path[t] + x))  # client k's gradient at client i's model: (i, k, d)
+        step = recorded.lr(t + 1) if callable(recorded.lr) else recorded.lr
+        last = np.where(p[:, None] > 0, step * own[range(len(p)), range(len(p))], 0)
+        R_after = R if state.residuals is None else np.asarray(state.residuals)[0]
+        R_G_after = R_G if state.server_residual is None else np.asarray(state.server_residual)[0]
+        out.append(ServerRound(path[t], path[t + 1], R_G, R_G_after, R, R_after, problem.weights, p, x, last))
+        R, R_G = R_after, R_G_after
+    return out

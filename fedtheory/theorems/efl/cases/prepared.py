@@ -68,7 +68,7 @@ def _prepare_shift(statement: Statement, problem: Any, request: Request) -> Prep
         raise InvalidInput(f"{given}: {no_run}")
     other = "arrival" if event == "departure" else "departure"
     work = ("local_steps", "local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
-    request.refuse(("inactive", "incomplete", other, *work), no_run)
+    request.refuse(("inactive", "incomplete", "activity", other, *work), no_run)
     if request.participants is not None:
         raise InvalidInput(f"--participants {request.participants}: {no_run}")
     text, client = request.options.get(event), problem.num_clients - 1

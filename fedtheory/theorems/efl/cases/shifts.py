@@ -1,4 +1,4 @@
-"""Sections 4.3 and 4.4 on a problem of a user's: what counts after a departure, and the step after the objective has moved."""
+"""Sections 4.3 and 4.4 on a problem of a user's: what counts after a departure, the step after a shift, and Theorem 1 across it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
+from fedtheory.participation.irregular import Irregular, joint_law
 from fedtheory.theorems.efl.cases.given import (
+    Made,
     check_all_active,
     client_of,
     given_number,
@@ -18,15 +20,17 @@ from fedtheory.theorems.efl.cases.given import (
     weights_of,
 )
 from fedtheory.theorems.efl.cases.limits import uncompressed
-from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of, local_sgd_of
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
+from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
+from fedtheory.theorems.efl.statements.shifted_run import shifted_run, without
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form
 
-__all__ = ["after_shift", "departed"]
+__all__ = ["after_shift", "departed", "restart"]
 
 MOST = 400  # rounds in fractions
 
@@ -100,3 +104,51 @@ def after_shift(form: Form, case: Case) -> Any:
         "rounds": min(case.rounds or 10, MOST), "sigma_sq": given_number(case, "sigma_sq", noise_sq, least=0),
     }  # fmt: skip
     return instance_of("after-shift", problem.name, to_file(data))
+
+
+def _moved(case: Case, rounds: int) -> tuple[str, int, int]:
+    """'departure' or 'arrival', the client, and the rounds before: as the windows say, else as given, else half of the rounds."""
+    windows = getattr(case.sampling, "present", None) or ()
+    come = [k for k, window in enumerate(windows) if window[0] not in (None, 1)]
+    if len(come) + sum(gone is not None for _, gone in windows) > 1:
+        raise InvalidInput("several clients come or go: the statement is about one departure or one arrival, keep one window")
+    event, a = ("arrival", come[0]) if come else ("departure", client_of(case))
+    when = windows[a][0 if come else 1] if windows else None
+    tau_0 = given_whole(case, "tau_0", rounds // 2 if when is None else when - 1, least=1, most=rounds - 1)
+    if when is not None and tau_0 != when - 1:
+        raise InvalidInput(f"tau_0 = {tau_0}, but client {a}'s window leaves {when - 1} rounds before the {event}: give one of them")
+    return event, a, tau_0
+
+
+def restart(form: Form, case: Case) -> Any:
+    """A run of strongly convex quadratic clients that one of them leaves or joins, in exact second moments.
+
+    Raises
+    ------
+    InvalidInput, MissingCapability
+        Clients that come or go more than once, that depend on each other, or that are not quadratic; one client; one round.
+    """
+    problem, algorithm, rounds, law = case.problem, uncompressed(case.algorithm), case.rounds or ROUNDS, law_of(case)
+    if problem.num_clients < 2 or rounds < 2:
+        raise InvalidInput(f"N = {problem.num_clients}, T = {rounds}: a shift needs two clients and a round before it and after it")
+    law.check_run(problem.num_clients, rounds)
+    if not isinstance(law, Irregular) or any(joint_law(law, t) is not None for t in range(1, rounds + 1)):
+        raise MissingCapability("clients that depend on each other: exact second moments are for independent ones")
+    event, a, tau_0 = _moved(case, rounds)
+    solver = local_sgd_of(case, law)
+    oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
+    rest, others = without(oracles, a), np.delete(np.arange(problem.num_clients), a)
+
+    def side(there: bool, when: range) -> Any:
+        who, keep = (oracles, np.arange(problem.num_clients)) if there else (rest, others)
+        kept: dict[bytes, RoundLaw] = {}
+        laws = []
+        for t in when:
+            rows = law.law(t)[keep]
+            laws.append(kept.setdefault(rows.tobytes(), RoundLaw(algorithm.scheme, rows, who.weights)))
+        return who, laws
+
+    old, new = side(event == "departure", range(1, tau_0 + 1)), side(event == "arrival", range(tau_0 + 1, rounds + 1))
+    view = shifted_run(old, new, np.asarray(case.x0, dtype=float), shift_on(problem, event, a))
+    view.noise = view.shift.noise + 1e-13 * float(view.before.distance_sq[0] + view.shift.distance_sq)
+    return Made(view)

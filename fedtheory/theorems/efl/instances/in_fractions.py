@@ -15,6 +15,13 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.theorems.efl.instances import of_claims, sentences
+from fedtheory.theorems.efl.instances.draws import curvatures as _curvatures
+from fedtheory.theorems.efl.instances.draws import law as _law
+from fedtheory.theorems.efl.instances.draws import rows as _rows
+from fedtheory.theorems.efl.instances.draws import shares as _shares
+from fedtheory.theorems.efl.instances.draws import signed as _signed
+from fedtheory.theorems.efl.instances.draws import size as _size
 from fedtheory.theorems.efl.notation import FractionsInstance, instance_of
 from fedtheory.theorems.efl.statements.limit_points import SCHEMES
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
@@ -24,9 +31,10 @@ __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
     "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
-    "feedback", "rates",
+    "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
 )  # fmt: skip
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
+COUNTS |= {"compressed": 24, "compressed-partial": 24, "frozen": 24, "restart": 18, "row": 24}
 
 
 @dataclass(frozen=True)
@@ -74,41 +82,6 @@ class DataShift:
 
     def to_json(self) -> dict[str, Any]:
         return {"family": self.family, "event": self.event, "clients": self.clients, "seed": self.seed, "name": self.name}
-
-
-# --- random fractions -------------------------------------------------------------------------------------------------------
-def _size(rng: np.random.Generator, decades: float = 1.5) -> Fraction:
-    """A positive fraction, log-uniform over 10^-decades..10^decades, with two digits."""
-    return Fraction(f"{10 ** rng.uniform(-decades, decades):.1e}")
-
-
-def _signed(rng: np.random.Generator) -> Fraction:
-    return Fraction(int(rng.integers(-16, 17)), int(rng.choice([1, 2, 4])))
-
-
-def _shares(rng: np.random.Generator, n: int) -> list[Fraction]:
-    """n positive fractions of sum 1."""
-    parts = [int(v) for v in rng.integers(1, 9, n) ** int(rng.integers(1, 3))]
-    return [Fraction(v, sum(parts)) for v in parts]
-
-
-def _law(rng: np.random.Generator, most: int, idle: bool) -> list[Fraction]:
-    """A probability over 0..most, some of its entries 0."""
-    keep = rng.random(most + 1) < 0.6
-    keep[0] &= idle
-    keep[1 + int(rng.integers(most))] = True
-    parts = np.where(keep, rng.integers(1, 7, most + 1), 0)
-    return [Fraction(int(v), int(parts.sum())) for v in parts]
-
-
-def _rows(rng: np.random.Generator, n: int, d: int, make: Callable[[Any], Fraction]) -> list[list[Fraction]]:
-    return [[make(rng) for _ in range(d)] for _ in range(n)]
-
-
-def _curvatures(rng: np.random.Generator, n: int, d: int) -> list[list[Fraction]]:
-    if rng.random() < 0.25:
-        return [[_size(rng)] * d] * n  # L = mu
-    return _rows(rng, n, d, _size)
 
 
 # --- one random instance of each kind ---------------------------------------------------------------------------------------
@@ -321,7 +294,7 @@ _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] 
     "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive, "abandon": _abandon,
     "epochs": _epochs, "keep": _keep,
     "incomplete": _incomplete, "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
-    "rates": _rates,
+    "rates": _rates, **of_claims.MAKERS, **sentences.MAKERS,
 }  # fmt: skip
 
 
@@ -331,7 +304,9 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("inactive", "abandoned at once", {**_LONG, "tau_0": 0}),
     ("keep", "noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),
     ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
+    *sentences.ATTAINED,
     ("compression", "QSGD beyond sqrt(n)/2", {"compressor": {"name": "qsgd", "levels": 3}, "x": ["5", "-3", "1", "1"]}),
+    *of_claims.ATTAINED,
 )
 
 

@@ -321,12 +321,18 @@ def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarra
     return z + (p[:, None] * (end - z)).sum(axis=0), largest
 
 
-def second_moments(oracles: QuadraticOracles, laws: list[RoundLaw], etas: list[Any], w0: np.ndarray) -> Path:
-    """Run rounds 0..T-1 from w0: laws and step sizes, one a round. Everything in Fractions if the oracles are."""
+def second_moments(
+    oracles: QuadraticOracles, laws: list[RoundLaw], etas: list[Any], w0: np.ndarray, moment: np.ndarray | None = None
+) -> Path:
+    """Run rounds 0..T-1 from w0: laws and step sizes, one a round. Everything in Fractions if the oracles are.
+
+    moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place of w0
+    """
     j = oracles.shape[1]
     z = w0 - oracles.star
     path, largest, sigma = [(z * z).sum()], z[0] * 0, oracles.noise_sq * 0
-    if j == 1 and (oracles.noise_sq == 0).all() and all(law.fixed is not None for law in {id(v): v for v in laws}.values()):
+    fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
+    if moment is None and j == 1 and (oracles.noise_sq == 0).all() and fixed:
         for law, eta in zip(laws, etas, strict=True):
             z, g = _determined(oracles, law, eta, z)
             largest = max(largest, g)
@@ -334,7 +340,8 @@ def second_moments(oracles: QuadraticOracles, laws: list[RoundLaw], etas: list[A
         lifted = np.append(z, _number(z, 1))
         return Path(np.array(path), largest, sigma, lifted[:, None] * lifted)
     lifted = np.append(z, _number(z, 1))
-    M = lifted[:, None] * lifted
+    M = lifted[:, None] * lifted if moment is None else moment
+    path = [_trace(M)]
     for law, eta in zip(laws, etas, strict=True):
         M, g, noise = _round(oracles, law, eta, M)
         largest, sigma = max(largest, g), np.maximum(sigma, noise)

@@ -16,6 +16,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.rational import fraction, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -98,9 +99,9 @@ def _within(v: CompressionView, omega: Any, share: Any = 1) -> Sides:
     return le(v.error, share * omega * v.square)
 
 
-def _complement(v: CompressionView, delta: Any) -> Sides:
+def _complement(v: CompressionView, kept: Any) -> Sides:
     """delta ||x||^2 <= ||x||^2 - E||C(x) - x||^2: the contraction, tight where the gain is least."""
-    return le(delta * v.square, v.square - v.error)
+    return le(kept, v.square - v.error)
 
 
 def _unbiased(v: CompressionView, share: Any = 0) -> Sides:
@@ -115,6 +116,27 @@ def _qsgd(v: CompressionView, share: Any = 1) -> Sides:
 
 def _own(v: CompressionView, share: Any = 1) -> Sides:
     return _within(v, v.compressor.variance_exact(v.n), share)
+
+
+class _Message(Letters):
+    """A message and its compressor as symbols."""
+
+    @property
+    def compressor(self) -> Any:
+        """The compressor's own numbers are letters, too."""
+        return self
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view, with its compressor's numbers."""
+        own = {n: getattr(view.compressor, n, None) for n in ("epsilon", "step")}
+        return super().values(view) | {getattr(self, n): value for n, value in own.items() if value is not None}
+
+
+MESSAGE = _Message(
+    {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
+    ("error", "square"),
+)
+ONE_OUTCOME = r",\quad C(x)\text{ not random}"
 
 
 def _identity(v: CompressionView, share: Any = 0) -> Sides:
@@ -137,21 +159,22 @@ STATEMENTS = (
         ),
         form(
             "repaired", ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: _complement(v, min(1 / v.k, v.k / v.n)), "holds",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * min(1 / v.k, v.k / v.n))),
+            lambda v: _complement(v, min(1 / v.k, v.k / v.n) * v.square), "holds",
+            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * min(1 / v.k, v.k / v.n) * v.square)),
             kind="compression", needs=(EXACT,),
             note="sharp: all entries equal, or one large entry and the rest near 0",
         ),
         form(
-            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n",
-            lambda v: _complement(v, v.compressor.contraction_exact(v.n)), "holds",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n))),
+            "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n,\ "
+            r"\delta=\min_{m\in\{\lceil k\rceil,n\}}\tfrac{2k-m}{k^2}\min\{1,\tfrac{m^2}n\}",
+            lambda v: _complement(v, v.compressor.contraction_exact(v.n) * v.square), "holds",
+            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n) * v.square)),
             kind="compression",
-            needs=(PRINTED, MOST), note="delta = min over m in {ceil(k), n} of (2k - m) min(1, m^2/n)/k^2",
+            needs=(PRINTED, MOST),
         ),
-        form(
-            "as top-k", ERR + r"(1-\tfrac kn)\|x\|^2,\ \text{exactly }k\text{ entries}",
-            lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated", kind="compression", needs=(EXACT,),
+        closed(
+            "as top-k", MESSAGE, lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated",
+            after=r",\quad\text{exactly }k\text{ entries}", kind="compression", needs=(EXACT,),
             note="the one magnitude costs too: top-k's factor is not ST's",
         ),
         form(
@@ -164,41 +187,39 @@ STATEMENTS = (
         "contraction-factors",
         "the contraction factor of every biased compressor",
         "section 3.1 (compression), and the compressors it is compared with",
-        form(
-            "top-k", ERR + r"(1-\tfrac kn)\|x\|^2", lambda v: _complement(v, Fraction(v.k, v.n)), "holds",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11 * v.k, 10 * v.n))),
+        closed(
+            "top-k", MESSAGE, lambda v: _complement(v, v.square * v.k / v.n), "holds",
+            ("1.1 times delta", lambda v: _complement(v, 11 * v.square * v.k / (10 * v.n))), after=ONE_OUTCOME,
             kind="compression", needs=("top-k",),
         ),
-        form(
-            "random-k", r"\mathbb E\|C(x)-x\|^2=(1-\tfrac kn)\|x\|^2",
-            lambda v: eq(v.error, (1 - Fraction(v.k, v.n)) * v.square), "holds",
-            ("1.1 times delta", lambda v: eq(v.error, (1 - Fraction(11 * v.k, 10 * v.n)) * v.square)),
+        closed(
+            "random-k", MESSAGE, lambda v: eq(v.error, v.square - v.square * v.k / v.n), "holds",
+            ("1.1 times delta", lambda v: eq(v.error, v.square - 11 * v.square * v.k / (10 * v.n))),
             kind="compression", needs=("random-k",),
         ),
-        form(
-            "sign with scale", ERR + r"(1-\tfrac1n)\|x\|^2", lambda v: _complement(v, Fraction(1, v.n)), "holds",
-            ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10 * v.n))),
+        closed(
+            "sign with scale", MESSAGE, lambda v: _complement(v, v.square / v.n), "holds",
+            ("1.1 times delta", lambda v: _complement(v, 11 * v.square / (10 * v.n))), after=ONE_OUTCOME,
             kind="compression", needs=("scaled-sign",),
         ),
-        form(
-            "threshold", ERR + r"\, n\epsilon^2", lambda v: le(v.error, v.n * v.compressor.epsilon**2 + 0 * v.square), "holds",
-            ("nine tenths of it", lambda v: le(v.error, Fraction(9, 10) * v.n * v.compressor.epsilon**2)),
+        closed(
+            "threshold", MESSAGE, lambda v: le(v.error, v.n * v.compressor.epsilon**2 + 0 * v.square), "holds",
+            ("nine tenths of it", lambda v: le(v.error, Fraction(9, 10) * v.n * v.compressor.epsilon**2)), after=ONE_OUTCOME,
             kind="compression", needs=("threshold",),
         ),
         form(
-            "threshold, relative", ERR + r"(1-\delta)\|x\|^2\text{ for some }\delta>0",
+            "threshold, relative", ERR + r"(1-\delta)\|x\|^2,\ \delta=\tfrac1{1000}",
             lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=("threshold",),
-            note="judged with delta = 1/1000; what is below the threshold is lost whole",
+            note="what is below the threshold is lost whole, so that no delta > 0 would do",
         ),
     ),
     statement(
         "variance-factors",
         "the variance factor of every unbiased compressor",
         "the compressors EFL's is compared with",
-        form(
-            "random-k, scaled", r"\mathbb EC(x)=x,\ \mathbb E\|C(x)-x\|^2=(\tfrac nk-1)\|x\|^2",
-            lambda v: eq(v.error, (Fraction(v.n, v.k) - 1) * v.square), "holds",
-            ("n/k", lambda v: eq(v.error, Fraction(v.n, v.k) * v.square)),
+        closed(
+            "random-k, scaled", MESSAGE, lambda v: eq(v.error, v.square * v.n / v.k - v.square), "holds",
+            ("n/k", lambda v: eq(v.error, v.square * v.n / v.k)),
             kind="compression", needs=("random-k, scaled",),
         ),
         form(
@@ -215,8 +236,8 @@ STATEMENTS = (
             note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + "
             "9 + 1 + 1",
         ),
-        form(
-            "natural rounding", MEAN + r"\tfrac18\|x\|^2", lambda v: _within(v, Fraction(1, 8)), "holds",
+        closed(
+            "natural rounding", MESSAGE, lambda v: _within(v, Fraction(1, 8)), "holds",
             ("one ninth", lambda v: _within(v, Fraction(1, 9))), kind="compression", needs=("natural",),
         ),
         form(
@@ -224,10 +245,9 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))),
             kind="compression", needs=("rounding to 0 and +-max",),
         ),
-        form(
-            "rounding to a grid", MEAN + r"\tfrac{n\Delta^2}4",
-            lambda v: le(v.error, Fraction(v.n) * v.compressor.step**2 / 4), "holds",
-            ("nine tenths of it", lambda v: le(v.error, Fraction(9 * v.n, 40) * v.compressor.step**2)),
+        closed(
+            "rounding to a grid", MESSAGE, lambda v: le(v.error, v.n * v.compressor.step**2 / 4), "holds",
+            ("nine tenths of it", lambda v: le(v.error, 9 * v.n * v.compressor.step**2 / 40)),
             kind="compression",
             needs=("rounding to a grid",),
         ),

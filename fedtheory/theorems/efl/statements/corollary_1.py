@@ -92,6 +92,8 @@ def _threshold(v: InactiveView, factor: Any, power: int = 1) -> Sides:
     return le(v.threshold, factor * v.order(power))
 
 
+F_1 = r"f_1(T)=\tfrac{TC}{(E(T-\tau_0)+\gamma)^2}"
+
 STATEMENTS = (
     statement(
         "corollary-1",
@@ -110,7 +112,7 @@ STATEMENTS = (
         ),
         form(
             "printed, T to infinity",
-            r"f_1(T)\to0,\ y^aJ>0\Rightarrow F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)",
+            r"F(\lim\omega\text{ without }a)\le F(\lim\omega\text{ with }a)\text{ for every }0<y^a<1",
             lambda v: _losses(v, 1, v.y), "violated", kind="abandon",
             note="for large T the rule abandons every client with y^a > 0; the loss F of all clients is then larger",
         ),
@@ -150,8 +152,7 @@ STATEMENTS = (
         "the threshold for y in orders of T and E",
         "Corollary 1, (9)",
         form(
-            "printed", r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J\le4\,\frac{C/J}{TE}\text{ for }T\ge2\tau_0,\ "
-            r"C_\tau=\tilde C_\tau=\tau C,\ \gamma=\tilde\gamma",
+            "printed", r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J\le4\,\frac{C/J}{TE}\text{ for }T\ge2\tau_0,\ " + F_1,
             lambda v: _threshold(v, 4), "holds",
             ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))), kind="inactive",
             needs=("T >= 2 tau_0",),
@@ -161,23 +162,23 @@ STATEMENTS = (
             "is a consequence of (8), which is itself refuted in corollary-1",
         ),
         form(
-            "without the O, necessary", r"(8)\Rightarrow y^k>\frac{C/J}{TE}",
+            "without the O, necessary", r"y^kJ>f_1(T)\Rightarrow\frac{C/J}{TE}\le y^k,\ " + F_1,
             lambda v: le(v.order(), v.y), "violated", kind="inactive", needs=(RULE,),
             note="f_1(T) = TC/(E(T - tau_0) + gamma)^2 is about C/(TE^2)",
         ),
         form(
-            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow(8)\text{ for every }\tau_0",
+            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow f_1(T)\le y^kJ,\ " + F_1,
             lambda v: le(v.f_1, v.y * v.J), "violated", kind="inactive", needs=("y above (C/J)/(TE)",),
             note="abandoned late, the run without the client has no rounds left",
         ),
         form(
-            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0",
+            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0,\ " + F_1,
             lambda v: _threshold(v, 1), "holds",
             ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE) is then enough for (8)",
         ),
         form(
-            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0",
+            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0,\ " + F_1,
             lambda v: _threshold(v, 1, 2), "holds",
             ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10), 2)), kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE^2) is enough for (8): T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is "

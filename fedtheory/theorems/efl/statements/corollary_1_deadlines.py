@@ -207,28 +207,31 @@ def _bound(v: KeepView, share: Any = 1) -> Sides:
     return le(np.asarray(v.own_abandoned), share * v.f_1_sharp)
 
 
+H_OF_E = r"h(E)=\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2"
+
 STATEMENTS = (
     statement(
         "corollary-1-epochs",
         "whether more local epochs make the rule more sensitive",
         "section 4.1, after (9)",
         form(
-            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto"
-            r"\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2",
+            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto " + H_OF_E,
             _falls, "violated", kind="epochs",
             note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
             "only while noise dominates",
         ),
         form(
-            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J", lambda v: _falls(v, "by_rule"),
+            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J\propto\tfrac{TE\,h(E)}{(TE+\gamma)^2},\ "
+            r"" + H_OF_E
+            + r",\ \gamma=\max\{4E,\tfrac{64L}\mu\}", lambda v: _falls(v, "by_rule"),
             "violated", kind="epochs",
             note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
             "small T, where gamma is not small against TE",
         ),
         form(
             "through (8), T to infinity",
-            r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ iff }\tfrac{E(E+1)}{2E+1}\le"
-            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ y_{th}=\tfrac{f_1(T)}J",
+            r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ where }\tfrac{E(E+1)}{2E+1}\le"
+            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ \lim_TT\,y_{th}\propto\tfrac{h(E)}E,\ " + H_OF_E,
             lambda v: _falls(v, "late"), "holds",
             ("the other way round", lambda v: _falls(v, "late", -1)), kind="epochs", needs=(FEW_8,),
             note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
@@ -237,22 +240,24 @@ STATEMENTS = (
         form(
             "through (8), T to infinity, converse",
             r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
-            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E)", lambda v: _falls(v, "late", -1), "holds",
+            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E),\ \lim_TT\,y_{th}\propto\tfrac{h(E)}E,\ " + H_OF_E, lambda v: _falls(v,
+            "late", -1), "holds",
             ("the other way round", lambda v: _falls(v, "late")), kind="epochs", needs=(MANY_8,),
         ),
         form(
             "repaired",
-            r"y_{th}(E+1)\le y_{th}(E)\text{ iff }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
-            r"\ y_{th}=\tfrac{C/J}{TE}",
+            r"y_{th}(E+1)\le y_{th}(E)\text{ where }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
+            r"\ y_{th}=\tfrac{C/J}{TE}\propto " + H_OF_E,
             _falls, "holds", ("the other way round", lambda v: _falls(v, by=-1)), kind="epochs", needs=(FEW,),
             note="noise = sum p^2 sigma^2 + 6 L sum p D; the constants of Theorem 1 for full participation",
         ),
         form(
-            "repaired, converse", r"E(E+1)>\frac{\text{noise}}{(2+\mu/(4L))G^2}\Rightarrow y_{th}(E+1)\ge y_{th}(E)",
+            "repaired, converse", r"E(E+1)>\frac{\text{noise}}{(2+\mu/(4L))G^2}\Rightarrow y_{th}(E+1)\ge y_{th}(E)"
+            r",\ y_{th}\propto " + H_OF_E,
             lambda v: _falls(v, by=-1), "holds", ("the other way round", _falls), kind="epochs", needs=(MANY,),
         ),
         form(
-            "for a given number of steps", r"y_{th}(E)\,E\le y_{th}(E+1)\,(E+1)",
+            "for a given number of steps", r"y_{th}(E)\,E\le y_{th}(E+1)\,(E+1),\ y_{th}\propto " + H_OF_E,
             lambda v: le(v.E * v.threshold(v.E), (v.E + 1) * v.threshold(v.E + 1)),
             "holds", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
             kind="epochs",

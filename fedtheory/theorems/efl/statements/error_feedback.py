@@ -16,10 +16,90 @@ from fedtheory.verification.rational import fraction, integer, table, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["PLAIN", "SHORT", "STATEMENTS", "FeedbackView", "feedback_view"]
+__all__ = [
+    "CHEAP", "COUNTED", "DENSE", "PLAIN", "REACHED", "SHORT", "STATEMENTS", "Costs", "FeedbackView", "ServerRound", "feedback_view",
+]  # fmt: skip
 
 PLAIN = "E = 1 and all clients active"
 SHORT = "a step of at most 1/L"
+DENSE = "a compressor that leaves nothing out"
+COUNTED = "ST both ways"
+REACHED = "a dense run that gets within a sixteenth (take more rounds or a larger step)"
+CHEAP = "k(1 + log2 n) <= 32(n - 1)"
+FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run with ST both ways and the same run without compression take until they are accurate.
+
+    Attributes
+    ----------
+    n, k : entries of a message, and those that ST keeps
+    steps : (T, N) local steps of every round
+    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without
+    """
+
+    n: int
+    k: int
+    steps: np.ndarray
+    distance_sq: np.ndarray
+    dense_distance_sq: np.ndarray
+
+    @property
+    def dense(self) -> Fraction:
+        """Bits of a dense message."""
+        return Fraction(FLOAT_BITS * self.n)
+
+    @property
+    def message(self) -> Fraction:
+        """Bits of one of ST's: positions, signs, one magnitude."""
+        return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
+
+    def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
+        """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in all T rounds, or more."""
+        there = np.flatnonzero(ACCURACY * distance_sq <= distance_sq[0])
+        return Fraction(int(counts[: there[0]].sum()) if len(there) else int(counts.sum()) + 1)
+
+    @property
+    def facts(self) -> set[str]:
+        """Whether the dense run reaches the accuracy, and whether ST's messages are shorter."""
+        found = {REACHED} if (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any() else set()
+        return found | ({CHEAP} if self.message <= self.dense else set())
+
+    def steps_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Local steps of all clients until then."""
+        return self._until(distance_sq, self.steps)
+
+    def messages_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Participants of all rounds until then."""
+        return self._until(distance_sq, self.steps > 0)
+
+
+@dataclass(frozen=True)
+class ServerRound:
+    """What one round of EFL with compression changes.
+
+    Attributes
+    ----------
+    w, after : (d,) the server's model before and after
+    R_G, R_G_after : (d,) its residual before and after
+    R, R_after : (N, d) the clients'
+    weights, p : (N,) p^k and p_tau^k, 0 for clients that are inactive
+    x : (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
+    last : (N, d) eta times the gradient at omega_s^k, which no local step takes
+    """
+
+    w: np.ndarray
+    after: np.ndarray
+    R_G: np.ndarray
+    R_G_after: np.ndarray
+    R: np.ndarray
+    R_after: np.ndarray
+    weights: np.ndarray
+    p: np.ndarray
+    x: np.ndarray
+    last: np.ndarray
 
 
 @dataclass
@@ -51,24 +131,27 @@ class FeedbackView(ClosedView):
         facts = {self.variant, SHORT}  # the builder sees to the step
         if self.E == 1 and (self.schedule == 1).all():
             facts.add(PLAIN)
-        self.facts = frozenset(facts)
+        if len(self.x0) == 1:
+            facts.add(DENSE)  # ST keeps one entry as it is
+        self.facts = frozenset({*facts, COUNTED, *self.costs.facts})
 
     @cached_property
-    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
+    def rounds_seen(self) -> list[ServerRound]:
+        """Every round of the run."""
         eta, st = self.eta, compressors.ST(self.q)
         n = len(self.h)
         zero = self.x0 * 0
-        w, R_G, R, moved, path = self.x0, zero, np.stack([zero] * n), self.x0, [self.x0]
+        w, R_G, R, out = self.x0, zero, np.stack([zero] * n), []
         for t in range(self.rounds):
-            received = zero
+            received, before = zero, (w, R_G, R.copy())
+            p, moves, last = 0 * self.weights, R * 0, R * 0
             for k in range(n):
                 s = int(self.schedule[t % len(self.schedule), k])
                 if s == 0:
                     continue
                 factor = Fraction(self.E, s)  # scheme C
                 x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
-                moved = moved + self.weights[k] * factor * x
+                p[k], moves[k], last[k] = self.weights[k] * factor, x, eta * self.h[k] * (w + x - self.c[k])
                 D = R[k] + (factor * x if self.variant == "consistent" else x)
                 sent = st.compress(D)
                 R[k] = D - sent
@@ -78,8 +161,27 @@ class FeedbackView(ClosedView):
             down = st.compress(D_G)
             R_G = D_G - down
             w = w + (down if self.variant in ("consistent", "after") else D_G)
-            path.append(w)
-        return np.stack(path), R_G, R, moved
+            out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
+        return out
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of this run, and of the same one without compression."""
+        steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
+        w, dense = self.x0, [self.x0]
+        for row in steps:
+            p = np.array([w_k * Fraction(self.E, int(s)) if s else 0 * w_k for w_k, s in zip(self.weights, row, strict=True)])
+            w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
+            dense.append(w)
+        found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
+        return Costs(len(self.x0), compressors.ST(self.q).sizes(len(self.x0))[0], steps, *found)
+
+    @cached_property
+    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
+        seen = self.rounds_seen
+        moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
+        return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
 
     @cached_property
     def curvature(self) -> np.ndarray:
@@ -131,6 +233,7 @@ def _mean_within(v: FeedbackView) -> Sides:
     return le(((path[:-1].sum(axis=0) / v.rounds - v.star) ** 2).sum(), ((v.x0 - v.star) ** 2).sum())
 
 
+INVARIANT = r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k"
 BIAS = (
     r"\textstyle\sum_kp^kh_k|\bar\omega_T-\omega^*|\le\frac1{\eta T}\big(|\omega_T-\omega_0|+|R^G_T|+\sum_kp^k|R^k_T|\big),\ "
     r"\bar\omega_T=\frac1T\sum_{t<T}\omega_t"
@@ -143,23 +246,23 @@ STATEMENTS = (
         "Algorithm 1 and (6)",
         form(
             "literal formulas",
-            r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k,\ \text{the formulas as printed}",
+            INVARIANT + r",\ \text{the formulas as printed}",
             _invariant, "violated", kind="feedback", needs=("literal",), wording="algorithm",
             note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
             "residuals count twice",
         ),
         form(
-            "repaired", r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k",
+            "repaired", INVARIANT,
             _invariant, "holds", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))),
             kind="feedback", needs=("consistent",),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
         ),
         form(
-            "text of 3.1", r"\text{the same, clients send }ST(\Delta),\text{ the server adds its delta uncompressed}",
+            "text of 3.1", INVARIANT + r",\ \text{clients send }ST(\Delta^k),\text{ the server adds }\Delta^G\text{ uncompressed}",
             _invariant, "violated", kind="feedback", needs=("text",),
         ),
         form(
-            "scaled after ST", r"\text{the same, }p_\tau^k/p^k\text{ applied after }ST",
+            "scaled after ST", INVARIANT + r",\ p_\tau^k/p^k\text{ applied after }ST",
             _invariant, "violated", kind="feedback", needs=("after",),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),

@@ -232,12 +232,12 @@ STATEMENTS = (
         ),
         form(
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "
-            r"\omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ \eta_\tau=\tfrac a{\tau+b}", _decaying,
+            r"\omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ \eta_\tau=\tfrac a{\tau+b},\ "
+            r"M=\sum_k\mathbb E[ps]h_k,\ Q=\max_t\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2|\mathbb E\omega_t-c_k|", _decaying,
             HOLDS,
             ("nine tenths of the bound", lambda v: _decaying(v, 9 * v.weights.sum() / 10)), kind="limit",
             needs=(LEMMA,),
-            note="quadratics, coordinate by coordinate: M = sum E[p s] h, Q bounds sum E[p s(s-1)/2] h^2 |E w - c|; "
-            "1 < a M <= b",
+            note="quadratics, coordinate by coordinate; 1 < a M <= b",
         ),
         form(
             "constant step", r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2"

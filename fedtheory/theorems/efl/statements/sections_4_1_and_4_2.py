@@ -19,7 +19,10 @@ from fedtheory.verification.rational import fraction, integer, table, text, vect
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "InactiveView", "IncompleteView"]
+__all__ = ["LATE", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
+
+LATE = "T(T+1)E^2 >= (gamma - E tau_0)^2"
+SOME = "at least two rounds"
 
 
 # --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
@@ -51,6 +54,10 @@ class InactiveView(ClosedView):
             facts.add("tau_0 = 0")
         if 2 * self.tau_0 <= self.T:
             facts.add("T >= 2 tau_0")
+        if self.T * (self.T + 1) * self.E**2 >= (self.gamma - self.E * self.tau_0) ** 2:
+            facts.add(LATE)
+        if self.T >= 2:
+            facts.add(SOME)
         if self.gamma >= self.E**2:
             facts.add("gamma >= E^2")
         if self.y > self.order():
@@ -244,8 +251,9 @@ STATEMENTS = (
             note="scheme C, clients that are complete when active",
         ),
         form(
-            "converges if y_t is O(tau)", r"\textstyle y_t\in O(t)\Rightarrow\sum_{t<\tau}y_tJ/(\tau E+\gamma)\to0:\ "
-            r"\text{the term at }4\tau\text{ below that at }\tau", lambda v: le(v.term(4 * v.T, 4 * v.T), v.term(v.T)), "violated",
+            "converges if y_t is O(tau)", r"\textstyle\frac{4\tau J}{4\tau E+\gamma}\le\frac{\tau J}{\tau E+\gamma}:\ "
+            r"\text{the term at }4\tau\text{ and at }\tau,\ y_t=1\text{ in every round}", lambda v: le(v.term(4 * v.T, 4 * v.T),
+            v.term(v.T)), "violated",
             kind="inactive",
             note="y_t <= 1 is always O(tau); with y_t = 1 the term rises to J/E. What is meant is sum y_t in o(tau)",
         ),
@@ -257,13 +265,15 @@ STATEMENTS = (
             kind="inactive",
         ),
         form(
-            "f_0", r"\lim_\tau H_\tau J/(\tau E+\gamma)=y^aJ", lambda v: _limit_term(v, v.y), "violated",
+            "f_0", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE=y^aJ\ (r_t=1\text{ in every round})",
+            lambda v: _limit_term(v, v.y), "violated",
             kind="inactive",
             note="r_t compares expectations, so it is 1 in every round and not with probability y^a; the factor 1/E "
             "is missing too",
         ),
         form(
-            "f_0 repaired", r"\lim_\tau H_\tau J/(\tau E+\gamma)=J/E", lambda v: _limit_term(v, Fraction(1, v.E)), "holds",
+            "f_0 repaired", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE\ (r_t=1\text{ in every "
+            r"round})", lambda v: _limit_term(v, Fraction(1, v.E)), "holds",
             ("y^a/E", lambda v: _limit_term(v, v.y / v.E)), kind="inactive",
         ),
     ),

@@ -67,7 +67,30 @@ def bound(
 
 
 _BOUND = r"\mathbb E\|\omega^G_{\tau E}-\omega^*\|^2\le\frac{C_\tau}{(\tau E+\gamma)^2}+\frac{H_\tau J}{\tau E+\gamma}"
-_C = r"C_\tau=\gamma^2\|\omega_0-\omega^*\|^2%s(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb E[B_t]}{S_t^2}"
+_START, _NOISE = r"\gamma^2\|\omega_0-\omega^*\|^2", r"(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb E[B_t]}{S_t^2}"
+_SUM, _MAX = rf",\ C_\tau={_START}+{_NOISE}", rf"\max\{{{_START},{_NOISE}\}}"
+_R = r",\ H_\tau=\sum_{t<\tau}r_t,\ r_t=%d\text{ iff }\tfrac{\mathbb E[p_ks^k]}{p^k}\text{ is the same for all }k"
+_DIFFERS, _SAME = _R % 0, _R % 1
+_J = r",\ J=\max_\tau\tfrac{32E\sum_k\mathbb E[p_ks^k]D_k}{\mu S_\tau}"
+_J_PRINTED = r",\ J=\max_\tau\sum_k\tfrac{32E\,\mathbb E[p_ks^k]}{(D_k/\mu)\,S_\tau}"
+_FIRST, _LAST = r"2(2+\theta)L\sum p_ks^kD_k", r"\sum\tfrac{p_k^2}{p^k}s^k"
+_B_OF = (
+    r",\ B=\sum p_k^2s^k\sigma_k^2+" + _FIRST + r"+(2+\tfrac\mu{2(1+\theta)L})E(E-1)G^2\big(\sum p_ks^k+\theta(\sum p_k-2)%s\sum "
+    r"p_ks^k\big)"
+    r"+2EG^2" + _LAST
+)
+_B, _B_PRINTED = _B_OF % "_+", _B_OF % "+"
+_B_SHARP = (
+    r",\ B^+=%s+" + _FIRST + r"+E(E-1)G^2\big[(\tfrac12+\tfrac\mu{4(1+\theta)L})(1+\theta(\sum p_k-2)_+)+\tfrac13\big]\sum p_ks^k"
+    r"+(E-1)G^2" + _LAST
+)
+_UNCORRELATED = r"\sum p_k^2s^k\sigma_k^2"
+_SHARP = (
+    r"\mathbb E\|\omega^G_{\tau E}-\omega^*\|^2\le"
+    r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+(16E/\mu)^2\sum_{t<\tau}\mathbb E[B^+_t]/S_t^2}{(\tau E+\gamma)^2}+"
+    r"\tfrac{\sum_{t<\tau}J^+_t}{\tau E+\gamma},\ J^+_t=\tfrac{32E\sum_k(\mathbb E[p_ks^k]-c_tp^k)D_k}{\mu S_t},\ "
+    r"c_t=\min_k\tfrac{\mathbb E[p_ks^k]}{p^k}"
+)
 _MUTANTS = (
     ("9 tenths of the first term", lambda v: bound(v, first=_part(v, 90))),
     ("without B_t", lambda v: bound(v, rest=0)),
@@ -87,18 +110,18 @@ STATEMENTS = (
         "Theorem 1",
         form(
             "printed",
-            _BOUND + r",\ C_\tau=\max\{\cdot,\cdot\},\ r_t=1\text{ iff the ratio is the same for all }k,\ D_k\text{ below in }J",
+            _BOUND + r",\ C_\tau=" + _MAX + _SAME + _J_PRINTED + _B_PRINTED,
             lambda v: bound(v, total="max", flipped=True, reading="added", gap="printed"),
             VIOLATED,
             kind="run",
             needs=(EVERY_D,),
-            note="read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k in J's "
+            note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k "
+            "in J's "
             "denominator",
         ),
         form(
             "repaired",
-            _BOUND + r",\ " + _C % "+" + r",\ r_t=1\text{ iff the ratio is not the same},\ J=\max_\tau\tfrac{32E\sum_k\mathbb "
-            r"E[p^ks^k]D_k}{\mu S_\tau},\ \theta(\sum p-2)_+\sum ps\text{ in }B_t",
+            _BOUND + _SUM + _DIFFERS + _J + _B,
             bound,
             HOLDS,
             *_MUTANTS,
@@ -109,8 +132,8 @@ STATEMENTS = (
         ),
         form(
             FROZEN,
-            _BOUND + r"\text{ for }\tilde F_k\text{ with anchors that never move},\ \tilde L=L+\lambda\max_jU_j,\ "
-            r"\tilde\mu=\mu+\lambda\min_jU_j",
+            _BOUND + r",\ \omega^*=\text{argmin}\,\textstyle\sum_kp^k\tilde F_k\text{ with anchors that never move}" + _SUM + _DIFFERS
+            + _J + _B + r",\ \text{with }\tilde L=L+\lambda\max_jU_j,\ \tilde\mu=\mu+\lambda\min_jU_j\text{ for }L,\mu",
             bound,
             HOLDS,
             *_MUTANTS[:2], kind="run",
@@ -120,7 +143,7 @@ STATEMENTS = (
         ),
         form(
             "2 max",
-            _BOUND + r",\ C_\tau=2\max\{\cdot,\cdot\}",
+            _BOUND + r",\ C_\tau=2" + _MAX + _DIFFERS + _J + _B,
             lambda v: bound(v, total="2 max"),
             HOLDS,
             ("without B_t", lambda v: bound(v, total="2 max", rest=0)),
@@ -129,26 +152,20 @@ STATEMENTS = (
         ),
         form(
             "sharpened",
-            r"\mathbb E\|\omega^G_{\tau E}-\omega^*\|^2\le"
-            r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+(16E/\mu)^2\sum\mathbb E[B^+_t]/S_t^2}{(\tau E+\gamma)^2}+"
-            r"\tfrac{\sum_{t<\tau}J^+_t}{\tau E+\gamma},\ J^+_t=\tfrac{32E\sum_k(\mathbb E[p^ks^k]-c_tp^k)D_k}{\mu S_t},\ "
-            r"c_t=\min_k\tfrac{\mathbb E[p^ks^k]}{p^k}",
+            _SHARP + _B_SHARP % _UNCORRELATED,
             lambda v: bound(v, sharp="uncorrelated"),
             HOLDS,
             ("99 hundredths of the first term", lambda v: bound(v, sharp="uncorrelated", first=_part(v, 99))),
             ("without B_t", lambda v: bound(v, sharp="uncorrelated", rest=0)),
             ("without the J term", lambda v: bound(v, sharp="uncorrelated", bias=0)), kind="run",
-            note="the same proof gives B+ = sum p^2 s sigma^2 + 2(2+theta)L sum p s D + "
-            "E(E-1)G^2[(1+mu/(2(1+theta)L))/2 (sum p s + theta (sum p - 2)_+ sum p s) + sum p s/3] + (E-1)G^2 "
-            "sum p^2 s/p^k (no G when E = 1), and J+, which needs no r_t: it vanishes with the heterogeneity of "
+            note="the same proof gives B+ (no G when E = 1), and J+, which needs no r_t: it vanishes with the heterogeneity of "
             "the participation, continuously. Its noise term needs mini-batches of different clients "
             "uncorrelated within a step",
             needs=(UNCORRELATED,),
         ),
         form(
             "sharpened, any correlation",
-            r"\text{the same with }\textstyle\sum_k\tfrac{\mathbb E[p_k^2s^k]}{p^k}\min\{\sigma_k^2,G^2\}\text{ for }"
-            r"\sum_k\mathbb E[p_k^2s^k]\sigma_k^2\text{ in }B^+_t",
+            _SHARP + _B_SHARP % r"\sum\tfrac{p_k^2}{p^k}s^k\min\{\sigma_k^2,G^2\}",
             lambda v: bound(v, sharp="any"),
             HOLDS,
             ("nine tenths of B_t", lambda v: bound(v, sharp="any", rest=_part(v, 90))),
@@ -160,7 +177,7 @@ STATEMENTS = (
         ),
         form(
             "sharpened, common mini-batches",
-            r"\text{the sharpened form where all clients draw the same mini-batch in a step}",
+            _SHARP + _B_SHARP % _UNCORRELATED + r",\ \text{where all clients draw the same mini-batch in a step}",
             lambda v: bound(v, sharp="uncorrelated"),
             VIOLATED,
             kind="run",
@@ -169,7 +186,7 @@ STATEMENTS = (
         ),
         form(
             "max",
-            _BOUND + r",\ C_\tau=\max\{\cdot,\cdot\}\text{, all else repaired}",
+            _BOUND + r",\ C_\tau=" + _MAX + _DIFFERS + _J + _B,
             lambda v: bound(v, total="max"),
             VIOLATED,
             kind="run",
@@ -179,7 +196,7 @@ STATEMENTS = (
         ),
         form(
             "r_t flipped",
-            _BOUND + r",\ r_t=1\text{ iff the ratio is the same, all else repaired}",
+            _BOUND + _SUM + _SAME + _J + _B,
             lambda v: bound(v, flipped=True),
             UNLESS_CORRECTED,
             ("99 hundredths of the first term", lambda v: bound(v, flipped=True, first=_part(v, 99), bias=0)),
@@ -190,7 +207,7 @@ STATEMENTS = (
         ),
         form(
             "bracket",
-            _BOUND + r",\ \dots(\textstyle\sum ps+\theta(\sum p-2)+\sum ps)\text{ in }B_t\text{, all else repaired}",
+            _BOUND + _SUM + _DIFFERS + _J + _B_PRINTED,
             lambda v: bound(v, reading="added"),
             VIOLATED,
             kind="run",
@@ -198,7 +215,7 @@ STATEMENTS = (
         ),
         form(
             "J",
-            _BOUND + r",\ J=\max_\tau\sum_k\tfrac{32E\,\mathbb E[p^ks^k]}{(D_k/\mu)\,S_\tau}\text{, all else repaired}",
+            _BOUND + _SUM + _DIFFERS + _J_PRINTED + _B,
             lambda v: bound(v, gap="printed"),
             UNLESS_CORRECTED,
             ("half of the first term", lambda v: bound(v, gap="printed", first=_part(v, 50))), kind="run",

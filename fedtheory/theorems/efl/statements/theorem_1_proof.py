@@ -214,8 +214,9 @@ STATEMENTS = (
         ),
         _form(
             "sharpened, any correlation",
-            r"\text{the same with }\textstyle\sum_k\tfrac{\mathbb E[p_k^2s^k]}{p^k}\min\{\sigma_k^2,G^2\}"
-            r"\text{ in }B^+_\tau",
+            r"\mathbb E[\|\omega_{\tau+1}-\omega^*\|^2\mid\omega_\tau]\le(1-\tfrac14\eta\mu S_\tau)\|\omega_\tau-\omega^*\|^2+"
+            r"\eta^2\mathbb E[B^+_\tau]+\tfrac{J^+_\tau}{(\tau+1)E+\gamma},\ \text{the first term of }B^+_\tau\text{ being }"
+            r"\textstyle\sum_k\tfrac{p_k^2}{p^k}s^k\min\{\sigma_k^2,G^2\}",
             sides.one_round,
             ("without B and J", {"rest": 0}),
             ("nine tenths of B and J", {"rest": 0.9}),
@@ -233,7 +234,8 @@ STATEMENTS = (
         _form(
             "induction",
             r"(1-\tfrac{4E}{y+E})\Big(\tfrac{C_\tau}{y^2}+\tfrac{H_\tau J}y\Big)+\tfrac{b_\tau}{(y+E)^2}+\tfrac{r_\tau J}{y+E}\le"
-            r"\tfrac{C_{\tau+1}}{(y+E)^2}+\tfrac{H_{\tau+1}J}{y+E}",
+            r"\tfrac{C_{\tau+1}}{(y+E)^2}+\tfrac{H_{\tau+1}J}{y+E},\ C_\tau=\gamma^2\|\omega_0-\omega^*\|^2+\sum_{t<\tau}b_t,\ "
+            r"b_t=(\tfrac{16E}\mu)^2\tfrac{\mathbb E[B_t]}{S_t^2},\ y=\tau E+\gamma",
             sides.induction,
             ("without the J term", {"bias": 0}),
             ("nine tenths of the J term at tau + 1", {"bias": 0.9}),
@@ -242,7 +244,9 @@ STATEMENTS = (
         ),
         _form(
             "induction with max",
-            r"\text{the same for }C_\tau=\max\{\cdot,\cdot\}",
+            r"(1-\tfrac{4E}{y+E})\Big(\tfrac{C_\tau}{y^2}+\tfrac{H_\tau J}y\Big)+\tfrac{b_\tau}{(y+E)^2}+\tfrac{r_\tau J}{y+E}\le"
+            r"\tfrac{C_{\tau+1}}{(y+E)^2}+\tfrac{H_{\tau+1}J}{y+E},\ C_\tau=\max\{\gamma^2\|\omega_0-\omega^*\|^2,\sum_{t<\tau}b_t\},\ "
+            r"b_t=(\tfrac{16E}\mu)^2\tfrac{\mathbb E[B_t]}{S_t^2},\ y=\tau E+\gamma",
             sides.induction,
             kind="run",
             options={"total": "max"},

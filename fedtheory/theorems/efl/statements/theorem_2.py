@@ -15,6 +15,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, form, le
@@ -73,6 +74,11 @@ def _sharp(v: ShiftView, n: Any, at: str, factor: int = 2) -> Sides:
     others = n - v.n_a
     below = v.mu**2 * others**2 + v.mu * v.L * v.n_a * (n + others)
     return le(v.distance_sq, factor * v.L * v.n_a**2 * getattr(v, at) / below, noise=v.noise)
+
+
+def _others(v: ShiftView, factor: Any) -> Sides:
+    """||omega* - hat omega*||^2 <= factor L n_a^2 D_a/(mu^2 (n - n_a)^2), with a's gap at the old optimum."""
+    return _bound(v, factor, v.n - v.n_a, "D_old")
 
 
 def _after(v: ShiftView) -> Any:
@@ -240,7 +246,15 @@ def rounds_that_halve(tau_0: int, gamma: float) -> float:
     return (2 ** (1 / 16) - 1) * (tau_0 + gamma)
 
 
-DISTANCE = r"\|\omega^*-\hat\omega^*\|^2\le"
+_OF_SHIFT = {
+    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2", "D_new": r"\hat D_a", "D_old": "D_a",
+}  # fmt: skip
+SHIFT = Letters(_OF_SHIFT, ("distance_sq", "D_new", "D_old"), zero=("noise",))
+OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
+SHIFTED = (
+    r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)},\ "
+    r"\eta^{\text{fresh}}_\tau=\tfrac{16}{\mu(\tau-\tau_0+1+\gamma)}"
+)
 SMOOTH = (
     "every F_k and F is L-smooth and mu-strongly convex",
     "F_k^* is the infimum over R^d; every F_k is the same function before and after",
@@ -251,18 +265,18 @@ STATEMENTS = (
         "theorem-2-departure",
         "how far the optimum moves when a client leaves",
         "Theorem 2, (10)",
-        form(
-            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 8, v.n), "holds",
+        closed(
+            "printed", SHIFT, lambda v: _bound(v, 8, v.n), "holds",
             ("1.9 for 8", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="n counts the samples before the shift, those of a included; a quarter of it is enough",
         ),
-        form(
-            "sharpened", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds",
+        closed(
+            "sharpened", SHIFT, lambda v: _bound(v, 2, v.n), "holds",
             ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; attained where L = mu",
         ),
-        form(
-            "sharp", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2(n-n_a)^2+\mu Ln_a(2n-n_a)}", lambda v: _sharp(v, v.n, "D_new"),
+        closed(
+            "sharp", SHIFT, lambda v: _sharp(v, v.n, "D_new"),
             "holds",
             ("1.9 for 2", lambda v: _sharp(v, v.n, "D_new", Fraction(19, 10))), kind="shift", needs=(DEPARTURE,),
             note="with both functions' strong convexity; attained for all n, n_a, L, mu in one dimension, where F_a has curvature mu "
@@ -274,28 +288,27 @@ STATEMENTS = (
         "theorem-2-arrival",
         "how far the optimum moves when a client joins",
         "Theorem 2, (11)",
-        form(
-            "printed", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}", lambda v: _bound(v, 8, _after(v)), "violated",
+        closed(
+            "printed", SHIFT, lambda v: _bound(v, 8, _after(v)), "violated",
             kind="shift",
             needs=(ARRIVAL,),
             note="false as soon as n_a > n, for quadratics with any L and mu: hat D_a is measured where a already pulls",
         ),
-        form(
-            "repaired", DISTANCE + r"\frac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bound(v, 2, v.n), "holds",
+        closed(
+            "repaired", SHIFT, lambda v: _bound(v, 2, v.n), "holds",
             ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(ARRIVAL,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; "
             "attained for all n, n_a, L, mu",
         ),
-        form(
-            "printed, few", DISTANCE + r"\frac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}\text{ if }n_a\le n", lambda v: _bound(v, 8, _after(v)),
+        closed(
+            "printed, few", SHIFT, lambda v: _bound(v, 8, _after(v)),
             "holds", ("7.9 for 8", lambda v: _bound(v, Fraction(79, 10), _after(v))),
-            kind="shift", needs=(ARRIVAL, FEW),
+            after=r"\text{ if }n_a\le n", kind="shift", needs=(ARRIVAL, FEW),
             note="what is printed holds exactly where it is not stronger than the repaired bound; 8 is attained at n_a = n",
         ),
-        form(
-            "old optimum", DISTANCE + r"\frac{2Ln_a^2D_a}{\mu^2n^2+\mu Ln_a(2n+n_a)},\ D_a=F_a(\omega^*)-F_a^*",
-            lambda v: _sharp(v, _after(v), "D_old"), "holds",
-            ("1.9 for 2", lambda v: _sharp(v, _after(v), "D_old", Fraction(19, 10))), kind="shift", needs=(ARRIVAL,),
+        closed(
+            "old optimum", SHIFT, lambda v: _sharp(v, _after(v), "D_old"), "holds",
+            ("1.9 for 2", lambda v: _sharp(v, _after(v), "D_old", Fraction(19, 10))), after=OLD_GAP, kind="shift", needs=(ARRIVAL,),
             note="an arrival is a departure read backwards: with a's gap at the old optimum, known before a works, the printed bound "
             "holds with 2 for 8",
         ),
@@ -323,18 +336,16 @@ STATEMENTS = (
         "whether the run can still reach the old optimum",
         "section 4.3",
         form(
-            "printed", r"H_T\ge T-\tau_0\Rightarrow\hat\omega^*\ne\omega^*",
+            "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
             "violated", kind="shift", needs=(DEPARTURE, APART),
             note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
         ),
-        form(
-            "repaired", r"\|\omega^*-\hat\omega^*\|^2\le\frac{\|\nabla F_a(\omega^*)\|^2n_a^2}{\mu^2(n-n_a)^2}"
-            r"\le\frac{2Ln_a^2(F_a(\omega^*)-F_a^*)}{\mu^2(n-n_a)^2}",
-            lambda v: le(v.distance_sq, 2 * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2), noise=v.noise), "holds",
-            ("1.9 for 2", lambda v: le(v.distance_sq, Fraction(19, 10) * v.L * v.n_a**2 * v.D_old / (v.mu**2 * (v.n - v.n_a) ** 2))),
-            kind="shift",
-            needs=(DEPARTURE,), note="the run goes to hat omega*, which is omega* if a's gradient vanishes there",
+        closed(
+            "repaired", SHIFT, lambda v: _others(v, 2), "holds", ("1.9 for 2", lambda v: _others(v, Fraction(19, 10))),
+            after=OLD_GAP, kind="shift",
+            needs=(DEPARTURE,), note="||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2) lies between the two sides: the run goes to "
+            "hat omega*, which is omega* if a's gradient vanishes there",
         ),
         assumptions=SMOOTH,
     ),
@@ -343,13 +354,13 @@ STATEMENTS = (
         "whether the step must grow again after the objective moved",
         "sections 4.3 and 4.4",
         form(
-            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2",
+            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(
             "repaired",
-            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}",
+            r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds",
             ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])),
             kind="after-shift", needs=("no noise",),
@@ -357,7 +368,8 @@ STATEMENTS = (
         ),
         form(
             "kept step",
-            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2",
+            r"\|\omega_\tau-\hat\omega^*\|^2\le\big(\tfrac{\tau_0+\gamma}{\tau+\gamma}\big)^{32}\|\omega^*-\hat\omega^*\|^2"
+            r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)}",
             lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds",
             ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])),
             kind="after-shift", needs=("no noise",),

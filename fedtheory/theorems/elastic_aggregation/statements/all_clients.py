@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.theorems.elastic_aggregation.letters import PRINTED_SIGN, ROUND
 from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
 from fedtheory.theorems.elastic_aggregation.quantities import (
     DIAGONAL,
@@ -24,12 +25,17 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
     TAU_0,
     AggregationView,
 )
+from fedtheory.verification.closed import closed
 from fedtheory.verification.rational import objects
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["FULL"]
 
 Q = r"\textstyle\sum_kw_kM_k(\bar\theta-c_k)=0"
+DIAG = r"H_k\text{ diagonal: }"  # M = diag(m_1, ..., m_n)
+RHO = (
+    DIAG + r"\eta(1+\tau)L\le1,\ \rho_{\text{elastic}}=\max_i|1-\eta\zeta^i(\bar\theta)m_i|,\ \rho_{\text{naive}}=\max_i|1-\eta m_i|:\ "
+)
 
 
 def _is(condition: Any) -> Fraction:
@@ -111,27 +117,28 @@ FULL = (
         "how far sensitive parameters are held back, and others boosted",
         "Algorithm 1, and the text beside it",
         form(
-            "printed", r"\max_i\zeta^i\ge1", lambda v: le(_is(True), max(v.zeta(v.theta))), "violated",
+            "printed", r"\Omega'>0\Rightarrow\max_i\zeta^i\ge1", lambda v: le(_is(True), max(v.zeta(v.theta))), "violated",
             kind="aggregation",
             needs=(SENSITIVE,),
             note="'correspondingly boosted': not where all parameters are about as sensitive, as in a layer of one parameter "
             "with tau < 1; there the step is only made shorter",
         ),
         form(
-            "repaired", r"\min_i\zeta^i=\tau", lambda v: eq(min(v.zeta(v.theta)), v.tau), "holds",
+            "repaired", r"\Omega'>0\Rightarrow\min_i\zeta^i=\tau", lambda v: eq(min(v.zeta(v.theta)), v.tau), "holds",
             ("1 + tau", lambda v: eq(min(v.zeta(v.theta)), 1 + v.tau)), kind="aggregation", needs=(SENSITIVE,),
             note="the one with Omega^i = Omega': every layer has a parameter that is held back to tau, however little it moves "
             "the output",
         ),
         form(
-            "range", r"\zeta^i\le1+\tau", lambda v: le(v.zeta(v.theta), (1 + v.tau) + 0 * v.theta), "holds",
+            "range", r"\Omega'>0\Rightarrow\zeta^i\le1+\tau\ \forall i",
+            lambda v: le(v.zeta(v.theta), (1 + v.tau) + 0 * v.theta), "holds",
             ("tau + 1/2", lambda v: le(v.zeta(v.theta), (Fraction(1, 2) + v.tau) + 0 * v.theta)),
             ("nine tenths of it", lambda v: le(v.zeta(v.theta), Fraction(9, 10) * (1 + v.tau) + 0 * v.theta)),
             kind="aggregation", needs=(SENSITIVE,),
             note="as Omega^i >= 0",
         ),
         form(
-            "which", r"\zeta^i<1\iff\Omega^i>\tau\Omega'",
+            "which", r"\Omega'>0\Rightarrow(\zeta^i<1\iff\Omega^i>\tau\Omega'\ \forall i)",
             lambda v: _sign_of_zeta(v, v.omega(v.theta) > v.tau * v.omega(v.theta).max()), "holds",
             ("above the mean", lambda v: _sign_of_zeta(v, v.omega(v.theta) * len(v.theta) > v.omega(v.theta).sum())),
             ("eleven tenths of tau", lambda v: _sign_of_zeta(v, 10 * v.omega(v.theta) > 11 * v.tau * v.omega(v.theta).max())),
@@ -145,25 +152,26 @@ FULL = (
         "where it ends when all clients take part",
         "poster: 'to prevent the server model from drifting to any one client distribution'",
         form(
-            "the optimum", r"\theta^*=\arg\min\textstyle\sum_kw_kf_k\text{ is a fixed point}",
+            "the optimum",
+            r"\tau>0,\ \Omega'>0:\ \theta^*+\eta\zeta(\theta^*)\Delta(\theta^*)=\theta^*=\arg\min\textstyle\sum_kw_kf_k",
             lambda v: _stays(v, v.star), "violated",
             kind="aggregation", needs=(TAU, SENSITIVE), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. The bias of E > 1 local steps on unlike clients "
             "stays: only the path and the speed change",
         ),
         form(
-            "repaired", r"\bar\theta\text{ of FedAvg is a fixed point, }" + Q,
+            "repaired", r"\bar\theta+\eta\zeta(\bar\theta)\Delta(\bar\theta)=\bar\theta\text{ where }" + Q,
             lambda v: _stays(v, v.fedavg), "holds",
             ("the first client's minimiser", lambda v: _stays(v, v.c[0])), kind="aggregation",
             note="Delta, the clients' weighted mean, is 0 there, and zeta finite",
         ),
         form(
-            "no other", r"\tau|\Delta^i|\le|\zeta^i\Delta^i|", lambda v: _only(v, v.tau), "holds",
+            "no other", r"\Omega'>0\Rightarrow\tau|\Delta^i|\le|\zeta^i\Delta^i|\ \forall i", lambda v: _only(v, v.tau), "holds",
             ("tau + 1/10", lambda v: _only(v, v.tau + Fraction(1, 10))), kind="aggregation", needs=(SENSITIVE,),
             note="as zeta >= tau: with tau > 0 it stands still only where FedAvg does",
         ),
         form(
-            "tau = 0", r"\tau=0:\ \zeta\Delta=0\Rightarrow\Delta=0", _still, "violated",
+            "tau = 0", r"\tau=0,\ \Omega'>0:\ \zeta\Delta=0\Rightarrow\Delta=0", _still, "violated",
             kind="aggregation", needs=(TAU_0, SENSITIVE),
             note="the most sensitive parameter of a layer does not move at all, and a layer of one parameter never does",
         ),
@@ -172,38 +180,40 @@ FULL = (
         "stability",
         "which server steps are stable",
         "Algorithm 1",
-        form(
-            "as FedAvg", r"\eta L<2\Rightarrow V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "violated",
+        closed(
+            "as FedAvg", ROUND, lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "violated",
+            before=r"\eta L<2,\ \tau>0,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(NAIVE_STABLE, TAU, SENSITIVE),
             note="carried over from FedAvg (the paper says nothing of it): a step that naive aggregation stands is too long for "
             "what is boosted",
         ),
         form(
             "repaired",
-            r"V(\theta^+)\le V(\theta)-\eta\big(1-\tfrac{\eta(1+\tau)L}2\big)\textstyle\sum_i\zeta^i(M(\theta-\bar\theta))_i^2",
+            r"\eta(1+\tau)L<2\Rightarrow V(\theta^+)\le V(\theta)-\eta\big(1-\tfrac{\eta(1+\tau)L}2\big)"
+            r"\textstyle\sum_i\zeta^i(M(\theta-\bar\theta))_i^2",
             _decrease, "holds", ("three times the decrease", lambda v: _decrease(v, 3)),
             ("eleven tenths of it", lambda v: _decrease(v, Fraction(11, 10))), kind="aggregation", needs=(SMALL,),
             note="V = (theta - bar theta)' M (theta - bar theta)/2, L >= its largest eigenvalue; whatever the sensitivities, as "
             "zeta M zeta <= L zeta^2 <= L (1 + tau) zeta, also where a layer is dead (zeta = 1, or 1 + tau with zero='boost'): for "
             "tau > 0 it converges from everywhere with eta < 2/((1 + tau) L)",
         ),
-        form(
-            "rate", r"\Omega'>0\Rightarrow V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "holds", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
+        closed(
+            "rate", ROUND, lambda v: _global(v, v.tau), "holds", ("1 + tau for tau", lambda v: _global(v, 1 + v.tau)),
             ("eleven tenths of tau", lambda v: _global(v, Fraction(11, 10) * v.tau)),
+            before=DIAG + r"\Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL, DIAGONAL, SENSITIVE),
             note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and |M e|^2 >= mu_M e' M e = 2 mu_M V. "
             "Every layer must have some sensitivity, unless tau <= 1 or zero='boost': see the next two",
         ),
-        form(
-            "rate, always", r"V(\theta^+)\le\big(1-2\eta\tau\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
-            lambda v: _global(v, v.tau), "violated", kind="aggregation", needs=(SMALL, DIAGONAL),
+        closed(
+            "rate, always", ROUND, lambda v: _global(v, v.tau), "violated", before=DIAG + r"\eta(1+\tau)L<2\Rightarrow ",
+            kind="aggregation", needs=(SMALL, DIAGONAL),
             note="whatever the sensitivities: not with tau > 1 where a layer is dead (Omega' = 0). There zeta is 1 with zero='one', "
             "which is less than tau",
         ),
         form(
-            "rate, dead layers too", r"V(\theta^+)\le\big(1-2\eta\min(1,\tau)\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
+            "rate, dead layers too", DIAG + r"\eta(1+\tau)L<2\Rightarrow"
+            r" V(\theta^+)\le\big(1-2\eta\min(1,\tau)\mu_M(1-\tfrac{\eta(1+\tau)L}2)\big)V(\theta)",
             lambda v: _global(v, min(1, v.tau)), "holds", ("tau", lambda v: _global(v, v.tau)),
             ("eleven tenths of it", lambda v: _global(v, Fraction(11, 10) * min(1, v.tau))),
             kind="aggregation", needs=(SMALL, DIAGONAL),
@@ -211,7 +221,8 @@ FULL = (
         ),
         form(
             "each coordinate",
-            r"|\theta^+_i-\bar\theta_i|\le\max(|1-\eta\tau m_i|,|1-\eta(1+\tau)m_i|)\,|\theta_i-\bar\theta_i|",
+            DIAG + r"\Omega'>0\Rightarrow|\theta^+_i-\bar\theta_i|\le\max(|1-\eta\tau m_i|,|1-\eta(1+\tau)m_i|)"
+            r"\,|\theta_i-\bar\theta_i|",
             lambda v: _coordinates(v, v.tau, 1 + v.tau), "holds",
             ("the naive server's factor", lambda v: _coordinates(v, 1, 1)),
             ("nine tenths of the factor", lambda v: _coordinates(v, v.tau, 1 + v.tau, Fraction(9, 10))),
@@ -224,22 +235,23 @@ FULL = (
         "sign",
         "the sign of the server's step",
         "Algorithm 1, last line",
-        form(
-            "printed", r"\theta-\eta\Delta:\ V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta)), "violated",
+        closed(
+            "printed", PRINTED_SIGN, lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta)), "violated",
+            before=r"\theta^+=\theta-\eta\zeta\Delta,\ \tau>0,\ \Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL, TAU, SENSITIVE),
             note="Delta_k = theta_k - theta points to the clients; minus walks away from them",
         ),
-        form(
-            "repaired", r"\theta+\eta\Delta:\ V(\theta^+)\le V(\theta)",
-            lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "holds",
+        closed(
+            "repaired", ROUND, lambda v: le(v.V(v.step(v.theta)), v.V(v.theta)), "holds",
             ("as printed", lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta))),
+            before=r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL,),
             note="from the decrease in elastic-aggregation/stability",
         ),
-        form(
-            "growth", r"\theta-\eta\Delta:\ V(\theta^+)\ge(1+\eta\tau\mu_M)^2V(\theta)", lambda v: _growth(v, v.tau), "holds",
+        closed(
+            "growth", PRINTED_SIGN, lambda v: _growth(v, v.tau), "holds",
             ("tau + 1/10", lambda v: _growth(v, v.tau + Fraction(1, 10))),
+            before=DIAG + r"\theta^+=\theta-\eta\zeta\Delta,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(DIAGONAL, SENSITIVE),
             note="geometric divergence, for every step and start but the fixed point, as every coordinate grows by 1 + eta "
             "zeta^i m_i >= 1 + eta tau mu_M; attained in one dimension",
@@ -249,36 +261,38 @@ FULL = (
         "speed",
         "whether it converges faster than naive aggregation",
         "conference abstract: 'leads to efficient training in both convex and non-convex settings'",
-        form(
-            "never slower", r"\rho_{\text{elastic}}\le\rho_{\text{naive}}", lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
+        closed(
+            "never slower", ROUND, lambda v: le(_elastic_factor(v), v.factor(1)), "violated",
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), wording="in words",
             note="a reading of the quoted words. rho is the factor of the contraction near the fixed point; slower by up to "
             "1/tau where the slow coordinate is the sensitive one, and for tau < 1 always where there is but one",
         ),
-        form(
-            "never faster", r"\rho_{\text{naive}}\le\rho_{\text{elastic}}",
-            lambda v: le(v.factor(1), _elastic_factor(v)), "violated",
+        closed(
+            "never faster", ROUND, lambda v: le(v.factor(1), _elastic_factor(v)), "violated",
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED), note="a coordinate of little sensitivity gains up to 1 + tau",
         ),
-        form(
-            "repaired", r"\rho_{\text{elastic}}\le1-\eta\tau\mu_M",
-            lambda v: le(_elastic_factor(v), 1 - v.eta * v.tau * v.mu), "holds",
+        closed(
+            "repaired", ROUND, lambda v: le(_elastic_factor(v), 1 - v.eta * v.tau * v.mu), "holds",
             ("tau + 1/10", lambda v: le(_elastic_factor(v), 1 - v.eta * (v.tau + Fraction(1, 10)) * v.mu)),
+            before=RHO,
             kind="aggregation",
             needs=(SHORT, DIAGONAL, FIXED),
             note="0 <= 1 - eta zeta^i m_i <= 1 - eta tau mu_M, as eta zeta^i m_i <= eta (1 + tau) L <= 1",
         ),
-        form(
-            "at best", r"1-\eta(1+\tau)\mu_M\le\rho_{\text{elastic}}",
-            lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
+        closed(
+            "at best", ROUND, lambda v: le(1 - v.eta * (1 + v.tau) * v.mu, _elastic_factor(v)), "holds",
             ("1 for 1 + tau", lambda v: le(1 - v.eta * v.mu, _elastic_factor(v))),
             ("nine tenths of 1 + tau", lambda v: le(1 - v.eta * Fraction(9, 10) * (1 + v.tau) * v.mu, _elastic_factor(v))),
+            before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED),
             note="the coordinate with m_i = mu_M has zeta^i <= 1 + tau",
         ),
         form(
             "faster",
-            r"\Omega^i\le\tau\Omega'\text{ or }m_i\ge\mu_M/\tau\ \forall i\Rightarrow\rho_{\text{elastic}}\le\rho_{\text{naive}}",
+            RHO + r"\Omega^i(\bar\theta)\le\tau\Omega'(\bar\theta)\text{ or }m_i\ge\mu_M/\tau\ \forall i\Rightarrow"
+            r"\rho_{\text{elastic}}\le\rho_{\text{naive}}",
             lambda v: le(_elastic_factor(v), v.factor(1)), "holds",
             ("by 1 + tau", lambda v: le(_elastic_factor(v), v.factor(1 + v.tau))),
             ("by eleven tenths", lambda v: le(_elastic_factor(v), v.factor(Fraction(11, 10)))),
@@ -287,7 +301,7 @@ FULL = (
             "sensitive ones fast, as where sensitivity is curvature",
         ),
         form(
-            "path", r"\theta^+_i-\bar\theta_i=(1-\eta\zeta^i(\theta)m_i)(\theta_i-\bar\theta_i)",
+            "path", DIAG + r"\theta^+_i-\bar\theta_i=(1-\eta\zeta^i(\theta)m_i)(\theta_i-\bar\theta_i)",
             lambda v: _local_factor(v, v.zeta(v.theta)), "holds", ("zeta = 1", lambda v: _local_factor(v, 1)),
             kind="aggregation",
             needs=(DIAGONAL,),
@@ -299,15 +313,15 @@ FULL = (
         "one-round",
         "whether one round ends lower than with naive aggregation",
         "poster: 'a better update'",
-        form(
-            "never higher", r"F(\theta^+_{\text{elastic}})\le F(\theta^+_{\text{naive}})",
-            lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated",
+        closed(
+            "never higher", ROUND, lambda v: le(v.value(v.step(v.theta)), v.value(v.naive(v.theta))), "violated",
+            before=r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
             wording="in words", note="a reading of the quoted words: a sensitive parameter that is right to move is held back",
         ),
-        form(
-            "never lower", r"F(\theta^+_{\text{naive}})\le F(\theta^+_{\text{elastic}})",
-            lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated",
+        closed(
+            "never lower", ROUND, lambda v: le(v.value(v.naive(v.theta)), v.value(v.step(v.theta))), "violated",
+            before=r"\tau>0,\ \eta(1+\tau)L\le1,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
         ),
     ),
@@ -316,11 +330,12 @@ FULL = (
         "a layer whose largest sensitivity is 0",
         "Algorithm 1, Omega' = max(Omega)",
         form(
-            "printed", r"\Omega'>0", lambda v: le(_is(True), 1 - _undefined(v)), "violated", kind="aggregation",
+            "printed", r"\Omega'(\theta)>0\text{ for every }\theta",
+            lambda v: le(_is(True), 1 - _undefined(v)), "violated", kind="aggregation",
             note="0/0 in the first round of every linear model that starts at 0",
         ),
         form(
-            "repaired", r"\Omega'=0\iff F(\theta;a)=0\ \forall a\in\bigcup_kB_k",
+            "repaired", r"\Omega'(\theta)=0\iff F(\theta;a)=0\ \forall a\in\textstyle\bigcup_kB_k",
             lambda v: eq(_undefined(v), _outputs_vanish(v)), "holds",
             ("only at 0", lambda v: eq(_undefined(v), _is((v.theta == 0).all()))),
             kind="aggregation",
@@ -328,16 +343,20 @@ FULL = (
             "semidefinite",
         ),
         form(
-            "one scale", r"\zeta(2\theta)=\zeta(\theta)",
+            "one scale", r"\Omega'(\theta)>0\Rightarrow\zeta(2\theta)=\zeta(\theta)",
             lambda v: eq(v.zeta(2 * v.theta), v.zeta(v.theta)), "holds",
             ("shifted by 1", lambda v: eq(v.zeta(v.theta + 1), v.zeta(v.theta))),
             kind="aggregation", needs=(SENSITIVE,),
             note="Omega(2 theta) = 2 Omega(theta): the direction of theta alone decides, however short it is",
         ),
         form(
-            "a limit", r"\lim_{t\to0}\zeta(t\theta)=\lim_{t\to0}\zeta(t\theta')",
+            "a limit",
+            r"\Omega'(\theta)>0,\ \theta'=(\theta_n,\dots,\theta_1)\Rightarrow"
+            r"\lim_{t\to0}\zeta(t\theta)=\lim_{t\to0}\zeta(t\theta'),\ t>0",
             lambda v: eq(v.zeta(v.theta), v.zeta(v.theta[::-1])), "violated", kind="aggregation", needs=(SENSITIVE,),
-            note="the limit depends on the direction: no choice of zeta at 0 is continuous",
+            note="zeta(t theta) = zeta(theta) for t > 0, so that judged is zeta(theta) = zeta(theta'), theta' being "
+            "theta's entries in reverse. "
+            "The limit depends on the direction: no choice of zeta at 0 is continuous",
         ),
         assumptions=("linear models, one batch a client",),
     ),

@@ -31,6 +31,10 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["AVERAGES", "SAMPLED"]
 
+Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
+DIAG = r"H_k\text{ diagonal, }"
+PAIRS = DIAG + r"N=2,\ P=1,\ \mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "
+
 
 def _reweighted(v: SampledView, weights: np.ndarray) -> Sides:
     updates = v.updates(v.theta)
@@ -82,7 +86,7 @@ SAMPLED = (
             "the two go together: not FedAvg's fixed point",
         ),
         form(
-            "repaired", r"\mathbb E[\zeta_C\Delta_C]=\textstyle\sum_kv_k\Delta_k,\ v_k^i=\mathbb E[w_k\zeta_C^i]",
+            "repaired", r"\mathbb E[\zeta_C\Delta_C]=\textstyle\sum_kv_k\Delta_k=0,\ v_k^i=\mathbb E[w_k\zeta_C^i]",
             lambda v: _reweighted(v, v.v), "holds",
             ("without the correlation", lambda v: _reweighted(v, v.u[:, None] * v.mean_zeta[None, :])), kind="sampled",
             note="linear in Delta_k: FedAvg with other weights, of each client in each coordinate, the less where the client is "
@@ -90,19 +94,19 @@ SAMPLED = (
             "another question (sampled-stability); round one that attracts, the path's own noise adds terms of order eta",
         ),
         form(
-            "between", r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds",
+            "between", DIAG + Z + r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds",
             ("nine tenths of the range", lambda v: _between(v, Fraction(9, 10))), kind="sampled", needs=(DIAGONAL,),
             note="0 = sum_k v_k^i m_k^i (theta^i - c_k^i) with weights > 0. On the faces of this box the mean motion points "
             "inward: where every cohort has some sensitivity all over the box, zeta is continuous there, and a zero exists "
             "(Poincare-Miranda)",
         ),
         form(
-            "covariance", r"\mathbb E\Delta^i=-\mathrm{Cov}(\zeta^i,\Delta^i)/\mathbb E\zeta^i", _covariance, "holds",
+            "covariance", Z + r"\mathbb E\Delta_C^i=-\mathrm{Cov}(\zeta_C^i,\Delta_C^i)/\mathbb E\zeta_C^i", _covariance, "holds",
             ("the other sign", lambda v: _covariance(v, 1)), kind="sampled",
             note="0 = E[zeta Delta] = E zeta E Delta + Cov, and E zeta >= tau > 0",
         ),
         form(
-            "distance", r"|\mathbb E\Delta^i|\le\mathbb E|\Delta^i|/(1+2\tau)",
+            "distance", Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)",
             lambda v: le((1 + 2 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update), "holds",
             ("1 + 3 tau", lambda v: le((1 + 3 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
             ("1 + 11/5 tau", lambda v: le((1 + Fraction(11, 5) * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
@@ -112,20 +116,20 @@ SAMPLED = (
             "longer step",
         ),
         form(
-            "one parameter", r"n=1\Rightarrow\mathbb E\Delta_C=0",
+            "one parameter", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0",
             lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
             ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)), kind="sampled", needs=(ONE,),
             note="a layer of one parameter: zeta is tau > 0 always, FedAvg with the step tau eta",
         ),
         form(
-            "all take part", r"P=N\Rightarrow\mathbb E\Delta_C=0",
+            "all take part", Z + r"P=N\Rightarrow\mathbb E\Delta_C=0",
             lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
             ("the first client is satisfied", lambda v: eq(v.updates(v.theta)[0], 0 * v.theta)),
             kind="sampled", needs=(ALL,),
             note="one cohort only, so that zeta Delta = 0, and zeta >= tau > 0",
         ),
         form(
-            "one local step", r"E=1\Rightarrow\theta_\infty=\theta^*", lambda v: eq(v.theta, v.star), "violated",
+            "one local step", Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*", lambda v: eq(v.theta, v.star), "violated",
             kind="sampled",
             needs=(ONE_STEP, EQUAL), note="FedAvg with one local step has no bias; with cohorts this method has",
         ),
@@ -144,18 +148,21 @@ SAMPLED = (
             "repels, 5/2 attracts. The start decides",
         ),
         form(
-            "all take part", r"P=N\Rightarrow J=-\zeta M", lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds",
+            "all take part", Z + r"P=N\Rightarrow J=-\mathrm{diag}(\zeta)M",
+            lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds",
             ("zeta = 1", lambda v: eq(v.J, -v.M_mean)), kind="sampled", needs=(ALL, SMOOTH),
             note="Delta = 0 there, so that the derivative of zeta plays no part; zeta M is similar to zeta^(1/2) M zeta^(1/2), "
             "which is positive definite where M is and tau > 0: it attracts",
         ),
         form(
-            "one parameter", r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k", lambda v: eq(v.J, -v.tau * v.M_mean), "holds",
+            "one parameter", Z + r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k,\ u_k=\mathbb Ew_k",
+            lambda v: eq(v.J, -v.tau * v.M_mean), "holds",
             ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)),
             kind="sampled", needs=(ONE, SMOOTH), note="zeta is tau always",
         ),
         form(
-            "two parameters", r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ \mathrm{tr}(-J)=A_1+q_1+A_2+q_2", _two,
+            "two parameters", r"H_k,S_k\text{ diagonal: }" + Z + r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ "
+            r"\mathrm{tr}(-J)=A_1+q_1+A_2+q_2", _two,
             "holds", ("without q", lambda v: _two(v, 0)), ("nine tenths of q", lambda v: _two(v, Fraction(9, 10))),
             kind="sampled",
             needs=(TWO, SMOOTH),
@@ -173,18 +180,19 @@ SAMPLED = (
         "whether the zero of its mean motion is nearer to the optimum than FedAvg's when some clients take part",
         "conference abstract: 'robust to large numbers of clients, partial participation, and imbalanced data'",
         form(
-            "never farther", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
+            "never farther", Z + r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i",
             lambda v: _farther(v, True), "violated", kind="sampled", needs=(EQUAL, LOCAL_STEPS), wording="in words",
             note="a reading of the quoted words; the paper gives no formula. With E = 1 FedAvg has no bias at all. In the witness both "
             "clients are sensitive where they are steep, and both coordinates end farther: 10/27 for 34/189, and 5/12 for 17/84",
         ),
         form(
-            "never nearer", r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated",
+            "never nearer", Z + r"E>1\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "violated",
             kind="sampled",
             needs=(EQUAL, LOCAL_STEPS),
         ),
         form(
-            "repaired", r"(h_1-h_2)(v_1-v_2)\le0\Rightarrow|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "holds",
+            "repaired", PAIRS + r"(h_1^i-h_2^i)(v_1^i-v_2^i)\le0\ \forall i\Rightarrow"
+            r"|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "holds",
             ("nearer", lambda v: _farther(v, True)),
             kind="sampled", needs=(PAIR, FOLLOWS),
             note="the end's distance to theta* is |p - h_1/(h_1 + h_2)| |c_1 - c_2|, p client 1's share. Local steps already "
@@ -193,10 +201,13 @@ SAMPLED = (
             "v_2) is smaller still: farther",
         ),
         form(
-            "nearer", r"\tfrac{m_1}{m_2}\le\tfrac{m_1v_1}{m_2v_2}\le\tfrac{h_1}{h_2}\Rightarrow|\theta_\infty-\theta^*|_i\le"
+            "nearer", PAIRS + r"h_1^i\ge h_2^i,\ "
+            r"\tfrac{m_1^i}{m_2^i}\le\tfrac{m_1^iv_1^i}{m_2^iv_2^i}\le\tfrac{h_1^i}{h_2^i}\ \forall i\Rightarrow"
+            r"|\theta_\infty-\theta^*|_i\le"
             r"|\bar\theta-\theta^*|_i",
             lambda v: _farther(v, True), "holds", ("farther", _farther), kind="sampled", needs=(PAIR, BETWEEN),
-            note="client 1 the steeper: its share lies between FedAvg's and the optimum's; only where it is the less sensitive "
+            note="in each coordinate the steeper client is called 1: its share lies between FedAvg's and the "
+            "optimum's; only where it is the less sensitive "
             "one",
         ),
         assumptions=(*QUADRATICS, "as many samples at every client"),

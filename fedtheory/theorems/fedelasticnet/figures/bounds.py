@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_h
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.verification.registry import get
 
-__all__ = ["RATIOS", "compute", "draw", "draw_summary", "ordinary_run", "stalled_instance", "stalled_run"]
+__all__ = ["RATIOS", "compute", "draw", "draw_summary", "ordinary_run", "panel", "stalled_instance", "stalled_run"]
 
 RATIOS = (30.0, 100.0, 1000.0)
 SUMS = [f"inner_{name}" for name in ("exact", "sign", "own", "own_sign", *SPLIT)]  # over the rounds
@@ -72,7 +72,7 @@ def ordinary_run(ratio: float, rule: str, rounds: int, scenarios: int, seed: int
     return monte_carlo(problem, algorithm, Uniform(3), rounds, x0, scenarios, seed, horizons)
 
 
-def _panel(view: RunView, ratio: float) -> dict[str, Any]:
+def panel(view: RunView, ratio: float) -> dict[str, Any]:
     """Everything one panel shows, from the statements' own code. (18) with the expectation over the whole inner product."""
     a, kappa, kappa_0 = view.constants.printed
     ones = np.ones_like(view.excess)
@@ -110,13 +110,13 @@ def _panel(view: RunView, ratio: float) -> dict[str, Any]:
 
 def compute(rounds: int = 1000, scenarios: int = 64, seed: int = 0, ratios: tuple[float, ...] = RATIOS) -> dict[str, Any]:
     """Data of the figure: an ordinary run under the true-gradient rule, and the stalled instance under the sign rule."""
-    ordinary = [_panel(ordinary_run(r, "true-gradient", rounds, scenarios, seed), r) for r in ratios]
+    ordinary = [panel(ordinary_run(r, "true-gradient", rounds, scenarios, seed), r) for r in ratios]
     problem, x0, lambda1 = stalled_instance()
     horizons = np.unique(np.round(np.geomspace(1, 1e5, 61)).astype(int))
     stalled = []
     for r in ratios:
         algorithm = FedElasticNetDyn(lambda1, r * problem.constants().beta, "sign")
-        stalled.append(_panel(stalled_run(problem, algorithm, 2, x0, horizons), r))
+        stalled.append(panel(stalled_run(problem, algorithm, 2, x0, horizons), r))
     return {"confidence": _CONFIDENCE, "ordinary": ordinary, "stalled": stalled}
 
 

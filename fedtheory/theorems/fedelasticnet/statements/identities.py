@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD
+
 __all__ = ["chain_after_41", "constants_identities", "kappa_is_positive", "small_floor"]
 
 
@@ -27,7 +29,7 @@ def chain_after_41(lead: int = 10) -> bool:
 
 
 @cache
-def kappa_is_positive(threshold: int = 27, exactly: int = 5) -> bool:
+def kappa_is_positive(threshold: int = int(PRINTED_THRESHOLD), exactly: int = 5) -> bool:
     """kappa > 0 for lambda_2 > threshold * beta, and exactly for lambda_2 > exactly * beta."""
     import sympy as sp
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedtheory.theorems.fedelasticnet.letters import ROUND
 from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, nine_tenths, statement, total
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
+from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
@@ -125,10 +127,9 @@ STATEMENTS = (
         "lemma-b5",
         "drift of the clients",
         "Lemma B.5",
-        form(
+        closed(
             "printed",
-            r"(1-5\tfrac{\beta^2}{\lambda_2^2})\epsilon_t\le\tfrac{10}{\lambda_2^2}C_{t-1}"
-            r"+\tfrac{10\beta}{\lambda_2^2}\mathbb E[R(\gamma^{t-1})-R_*]+\tfrac{5\lambda_1^2}{\lambda_2^2}d",
+            ROUND,
             _b5,
             BOTH_HOLD,
             ("C dropped", lambda v: _b5(v, c_factor=0)),
@@ -220,10 +221,9 @@ STATEMENTS = (
         "lemma-no-l1-floor",
         "Lemma B.5 without its l1 floor",
         "our repair: sharpens Lemma B.5",
-        form(
+        closed(
             "repaired",
-            r"(1-3\tfrac{\beta^2}{\lambda_2^2})\epsilon_t\le\tfrac3{\lambda_2^2}C_{t-1}"
-            r"+\tfrac{6\beta}{\lambda_2^2}\mathbb E[R(\gamma^{t-1})-R_*]",
+            ROUND,
             _no_floor,
             BOTH_HOLD,
             ("ten times smaller", lambda v: le(*_shrunk(_no_floor(v), 10))),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedtheory.theorems.fedelasticnet.letters import ROUND
 from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
-    LAST_S,
     LAST_SIGN,
     SIGN_NOTE,
     nine_tenths,
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq, sgn
+from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "eq28_sign"]
@@ -276,10 +277,9 @@ STATEMENTS = (
         "eq-28",
         "recursion of C",
         "Appendix B.2, (28) (proof omitted there)",
-        form(
+        closed(
             "printed",
-            r"C_t\le(1-\tfrac Pm)C_{t-1}+\tfrac{2\beta^2P}m\epsilon_t"
-            r"+\tfrac{4\beta P}m\mathbb E[R(\gamma^{t-1})-R(\theta_*)]",
+            ROUND,
             _eq28,
             {"sign": "violated", "true-gradient": "holds"},
             ("factor 4 dropped", lambda v: _eq28(v, 0)),
@@ -287,10 +287,9 @@ STATEMENTS = (
             ("1.8 for 2", lambda v: _eq28(v, e_factor=18 / (10 * v.P / v.P))),
             note="the l1 penalty does affect it under the sign rule: stored gradients are off by up to lambda_1 a coordinate",
         ),
-        form(
+        closed(
             "repaired",
-            r"C_t\le(1-\tfrac Pm)C_{t-1}+\tfrac Pm\big[3(2\beta^2\epsilon_t+4\beta\,\mathbb E[R(\gamma^{t-1})-R_*])"
-            r"+\tfrac32\lambda_1^2z_t\big]",
+            ROUND,
             _eq28_sign,
             BOTH_HOLD,
             ("floor dropped", lambda v: _eq28_sign(v, with_floor=False)),
@@ -301,29 +300,30 @@ STATEMENTS = (
         "eq-29",
         "gamma moves no further than the clients",
         "Appendix B.2, (29) (proof omitted there)",
-        form(
+        closed(
             "printed",
-            r"\mathbb E\|\gamma^t-\gamma^{t-1}\|^2\le\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2=\epsilon_t",
+            ROUND,
             _eq29,
             BOTH_HOLD,
             ("nine tenths of epsilon", lambda v: nine_tenths(_eq29(v))),
             ("half of epsilon", lambda v: le(v.move, v.epsilon / 2, noise=v.noise_sq)),
+            after=r"=\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2",
         ),
     ),
     statement(
         "lemma-b4",
         "one step of ||gamma - theta*||^2",
         "Lemma B.4, (30)-(31)",
-        form(
+        closed(
             "printed",
-            _A_NEXT + r"\le" + _A + _DECREASE + "+" + _MOVED + LAST_SIGN,
+            ROUND,
             lambda v: _b4(v, v.lambda1_sign),
             BOTH_FAIL,
             note=SIGN_NOTE,
         ),
-        form(
+        closed(
             "repaired",
-            _A_NEXT + r"\le" + _A + _DECREASE + "+" + _MOVED + LAST_S,
+            ROUND,
             lambda v: _b4(v, v.lambda1_s),
             BOTH_HOLD,
             ("sign of the last term", lambda v: _b4(v, v.lambda1_s, last=-1)),

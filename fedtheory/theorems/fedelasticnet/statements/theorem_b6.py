@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from fedtheory.theorems.fedelasticnet.letters import BY_RULE, ROUND, definition
 from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
-    LAST_S,
-    LAST_SIGN,
     PRINTED_THRESHOLD,
     REPAIRED_THRESHOLD,
     SIGN_NOTE,
@@ -24,6 +24,7 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
+from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "potential_step"]
@@ -96,48 +97,22 @@ def _sag(v: RoundView, step: Any = 1) -> Sides:
     return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True, axes=("state", "cohort"))
 
 
-# --- formulas ---------------------------------------------------------------------------------------------------------
-_A, _A_NEXT = r"\|\gamma^{t-1}-\theta_*\|^2", r"\mathbb E\|\gamma^t-\theta_*\|^2"
-_D = r"(R(\gamma^{t-1})-R(\theta_*))"
-_RECURSION = r"+\kappa C_{t-1}-\kappa\tfrac PmC_{t-1}+\kappa\tfrac{2\beta^2P}m\epsilon_t+\kappa\tfrac{4\beta P}m" + _D
-_RECURSION_SIGN = (
-    r"+\kappa C_{t-1}-\kappa\tfrac PmC_{t-1}+\kappa\tfrac Pm\Big[3\Big(2\beta^2\epsilon_t+4\beta"
-    + _D + r"\Big)+\tfrac32\lambda_1^2z_t\Big]"
-)
-
-
-def _of_40(recursion: str, last: str) -> str:
-    moved = r"+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
-    rest = r"-\tfrac2{\lambda_2}" + _D + r"+\tfrac\beta{\lambda_2}\epsilon_t" + moved + last
-    return _A_NEXT + r"+\kappa C_t\le" + _A + recursion + rest
-
-
-def _of_b6(floor: str, last: str, theorem: str = "") -> str:
-    """One step of the potential; ``theorem``: whose kappa and kappa_0, where they are not the paper's."""
-    kappa = rf"\kappa^{theorem}" if theorem else r"\kappa"
-    before, after = f"({_A}+{kappa} C_{{t-1}})", f"({_A_NEXT}+{kappa} C_t)"
-    return kappa.replace(r"\kappa", r"\kappa_0") + _D + r"\le" + before + "-" + after + floor + last
-
-
-_FLOOR = r"+\kappa\tfrac P{2m}\lambda_1^2"
-
 STATEMENTS = (
     statement(
         "eq-40",
         "Lemma B.4 plus kappa times (28)",
         "proof of Theorem B.6, (40)",
-        form(
+        closed(
             "printed",
-            _of_40(_RECURSION, LAST_SIGN),
+            ROUND,
             lambda v: _eq40(v, v.lambda1_sign),
             BOTH_FAIL,
             limits=above(PRINTED_THRESHOLD),
             note=SIGN_NOTE,
         ),
-        form(
+        closed(
             "repaired",
-            r"\text{sign rule: }" + _of_40(_RECURSION_SIGN, LAST_S)
-            + r";\quad\text{true-gradient rule: }" + _of_40(_RECURSION, LAST_S),
+            BY_RULE,
             lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
             BOTH_HOLD,
             ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
@@ -152,10 +127,9 @@ STATEMENTS = (
         "eq-41",
         "(29) put in",
         "proof of Theorem B.6, (41)",
-        form(
+        closed(
             "printed",
-            r"\kappa\tfrac{2\beta^2P}m\epsilon_t+\tfrac\beta{\lambda_2}\epsilon_t+\mathbb E\|\gamma^t-\gamma^{t-1}\|^2"
-            r"\le(\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1)\epsilon_t",
+            ROUND,
             _eq41,
             BOTH_HOLD,
             ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
@@ -215,17 +189,17 @@ STATEMENTS = (
         "theorem-b6",
         "one step of the potential",
         "Theorem B.6",
-        form(
+        closed(
             "printed",
-            _of_b6(_FLOOR, LAST_SIGN),
+            ROUND,
             lambda v: _b6(v, 1, v.lambda1_sign),
             BOTH_FAIL,
             limits=above(PRINTED_THRESHOLD),
             note="sign(0) = 0, and the factor d is missing",
         ),
-        form(
+        closed(
             "repaired",
-            _of_b6(_FLOOR + "d", LAST_S),
+            ROUND,
             lambda v: _b6(v, v.d, v.lambda1_s),
             BOTH_HOLD,
             ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
@@ -233,9 +207,9 @@ STATEMENTS = (
             limits=above(REPAIRED_THRESHOLD),
             note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
         ),
-        form(
+        closed(
             "d missing",
-            _of_b6(_FLOOR, LAST_S),
+            ROUND,
             lambda v: _b6(v, 1, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
@@ -243,27 +217,27 @@ STATEMENTS = (
             note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
             "by the small floor",
         ),
-        form(
+        closed(
             "no floor",
-            _of_b6("", LAST_S),
+            ROUND,
             lambda v: _b6(v, 0, v.lambda1_s),
             {"sign": "violated", "true-gradient": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             limits=above(REPAIRED_THRESHOLD),
             note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
         ),
-        form(
+        closed(
             "sharpened",
-            _of_b6(r"+0.825\,\kappa\tfrac P{2m}\lambda_1^2z_t", LAST_S),
+            ROUND,
             lambda v: _b6_zeros(v),
             {"sign": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
             limits=above(REPAIRED_THRESHOLD),
             note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
         ),
-        form(
+        closed(
             "small floor",
-            _of_b6(r"+0.22\,\kappa\tfrac P{2m}\lambda_1^2z_t", LAST_S),
+            ROUND,
             _b6_small,
             {"sign": "holds"},
             ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
@@ -275,9 +249,9 @@ STATEMENTS = (
         "theorem-a-step",
         "one step of Theorem A's potential",
         "our repair: Theorem A, one round",
-        form(
+        closed(
             "repaired",
-            _of_b6("", LAST_S, "A"),
+            ROUND,
             lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s),
             {"true-gradient": "holds"},
             (
@@ -285,6 +259,7 @@ STATEMENTS = (
                 lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s, 1 / (10 * v.P / v.P)),
             ),
             ("last term dropped", lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, 0 * v.lambda1_s)),
+            after=partial(definition, "A"),
             limits=above(THEOREM_A_THRESHOLD),
         ),
         kind="sharpened",
@@ -293,12 +268,13 @@ STATEMENTS = (
         "theorem-b-step",
         "one step of Theorem B's potential",
         "our repair: Theorem B, one round, tau = 2",
-        form(
+        closed(
             "repaired",
-            _of_b6(r"+\tfrac32\kappa^B\tfrac Pm\lambda_1^2z_t", LAST_S, "B"),
+            ROUND,
             _theorem_b_step,
             {"sign": "holds"},
             ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),
+            after=partial(definition, "B"),
             limits=above(THEOREM_B_THRESHOLD),
         ),
         kind="sharpened",

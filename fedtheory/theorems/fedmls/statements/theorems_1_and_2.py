@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from fedtheory.theorems.fedmls.exact import VARIANTS
-from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, WITNESS, constant, statement
+from fedtheory.theorems.fedmls.letters import RUN
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, WITNESS, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, kappa_last
+from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, form, le
 
 __all__ = ["THEOREMS"]
 
 THEOREM = r"\mathbb E F(x_K)-F(x^*)\le\frac{%s\|x_0-x^*\|^2+%s\tilde D}{\lambda K(K+1)}+\frac{G^2\lambda}2"
 JOINT = r",\quad\|\nabla F\|\le G\text{ for the joint }F"
-PLAN = r"\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ K=\lceil6G\sqrt{2\tilde D}/\epsilon\rceil\Rightarrow\mathbb E F(x_K)-F(x^*)\le"
+PLAN = r",\quad\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ K=\lceil6G\sqrt{2\tilde D}/\epsilon\rceil"
 LINE_14_LATEX = r",\quad z'\text{ for }\tilde z'\text{ in line 14}"
 NOISELESS = 2.0605  # at least 2 max kappa(T) = 2.06048..., at T = 33
 
 
 def _theorem_1(v: MLSView, **change: Any) -> Sides:
-    return le(v.excess[-1:], constant(v, v.constants.theorem_1(**change)), noise=v.noise)
+    return le(v.last_excess, v.constant(v.constants.theorem_1(**change)), noise=v.noise)
 
 
 def _last(v: MLSView, noise: bool = False) -> float:
     return kappa_last(int(v.constants.steps.max()), noise)
 
 
-def _epsilon(v: MLSView, G_sq: float | None = None) -> float:
-    """The accuracy lambda = epsilon/G^2 stands for."""
-    return v.lam * (v.constants.G_sq if G_sq is None else G_sq)
-
-
-def _within(v: MLSView, share: float, G_sq: float | None = None) -> Sides:
-    return le(v.excess[-1:], constant(v, share * _epsilon(v, G_sq)), noise=v.noise)
+def _within(v: MLSView, share: Any = 1, joint: bool = False) -> Sides:
+    epsilon = v.joint_epsilon if joint else v.epsilon
+    return le(v.last_excess, v.constant(share * epsilon), noise=v.noise)
 
 
 def _step_total(v: MLSView, ceilings: int = 1) -> Sides:
     """sum_k T_k <= a K(K+1)(2K+1)/6 + K with a = (4 G^2 + sigma^2) lambda^2 K/(2 D)."""
     c = v.constants
     a = (4 * c.G_sq + c.sigma_sq) * c.lam**2 * c.K / (2 * c.D)
-    total = constant(v, float(c.steps.sum()))
-    return le(total, constant(v, a * c.K * (c.K + 1) * (2 * c.K + 1) / 6), constant(v, float(ceilings * c.K)))
+    total = v.constant(c.total_steps)
+    return le(total, v.constant(a * c.K * (c.K + 1) * (2 * c.K + 1) / 6), v.constant(ceilings * c.K))
 
 
 def _step_total_below(v: MLSView) -> Sides:
-    upper = _step_total(v, ceilings=0)
-    return le(upper.rhs, upper.lhs, noise=1e-9 * upper.scale)
+    total, below, _ = _step_total(v).terms
+    return le(below, total, noise=1e-9 * (total + below))
 
 
 def _tenth_more(sides: Sides) -> tuple[Any, Any]:
@@ -57,52 +56,54 @@ THEOREMS = (
         "theorem-1",
         "convergence of FedMLS",
         "Theorem 1",
-        form(
+        closed(
             "printed",
-            THEOREM % (10, 8) + JOINT,
+            RUN,
             lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq),
             {"deterministic": "violated"},
             needs=(WITNESS,),
             note="the joint F on R^{Nd} has gradients of norm RMS(G_i)/sqrt(N), which is too small where ||x_0 - x*|| is the "
             "distance in R^d",
+            after=JOINT,
         ),
-        form(
+        closed(
             "printed, joint distance",
-            THEOREM % (10, 8) + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
-            lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq, start=10.0 * len(v.constants.G_i)),
+            RUN,
+            lambda v: _theorem_1(v, G_sq=v.constants.joint_G_sq, start=10 * v.constants.N),
             {"deterministic": "violated"},
             needs=(WITNESS,),
             note="that G is too small in the plain norm of R^{Nd}, too, in which ||x_0 - x*|| is sqrt(N) times longer; the "
             "witness starts at x*, where the distance is 0 in every norm",
+            after=JOINT + r",\ \sqrt N\|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
         ),
-        form(
+        closed(
             "repaired",
-            THEOREM % (10, 8),
+            RUN,
             _theorem_1,
             BOTH,
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.008)),
             note="G is the root mean square of the G_i, norms are those of the mean product, the server projects onto the ball, "
             "line 14 averages",
         ),
-        form(
+        closed(
             "sharpened",
-            THEOREM % (10, 4),
-            lambda v: _theorem_1(v, slack=4.0),
+            RUN,
+            lambda v: _theorem_1(v, slack=4),
             BOTH,
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.004)),
             note="4 for 8 with noise or without",
         ),
-        form(
+        closed(
             "sharpened, without noise",
-            THEOREM % (10, NOISELESS),
+            RUN,
             lambda v: _theorem_1(v, slack=NOISELESS),
             EXACT,
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.002)),
             note="2.0605 is at least twice the largest kappa(T), 2.06048... at T = 33; it is not claimed to be sharp",
         ),
-        form(
+        closed(
             "9.9 for 10",
-            THEOREM % ("9.9", 8),
+            RUN,
             lambda v: _theorem_1(v, start=9.9),
             {"deterministic": "violated"},
             needs=(WITNESS,),
@@ -115,18 +116,18 @@ THEOREMS = (
             r"\mathbb E F(x_K)-F(x^*)\le"
             r"\tfrac{(4+4c(T_1))\|x_0-x^*\|^2}{\lambda K(K+1)}+\tfrac{4\lambda}{K(K+1)}\sum_{k<K}\tfrac{k^2}{T_k}"
             r"[G^2\kappa(T_k)+\tfrac{\sigma^2}2\kappa'(T_k)]+\tfrac{\lambda G^2}2",
-            lambda v: le(v.excess[-1:], constant(v, v.constants.a_posteriori()), noise=v.noise),
+            lambda v: le(v.last_excess, v.constant(v.constants.a_posteriori()), noise=v.noise),
             BOTH,
-            ("a thousand times smaller", lambda v: le(v.excess[-1:], constant(v, v.constants.a_posteriori() / 1000), noise=v.noise)),
+            ("a thousand times smaller", lambda v: le(v.last_excess, v.constant(v.constants.a_posteriori() / 1000), noise=v.noise)),
             note="with the local steps that were taken; round K's do not count",
         ),
         form(
             "large K",
             r"\mathbb E F(x_K)-F(x^*)\le\tfrac{\lambda G^2}4+G\sqrt{\lambda e/2}+e,\ e=\tfrac{(4+4c(T_1))(R+\|x_0\|)^2}{\lambda K(K+1)}"
             r"+\tfrac{4\lambda}{K(K+1)}\sum_{k<K}\tfrac{k^2}{T_k}[G^2\kappa(T_k)+\tfrac{\sigma^2}2\kappa'(T_k)]",
-            lambda v: le(v.excess[-1:], constant(v, v.constants.large_k()), noise=v.noise),
+            lambda v: le(v.last_excess, v.constant(v.constants.large_k()), noise=v.noise),
             BOTH,
-            ("as if K were infinite", lambda v: le(v.excess[-1:], constant(v, v.lam * v.constants.G_sq / 4), noise=v.noise)),
+            ("as if K were infinite", lambda v: le(v.last_excess, v.constant(v.lam * v.constants.G_sq / 4), noise=v.noise)),
             note="for a fixed lambda and K to infinity lambda G^2/4 is left, half of the printed term; no smaller multiple of "
             "lambda G^2 bounds F - F* at every minimiser of Psi",
         ),
@@ -150,11 +151,12 @@ THEOREMS = (
             note="kappa'_l belongs to the noise alone: the printed 8 is enough while all T_k <= 828; beyond, no violation was found",
         ),
         *(
-            form(
+            closed(
                 name,
-                THEOREM % (10, 8) + r",\quad\text{" + name + "}",
+                RUN,
                 _theorem_1,
                 {"deterministic": "violated"},
+                after=r",\quad\text{" + name + "}",
                 needs=(WITNESS,),
                 note=VARIANTS[name],
             )
@@ -165,69 +167,75 @@ THEOREMS = (
         "theorem-2",
         "rounds and local steps to epsilon",
         "Theorem 2",
-        form(
+        closed(
             "printed",
-            PLAN + r"\epsilon" + JOINT,
-            lambda v: _within(v, 1.0, v.constants.joint_G_sq),
+            RUN,
+            lambda v: _within(v, joint=True),
             {"deterministic": "violated"},
             needs=(WITNESS,),
             note="G is the one of Theorem 1, a bound of the joint gradient, and ||x_0 - x*|| is in R^d; this form was on record as "
             "holding while it took the root mean square of the G_i for G, which is the form 'repaired'",
+            after=PLAN + JOINT,
         ),
-        form(
+        closed(
             "printed, joint distance",
-            PLAN + r"\epsilon" + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
-            lambda v: _within(v, 1.0, v.constants.joint_G_sq),
+            RUN,
+            lambda v: _within(v, joint=True),
             {"deterministic": "violated"},
             needs=(WITNESS,),
             note="with ||x_0 - x*|| in R^{Nd}, too, K is what it is with both in the mean product, but lambda is N times as large",
+            after=PLAN + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}",
         ),
-        form(
+        closed(
             "repaired",
-            PLAN + r"\epsilon",
-            lambda v: _within(v, 1.0),
+            RUN,
+            lambda v: _within(v),
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="with G the root mean square of the G_i",
             needs=("printed",),
+            after=PLAN,
         ),
-        form(
+        closed(
             "sharpened",
-            PLAN + r"\tfrac34\epsilon",
-            lambda v: _within(v, 0.75),
+            RUN,
+            lambda v: _within(v, Fraction(3, 4)),
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 0.75e-3)),
             note="the printed K guarantees three quarters of epsilon",
             needs=("printed",),
+            after=PLAN,
         ),
-        form(
+        closed(
             "fewer rounds",
-            r"K(K+1)\ge36G^2\tilde D/\epsilon^2\Rightarrow\mathbb E F(x_K)-F(x^*)\le\epsilon",
-            lambda v: _within(v, 1.0),
+            RUN,
+            lambda v: _within(v),
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="K_min = ceil((sqrt(1 + 144 G^2 D/epsilon^2) - 1)/2), the least K for which the repaired Theorem 1 gives epsilon",
             needs=("fewest",),
+            after=r"\text{ if }K(K+1)\ge36G^2\tilde D/\epsilon^2",
         ),
-        form(
+        closed(
             "fewer rounds, sharpened",
-            r"K(K+1)\ge28G^2\tilde D/\epsilon^2\Rightarrow\mathbb E F(x_K)-F(x^*)\le\epsilon",
-            lambda v: _within(v, 1.0),
+            RUN,
+            lambda v: _within(v),
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3)),
             note="from the sharpened Theorem 1: 2 (10 + 4) for 2 (10 + 8)",
             needs=("sharpened",),
+            after=r"\text{ if }K(K+1)\ge28G^2\tilde D/\epsilon^2",
         ),
-        form(
+        closed(
             "local steps",
-            r"\sum_kT_k\le\tfrac{(4G^2+\sigma^2)\lambda^2K}{2\tilde D}\cdot\tfrac{K(K+1)(2K+1)}6+K",
+            RUN,
             _step_total,
             BOTH,
             ("as if nothing were rounded up", lambda v: _step_total(v, ceilings=0)),
         ),
-        form(
+        closed(
             "local steps, from below",
-            r"\tfrac{(4G^2+\sigma^2)\lambda^2K}{2\tilde D}\cdot\tfrac{K(K+1)(2K+1)}6\le\sum_kT_k",
+            RUN,
             _step_total_below,
             BOTH,
             ("a tenth more", lambda v: le(*_tenth_more(_step_total_below(v)))),

@@ -1,0 +1,94 @@
+"""`fedtheory experiment`: a paper's experiments, each a question with a table and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import emit, not_writable, out_console, progress, save
+from fedtheory.errors import suggest
+
+__all__ = ["all_experiments", "experiment"]
+
+
+def all_experiments() -> dict[str, tuple[Any, Any]]:
+    """Name -> (paper, experiment), of all papers."""
+    from fedtheory.report.figures import experiments_of
+    from fedtheory.verification.registry import papers
+
+    return {e.name: (p, e) for p in papers() for e in experiments_of(p)}
+
+
+def experiment(name: str | None, full: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:
+    """List the experiments, or run one: table, finding, picture, data with provenance.
+
+    Raises
+    ------
+    UnknownName
+        No such experiment.
+    """
+    from fedtheory.provenance import provenance
+    from fedtheory.report.figures import FULL, QUICK, computed, draw_one
+
+    known = all_experiments()
+    if name is None:
+        _list(known, as_json)
+        return
+    if name not in known:
+        raise suggest(name, list(known), "experiment", "`fedtheory experiment` has all")
+    _, chosen = known[name]
+    effort = FULL if full else QUICK
+    with progress(chosen.name):
+        data = computed(chosen, seed, effort)
+    table, finding = chosen.table(data), list(chosen.finding(data))
+    told = {
+        "experiment": name, "question": chosen.question, "finding": finding, "headings": list(table.headings),
+        "rows": [list(r) for r in table.rows], "data": data, "provenance": provenance(seed),
+    }  # fmt: skip
+    if figures:
+        try:
+            with progress("drawing"):
+                files = [f for f in draw_one(chosen, out, seed, effort, data) if f.suffix != ".json"]
+        except OSError as error:
+            raise not_writable(out, error) from error
+    else:
+        files = []
+    files.append(save(out, name, told))
+    if as_json:
+        emit({**told, "files": files})
+        return
+    _show(chosen, table, finding, files, full)
+
+
+def _list(known: dict[str, tuple[Any, Any]], as_json: bool) -> None:
+    rows = [{"name": n, "paper": p.id, "question": e.question} for n, (p, e) in known.items()]
+    if as_json:
+        emit(rows)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for heading in rows[0] if rows else ():
+        table.add_column(heading, no_wrap=heading != "question", overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    out_console().print(table)
+
+
+def _show(chosen: Any, table: Any, finding: list[str], files: list[Any], full: bool) -> None:
+    console = out_console()
+    console.print(Text(f"{chosen.name}: {chosen.question}", "bold"))
+    if table.title:
+        console.print(Text(table.title, "dim"))
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for n, heading in enumerate(table.headings):
+        shown.add_column(heading, justify="left" if n == 0 else "right", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    for sentence in finding:
+        console.print(Text(sentence))
+    if not full:
+        console.print("quick: --full runs more instances, rounds and repetitions", style="dim")
+    console.print("wrote " + ", ".join(str(f) for f in files), markup=False)

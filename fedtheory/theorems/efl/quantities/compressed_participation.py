@@ -1,0 +1,248 @@
+"""Runs of EFL with compression and irregular clients, in fractions over every participation of every round.
+
+D^k = R^k + (p_tau^k/p^k) x^k of those that make steps, c^k = C(D^k), R^k <- D^k - c^k; the others keep R^k and send nothing.
+D^G = R^G + sum_k p^k c^k, R^G <- D^G - C(D^G), w <- w + C(D^G). Full gradients; the laws of s^k are the same in all rounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.messages import compressors
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.moments import Moments, moments
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.exact_run import laws_of
+from fedtheory.verification.rational import fraction, integer, objects, table, text, vector
+from fedtheory.verification.setting import ClosedView
+
+__all__ = [
+    "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play", "steps_with_participation",
+]  # fmt: skip
+
+MOST = 1296  # paths of participation
+
+
+def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi: Any) -> Any:
+    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability that a client sends."""
+    return max(8 * E / (pi * delta), 32 * E * (1 + m.theta) * L / (mu * m.sum_ps))
+
+
+@dataclass
+class PartialView(ClosedView):
+    """A run of T rounds over P paths of participation.
+
+    Attributes
+    ----------
+    chance : (P,) probabilities of the paths
+    moments : of (p_tau, s_tau)
+    pi : (N,) P(client k sends)
+    delta, down : the factor of the clients' compressor, and of the server's; None where nothing is compressed
+    weights, E, gamma, L, mu, G_sq, D, star : as in `CompressedView`
+    w, R, R_G : (T + 1, P, d), (T + 1, P, N, d), (T + 1, P, d)
+    noise : absolute error of squared distances, of what is known in floats
+    """
+
+    weights: np.ndarray
+    chance: np.ndarray
+    moments: Moments
+    pi: np.ndarray
+    E: int
+    gamma: Any
+    L: Any
+    mu: Any
+    G_sq: Any
+    delta: Any
+    down: Any
+    D: np.ndarray
+    star: np.ndarray
+    w: np.ndarray
+    R: np.ndarray
+    R_G: np.ndarray
+    noise: Any = 0
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """The expectation of ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
+        squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
+        return (squares * self.chance).sum(axis=-1)
+
+    @property
+    def T(self) -> int:
+        return len(self.w) - 1
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        return np.arange(self.T + 1) + 0 * self.mu
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        return self.times * self.E + self.gamma
+
+    @property
+    def S(self) -> Any:
+        return self.moments.sum_ps
+
+    @cached_property
+    def eta(self) -> np.ndarray:
+        """16E/(mu (y + E) S), t = 0..T."""
+        return 16 * self.E / (self.mu * (self.y + self.E) * self.S)
+
+    @cached_property
+    def v(self) -> np.ndarray:
+        """w + R^G + sum_k p^k R^k."""
+        return self.w + self.R_G + (self.weights[:, None] * self.R).sum(axis=-2)
+
+    # --- the constants ------------------------------------------------------------------------------------------------------
+    @property
+    def reach_sq(self) -> Any:
+        """(theta E G)^2."""
+        return self.moments.theta**2 * self.E**2 * self.G_sq
+
+    @property
+    def client_factor(self) -> Any:
+        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 where clients send uncompressed."""
+        return 0 if self.delta is None else 16 / (5 * self.delta)
+
+    @property
+    def server_factor(self) -> Any:
+        """(4/delta - 1)(16/(5 delta) + 1), the first delta the server's; 0 where it sends uncompressed."""
+        return 0 if self.down is None else (4 / self.down - 1) * (self.client_factor + 1)
+
+    @property
+    def rho_sq(self) -> Any:
+        """E||w_t - v_t||^2 <= rho^2 eta_t^2."""
+        return (self.client_factor + self.server_factor) ** 2 * self.reach_sq
+
+    @property
+    def J(self) -> Any:
+        """32E sum E[p s] D_k/(mu S)."""
+        return 32 * self.E * (self.moments.ps * self.D).sum() / (self.mu * self.S)
+
+    @property
+    def r(self) -> int:
+        """1 where E[p s]/p^k is not the same for all k."""
+        return 0 if self.moments.ratio_equal else 1
+
+    @property
+    def B(self) -> Any:
+        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1) G^2/3 + 2 rho^2) + 2 S rho^2."""
+        m, E = self.moments, self.E
+        gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
+        spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)
+        drift = (E - 1) * (2 * E - 1) * self.G_sq / 3 + 2 * self.rho_sq
+        return gap + spread + (1 + self.mu / (2 * (1 + m.theta) * self.L)) * self.S * drift + 2 * self.S * self.rho_sq
+
+    def printed_constants(self) -> dict[str, Any]:
+        names = ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")
+        return {**{n: text(getattr(self, n)) for n in names}, "rounds": self.T, "pi": [text(x) for x in self.pi]}
+
+
+@dataclass(frozen=True)
+class Cases:
+    """What may happen in a round: steps (C, N), the probabilities (C,), p_tau^k/p^k (C, N), and who sends (C, N)."""
+
+    steps: np.ndarray
+    chance: np.ndarray
+    factor: np.ndarray
+    sends: np.ndarray
+
+    @property
+    def pi(self) -> np.ndarray:
+        """P(client k sends) (N,). Raises `InvalidInput` where one of them is 0."""
+        found = (self.sends * self.chance[:, None]).sum(axis=0)
+        if min(found) <= 0:
+            raise InvalidInput(f"client {int(np.argmin(found))} never sends anything: the theorem needs P(it sends) > 0")
+        return found
+
+
+def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
+    """Every s of independent clients that has a probability, law (N, E + 1); in fractions where these are.
+
+    Raises
+    ------
+    InvalidInput
+        More than `MOST` of them.
+    """
+    rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
+    if (count := math.prod(len(row) for row in rows)) > MOST:
+        raise InvalidInput(f"{count} cases in one round: at most {MOST} are gone through; take fewer clients or local steps")
+    found = list(itertools.product(*rows))
+    steps = np.array([[s for s, _ in case] for case in found])
+    chance = np.array([math.prod(c for _, c in case) for case in found], dtype=law.dtype)
+    factor = coefficients(scheme, steps, law.shape[1] - 1, weights, 1 - law[:, 0]) / weights
+    return Cases(steps, chance, factor, (steps > 0) & (factor > 0))
+
+
+def play(
+    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any, weights: np.ndarray, w0: np.ndarray,
+    etas: list[Any], E: int,
+) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray, np.ndarray]:
+    """Every path of participation: the paths' probabilities, the largest E||g||^2, and w, R, R_G of all rounds.
+
+    Parameters
+    ----------
+    gradient : callable(y) -> grad f_k(y_k), (P, N, d) -> (P, N, d)
+    up, down : the compressors, None for one that sends uncompressed
+
+    Raises
+    ------
+    InvalidInput
+        Too many paths.
+    """
+    if len(cases.steps) ** len(etas) > MOST:
+        raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")
+    zero = 0 * w0
+    shape = (len(weights), len(w0))
+    w, R, R_G, mass, most = w0[None], np.stack([zero] * shape[0])[None], zero[None], cases.chance[:1] * 0 + 1, 0 * w0[0]
+    kept = [(mass, w, R, R_G)]
+    for eta in etas:
+        path = [w[:, None] + 0 * R]
+        for _ in range(E):
+            g = gradient(path[-1])
+            most = max(most, *((g * g).sum(axis=-1) * mass[:, None]).sum(axis=0))
+            path.append(path[-1] - eta * g)
+        ends, who = np.stack(path), np.arange(shape[0])  # every path meets every case: the next round's paths are (path, case)
+        x = np.stack([ends[s, :, who].transpose(1, 0, 2) for s in cases.steps], axis=1) - w[:, None, None]
+        D = R[:, None] + cases.factor[:, :, None] * x
+        sent = np.where(cases.sends[:, :, None], D if up is None else up.compress(D), 0 * D)
+        R = np.where(cases.sends[:, :, None], D - sent, R[:, None] + 0 * D).reshape(-1, *shape)
+        to_all = (R_G[:, None] + (weights[:, None] * sent).sum(axis=-2)).reshape(-1, shape[1])
+        move = to_all if down is None else down.compress(to_all)
+        R_G, w = to_all - move, np.repeat(w, len(cases.steps), axis=0) + move
+        mass = (mass[:, None] * cases.chance).ravel()
+        kept.append((mass, w, R, R_G))
+    paths = [np.stack([np.repeat(state[i], len(mass) // len(state[0]), axis=0) for state in kept]) for i in (1, 2, 3)]
+    return mass, most, paths[0], paths[1], paths[2]
+
+
+def steps_with_participation(E: int, mu: Any, gamma: Any, S: Any, rounds: int) -> list[Any]:
+    """eta_t = 16E/(mu ((t + 1)E + gamma) S), t = 0..rounds - 1."""
+    return [16 * E / (mu * ((t + 1) * E + gamma) * S) for t in range(rounds)]
+
+
+@BUILDERS.add("compressed-partial")
+def partial_view(data: dict[str, Any]) -> PartialView:
+    """From weights, h, c, scheme, law (N rows over s = 0..E), q of ST, down (true or false), w0 and T."""
+    weights, w0, h, c = vector(data["weights"], "weights"), vector(data["w0"], "w0"), table(data["h"], "h"), table(data["c"], "c")
+    if h.shape != c.shape or len(weights) != len(h) or w0.shape != h.shape[1:] or not isinstance(data["down"], bool):
+        raise InvalidInput("weights, h, c and w0 do not fit together: N weights, N rows of d, d numbers; down is true or false")
+    if weights.min() <= 0 or weights.sum() != 1 or h.min() <= 0:
+        raise InvalidInput("weights must be > 0 and sum to 1, and curvatures > 0")
+    (law,), T = laws_of([data["law"]], len(weights)), integer(data["T"], "T", 1, 20)
+    E, st, p = law.shape[1] - 1, compressors.ST(fraction(data["q"], "q")), weights[:, None]
+    m, cases = moments(data["scheme"], law, E, weights, exact=True), cases_of(data["scheme"], law, weights)
+    delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
+    gamma = gamma_with_participation(E, L, mu, delta, m, min(cases.pi))
+    etas, down = steps_with_participation(E, mu, gamma, m.sum_ps, T), st if data["down"] else None
+    mass, G_sq, *paths = play(lambda y: h * (y - c), cases, st, down, weights, w0, etas, E)
+    star = (p * h * c).sum(axis=0) / (p * h).sum(axis=0)
+    gaps = objects([(row * (star - at) ** 2).sum() / 2 for row, at in zip(h, c, strict=True)])
+    return PartialView(weights, mass, m, cases.pi, E, gamma, L, mu, G_sq, delta, delta if data["down"] else None, gaps, star, *paths)

@@ -1,0 +1,128 @@
+"""EFL's convergence with compression where clients are inactive or incomplete: the same theorem, with the probability of sending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.efl.notation import statement
+from fedtheory.theorems.efl.quantities.compressed_participation import PartialView
+from fedtheory.verification.statement import Sides, form, le
+
+__all__ = ["STATEMENTS"]
+
+
+def _virtual(v: PartialView, first: Any, rest: Any, bias: Any) -> list[np.ndarray]:
+    """gamma^2 ||w_0 - w*||^2/y^2, t (16E/mu)^2 B/(S y)^2 and H_t J/y, t = 1..T."""
+    y, t = v.y[1:], v.times[1:]
+    noise = t * (16 * v.E / v.mu) ** 2 * v.B / v.S**2
+    return [first * v.gamma**2 * v.mean(v.v - v.star)[0] / y**2, rest * noise / y**2, bias * t * v.r * v.J / y]
+
+
+def _bound_virtual(v: PartialView, first: Any = 1, rest: Any = 1, bias: Any = 1) -> Sides:
+    return le(v.mean(v.v - v.star)[1:], *_virtual(v, first, rest, bias), noise=v.noise)
+
+
+def _bound(v: PartialView, first: Any = 1, rest: Any = 1, bias: Any = 1) -> Sides:
+    terms = [2 * term for term in _virtual(v, first, rest, bias)]
+    return le(v.mean(v.w - v.star)[1:], *terms, rest * 2 * v.rho_sq * v.eta[1:] ** 2, noise=v.noise)
+
+
+def _one_client(v: PartialView, kept: Any = 1, rest: Any = 1) -> Sides:
+    """E||R_{t+1}^k||^2 <= (1 - pi_k delta/2) E||R_t^k||^2 + (2 pi_k/delta) (theta E G eta_t)^2."""
+    R = v.mean(v.R)
+    delta = 1 if v.delta is None else v.delta
+    new = rest * (2 * v.pi / delta) * v.reach_sq * v.eta[:-1, None] ** 2
+    return le(R[1:], kept * (1 - v.pi * delta / 2) * R[:-1], new, noise=v.noise)
+
+
+def _clients(v: PartialView, share: Any = 1) -> Sides:
+    """E||R_t^k||^2 <= (16/(5 delta) theta E G eta_t)^2."""
+    bound = share * v.client_factor**2 * v.reach_sq * v.eta[1:, None] ** 2
+    return le(v.mean(v.R)[1:], bound + 0 * v.pi, noise=v.noise)
+
+
+def _server(v: PartialView, share: Any = 1) -> Sides:
+    return le(v.mean(v.R_G)[1:], share * v.server_factor**2 * v.reach_sq * v.eta[1:] ** 2, noise=v.noise)
+
+
+def _apart(v: PartialView, share: Any = 1) -> Sides:
+    return le(v.mean(v.w - v.v)[1:], share * v.rho_sq * v.eta[1:] ** 2, noise=v.noise)
+
+
+def _round(v: PartialView, rest: Any = 1, kept: Any = 1) -> Sides:
+    """a_{t+1} <= (1 - eta mu S/2) a_t + eta^2 B + r 2 eta sum E[p s] D_k."""
+    a, eta = v.mean(v.v - v.star), v.eta[:-1]
+    bias = v.r * 2 * eta * (v.moments.ps * v.D).sum()
+    return le(a[1:], kept * (1 - eta * v.mu * v.S / 2) * a[:-1], rest * eta**2 * v.B, rest * bias, noise=v.noise)
+
+
+def _part(v: PartialView, millionths: int) -> Any:
+    """millionths/10^6 in the arithmetic of the view."""
+    return (0 * v.mu + millionths) / 10**6
+
+
+_V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B/S^2}{(tE+\gamma)^2}+\tfrac{H_tJ}{tE+\gamma}"
+_SIZES = (
+    r"\gamma=\max\{\tfrac{8E}{\pi\delta},\tfrac{32E(1+\theta)L}{\mu S}\},\ \rho=\big(\tfrac{16}{5\delta}+(\tfrac4\delta-1)"
+    r"(\tfrac{16}{5\delta}+1)\big)\theta EG"
+)
+_B = (
+    r"B=2(2+\theta)L\textstyle\sum\mathbb E[ps]D_k+E(E-1)G^2\mathbb E[\sum ps+\theta(\sum p-2)_+\sum ps]+"
+    r"(1+\tfrac\mu{2(1+\theta)L})S(\tfrac{(E-1)(2E-1)}3G^2+2\rho^2)+2S\rho^2"
+)
+STATEMENTS = (
+    statement(
+        "compressed-participation",
+        "convergence with compression and irregular clients",
+        "contributions (even when the system is in the low participation rate, EFL still converges), section 3.1",
+        form(
+            "repaired", r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _V + r"\big)+2\rho^2\eta_t^2,\ " + _SIZES + r",\ " + _B,
+            _bound, "holds", ("49 hundredths of the first term", lambda v: _bound(v, first=_part(v, 490_000))),
+            ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed-partial",
+            note="an inactive client's residual waits, and the step falls less while it waits than a message takes off: hence pi in "
+            "gamma, and only there. J, H_t and theta are Theorem 1's",
+        ),
+        form(
+            "virtual iterate", r"\mathbb E\|v_t-\omega^*\|^2\le" + _V, _bound_virtual, "holds",
+            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=_part(v, 900_000))),
+            ("without B and J", lambda v: _bound_virtual(v, rest=0, bias=0)), kind="compressed-partial",
+        ),
+        form(
+            "one round",
+            r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb E\|v_t-\omega^*\|^2+\eta^2B+"
+            r"2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
+            _round, "holds", ("without B and the D_k", lambda v: _round(v, rest=0)),
+            ("nine tenths of the first term", lambda v: _round(v, kept=_part(v, 900_000))), kind="compressed-partial",
+        ),
+        form(
+            "one client",
+            r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
+            _one_client, "holds", ("a hundredth of the second term", lambda v: _one_client(v, rest=_part(v, 10_000))),
+            ("without the first term", lambda v: _one_client(v, kept=0, rest=_part(v, 10_000))), kind="compressed-partial",
+        ),
+        form(
+            "residuals of the clients", r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2", _clients, "holds",
+            ("a ten-thousandth of it", lambda v: _clients(v, _part(v, 100))), kind="compressed-partial",
+        ),
+        form(
+            "residual of the server",
+            r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2", _server, "holds",
+            ("a millionth of it", lambda v: _server(v, _part(v, 1))), kind="compressed-partial",
+        ),
+        form(
+            "distance of the models", r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2", _apart, "holds",
+            ("a millionth of it", lambda v: _apart(v, _part(v, 1))), kind="compressed-partial",
+        ),
+        assumptions=(
+            "every F_k is L-smooth and mu-strongly convex, lambda = 0, full gradients; E||grad F_k||^2 <= G^2 at all E virtual "
+            "steps of all clients",
+            "(p_tau, s_tau) independent of the past, of one law in all rounds, 0 <= p_tau^k <= theta p^k; pi the least probability "
+            "that a client sends",
+            "ST with exactly k entries on both sides, and error feedback; where the server sends uncompressed rho has its first "
+            "term only",
+            "eta_t = 16E/(mu ((t + 1)E + gamma) S)",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,76 @@
+"""The letters of Elastic Aggregation's formulas: a round of all clients as symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.verification.closed import Letters, symbol
+
+__all__ = ["PRINTED_SIGN", "ROUND"]
+
+_MODELS = {
+    "theta": r"\theta",
+    "next": r"\theta^+",
+    "elastic": r"\theta^+_{\text{elastic}}",
+    "naive": r"\theta^+_{\text{naive}}",
+}
+
+
+class _Round(Letters):
+    """Models enter through V, F and the factor of the contraction only."""
+
+    @property
+    def theta(self) -> str:
+        """The model before the round: its name."""
+        return "theta"
+
+    @property
+    def fedavg(self) -> str:
+        """FedAvg's fixed point: its name."""
+        return "fedavg"
+
+    def step(self, x: str, sign: int = 1) -> str:
+        """The model after the round, with either sign: the condition says which."""
+        return "next"
+
+    def naive(self, x: str) -> str:
+        """The model after a round of naive aggregation."""
+        return "naive"
+
+    def zeta(self, x: str) -> str:
+        """The factors, where they are taken for the contraction of the elastic server."""
+        return "elastic"
+
+    def V(self, x: str) -> Any:
+        """V of a model."""
+        return symbol("~V " + x, f"V({_MODELS[x]})")
+
+    def value(self, x: str) -> Any:
+        """F of a model; the one after the round is the elastic one."""
+        return symbol("~F " + x, f"F({_MODELS['elastic' if x == 'next' else x]})")
+
+    def factor(self, zeta: Any) -> Any:
+        """rho with the elastic factors, or with 1."""
+        name = "elastic" if zeta == "elastic" else "naive"
+        return symbol("~rho " + name, rf"\rho_{{\text{{{name}}}}}")
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view."""
+        after = view.step(view.theta)
+        return super().values(view) | {
+            self.V("theta"): view.V(view.theta), self.V("next"): view.V(after),
+            self.value("next"): view.value(after), self.value("naive"): view.value(view.naive(view.theta)),
+            self.factor("elastic"): view.factor(view.zeta(view.fedavg)), self.factor(1): view.factor(1),
+        }  # fmt: skip
+
+
+class _PrintedSign(_Round):
+    """A round with the printed sign."""
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view."""
+        return super().values(view) | {self.V("next"): view.V(view.step(view.theta, -1))}
+
+
+_NUMBERS = {"tau": r"\tau", "eta": r"\eta", "mu": r"\mu_M", "L": "L"}
+ROUND, PRINTED_SIGN = _Round(_NUMBERS), _PrintedSign(_NUMBERS)

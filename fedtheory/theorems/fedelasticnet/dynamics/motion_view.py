@@ -1,0 +1,213 @@
+"""A run of Algorithm 3 in which everyone takes part, state by state: what standing still, cycles and drifts are measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
+from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq, sgn
+from fedtheory.verification.setting import ClosedView
+from fedtheory.verification.statement import Form
+
+__all__ = [
+    "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG", "TWO_STILL", "WIDE",
+    "MotionView",
+]  # fmt: skip
+
+RESTS = "a state that the last round leaves as it is"
+RETURNS = "a state that comes back"
+STILL = "a round in which no client moves"
+TWO_STILL = "two rounds in a row in which no client moves"
+FROZEN = "a state from which no client ever moves again"
+OWN = "the algorithm's own start, g_k = 0"
+SILENT = "a silent start: g_k = 0, every slope at most lambda_1, and lambda_2 >= sqrt(d) beta"
+SMOOTH = "smooth losses"
+STRONG = STRONGLY_CONVEX
+QUADRATIC = "a quadratic R"
+HALF = "lambda_2 at least half the largest curvature of R"
+WIDE = "lambda_2 > 27 beta"
+CONVERGES = "lambda_2 >= 3 beta and two rounds or more"
+
+
+@dataclass(kw_only=True)
+class MotionView(ClosedView):
+    """The states of T rounds of Algorithm 3 with full participation; m clients, d coordinates.
+
+    Numbers are fractions, or float64 with ``rounding`` > 0, the relative size below which a difference counts as none.
+
+    Attributes
+    ----------
+    theta, h : (T + 1, d), and stored : (T + 1, m, d), the states 0..T
+    y, grad_y : (T, m, d)
+        The local models of the rounds, and the gradients there.
+    grad : (T + 1, m, d)
+        grad L_k(theta^t); where a slope jumps, the subgradient nearest to the stored one.
+    excess, excess_gamma : (T + 1,)
+        R - R* at theta^t and at gamma^t = theta^t + h^t/lambda_2.
+    beta : the smoothness of the losses, None where a slope jumps
+    mu, beta_joint : bounds of R's curvature; ``top`` (d,) is a unit vector along which it is beta_joint, for a quadratic R
+    frozen : whether it is certified that no client ever moves again; None where that is not known
+    noise : absolute uncertainty of ``excess``
+    """
+
+    rule: str
+    lambda1: Any
+    lambda2: Any
+    theta: Any
+    h: Any
+    stored: Any
+    y: Any
+    grad_y: Any
+    grad: Any
+    excess: Any
+    excess_gamma: Any
+    theta_star: Any
+    beta: Any
+    mu: Any
+    beta_joint: Any
+    top: Any = None
+    frozen: bool | None = None
+    noise: Any = 0
+    rounding: float = 0.0
+    facts: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        silent = self._silent_start
+        known = {
+            RESTS: self.same(len(self.y) - 1, len(self.y)),
+            RETURNS: self.period > 0,
+            STILL: bool(self.still.any()),
+            TWO_STILL: bool((self.still[1:] & self.still[:-1]).any()),
+            FROZEN: bool(self.frozen),
+            OWN: not self.stored[0].any() and not self.h[0].any(),
+            SILENT: silent,
+            SMOOTH: self.beta is not None,
+            STRONG: self.mu > 0,
+            QUADRATIC: self.top is not None,
+            HALF: self.beta_joint is not None and 2 * self.lambda2 >= self.beta_joint,
+            WIDE: self.beta is not None and self.lambda2 > 27 * self.beta,
+            CONVERGES: self.beta is not None and self.lambda2 >= 3 * self.beta and len(self.y) > 1,
+        }
+        self.facts = frozenset(name for name, true in known.items() if true)
+
+    @property
+    def d(self) -> int:
+        return self.theta.shape[-1]
+
+    @cached_property
+    def delta(self) -> Any:
+        """What the clients move in rounds 1..T: (T, m, d)."""
+        return self.y - self.theta[:-1, None, :]
+
+    @cached_property
+    def pull(self) -> Any:
+        """v_k = g_k - grad L_k(theta) before each round, and after the last: (T + 1, m, d)."""
+        return self.stored - self.grad
+
+    @cached_property
+    def push(self) -> Any:
+        """What of v_k is left beyond lambda_1, in rounds 1..T: (T, m, d)."""
+        v = self.pull[:-1]
+        return sgn(v) * np.maximum(abs(v) - self.lambda1, 0 * v)
+
+    @cached_property
+    def slope(self) -> Any:
+        """grad R(theta^t), the mean of the clients': (T + 1, d)."""
+        return self.mean(self.grad)
+
+    @cached_property
+    def still(self) -> Any:
+        """Whether no client moves in round t = 1..T: (T,) bool."""
+        return ~np.asarray(self.delta != 0).any(axis=(1, 2))
+
+    @property
+    def most(self) -> Any:
+        """The largest |g_k - grad L_k(theta)| of a client and coordinate at the first state."""
+        return abs(self.pull[0]).max()
+
+    def mean(self, values: Any) -> Any:
+        """(1/m) sum over the clients, the axis before the last."""
+        m = values.shape[-2]
+        return values.sum(axis=-2) / (Fraction(m) if values.dtype == object else m)
+
+    def same(self, s: int, t: int) -> bool:
+        """Whether the states s and t are one."""
+        pairs = ((a[s], a[t]) for a in (self.theta, self.stored))
+        return all(bool((abs(a - b) <= self.rounding * (1 + abs(a).max())).all()) for a, b in pairs)
+
+    @cached_property
+    def period(self) -> int:
+        """After how many rounds the last state was reached again; 0 where it was not there before."""
+        last = len(self.y)
+        return next((last - s for s in range(last - 1, -1, -1) if self.same(s, last)), 0)
+
+    @cached_property
+    def gradient_noise(self) -> float:
+        """What states that are equal up to rounding leave in a gradient."""
+        if not self.rounding:
+            return 0.0
+        size = abs(self.theta).max() * (float(self.beta or 0) + self.lambda2) + abs(self.stored).max() + abs(self.grad).max()
+        return float(8 * self.rounding * (size + self.lambda1 + self.lambda2))
+
+    @property
+    def excess_noise(self) -> Any:
+        """What states that are equal up to rounding leave in R - R*, which is at most ||grad R||_inf ||theta - theta*||_1."""
+        if not self.rounding:
+            return self.noise
+        away = abs(self.theta[-1] - self.theta_star).sum() + abs(self.h[-1]).sum() / self.lambda2
+        return self.noise + self.gradient_noise * float(away)
+
+    @property
+    def _silent_start(self) -> bool:
+        if self.beta is None or self.stored[0].any() or self.h[0].any():
+            return False
+        return bool(self.most <= self.lambda1 and self.lambda2**2 >= self.d * self.beta**2)
+
+    def applies(self, form: Form) -> str | None:
+        """Why the form is not claimed here, with the value that decides it, or None."""
+        missing = next((need for need in form.needs if need not in self.facts), None)
+        return None if missing is None else f"not {missing} ({self._why_not(missing)})"
+
+    def _why_not(self, need: str) -> str:
+        moved = float(abs(self.theta[-1] - self.theta[-2]).max())
+        last = float(abs(self.delta[-1]).max())
+        ratio = "unknown" if self.beta_joint is None else f"{float(self.lambda2 / self.beta_joint):.6g}" if self.beta_joint else "inf"
+        beta = "infinite" if self.beta is None else f"{float(self.beta):.6g}"
+        return {
+            RESTS: f"round {len(self.y)} moves the model by {moved:.3g}: take more rounds, or start where every slope is at most "
+            "lambda_1",
+            RETURNS: f"none of the {len(self.y)} states before is the last one: take more rounds, or another start",
+            STILL: f"some client moves in each of the {len(self.y)} rounds",
+            TWO_STILL: f"no two of the {len(self.y)} rounds in a row are without a move",
+            FROZEN: f"a client moves by {last:.3g} in the last round, or will; or its slopes at infinity are not known",
+            OWN: f"the largest |g_k| is {float(abs(self.stored[0]).max()):.3g}: leave the stored gradients out",
+            SILENT: f"the largest slope of a client at the start is {float(abs(self.grad[0]).max()):.6g} and lambda_1 is "
+            f"{float(self.lambda1):.6g}; lambda_2 = {float(self.lambda2):.6g}: raise them, or start nearer to the optimum",
+            SMOOTH: "the slope of a loss jumps",
+            STRONG: f"R's least curvature is {float(self.mu):.3g}: add a ridge",
+            QUADRATIC: "R has no constant Hessian: take quadratics or least squares",
+            HALF: f"lambda_2 is {ratio} of it: raise lambda_2",
+            WIDE: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
+            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}, {len(self.y)} rounds: raise lambda_2, or take more "
+            "rounds",
+        }[need]
+
+    @cached_property
+    def spread(self) -> Any:
+        """D_t^2 = (1/m) sum_k ||delta_k^t||^2 of rounds 1..T: (T,)."""
+        return self.mean(norm_sq(self.delta)[..., None])[..., 0]
+
+    @cached_property
+    def potential(self) -> Any:
+        """R(theta^{t-1}) - R* + lambda_2 D_t^2 of rounds 1..T: (T,)."""
+        return self.excess[:-1] + self.lambda2 * self.spread
+
+    @property
+    def squares(self) -> Any:
+        """||theta^t - theta*||^2: (T + 1,)."""
+        return norm_sq(self.theta - self.theta_star)

@@ -1,0 +1,325 @@
+"""Convex piecewise quadratic losses, a coordinate at a time, in fractions: quadratics, Huber losses, clipped slopes, |x|.
+
+A loss of one coordinate is given by its slope, which is nondecreasing and linear between breakpoints:
+
+    L'(x) = slope + curvature (x - centre) + sum over the ramps (p, q, G) of G clip((x - p)/(q - p), 0, 1).
+
+A ramp rises by G between p and q; with p = q it is a jump, and the slope at p is the interval between its two ends. |x - c| is
+the slope -1 with the ramp (c, c, 2), and a Huber loss of width w is the slope -w with the ramp (c - w, c + w, 2 w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.verification.rational import fraction
+
+__all__ = ["Piece", "SeparableLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
+
+ZERO = Fraction(0)
+_FIELDS = ("slope", "curvature", "centre", "ramps")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A convex loss of one number, by its slope.
+
+    Attributes
+    ----------
+    slope, curvature, centre : L'(x) without the ramps is slope + curvature (x - centre); curvature >= 0
+    ramps : (p, q, G) with p <= q and G > 0
+    """
+
+    slope: Fraction = ZERO
+    curvature: Fraction = ZERO
+    centre: Fraction = ZERO
+    ramps: tuple[tuple[Fraction, Fraction, Fraction], ...] = ()
+
+    def __add__(self, other: Piece) -> Piece:
+        slope = self.slope + other.slope - self.curvature * self.centre - other.curvature * other.centre
+        return Piece(slope, self.curvature + other.curvature, ZERO, (*self.ramps, *other.ramps))
+
+    def __mul__(self, factor: Fraction) -> Piece:
+        """factor * L for a factor > 0."""
+        ramps = tuple((p, q, factor * g) for p, q, g in self.ramps)
+        return Piece(factor * self.slope, factor * self.curvature, self.centre, ramps)
+
+    def slopes(self, x: Fraction) -> tuple[Fraction, Fraction]:
+        """The least and the largest subgradient at x."""
+        base = self.slope + self.curvature * (x - self.centre)
+        low = high = base
+        for p, q, g in self.ramps:
+            if x > q:
+                low, high = low + g, high + g
+            elif x == q == p:
+                high = high + g
+            elif x > p:
+                part = g * (x - p) / (q - p)
+                low, high = low + part, high + part
+        return low, high
+
+    def value(self, x: Fraction) -> Fraction:
+        """L(x), with L = curvature (x - centre)^2/2 + slope x left of all ramps."""
+        total = self.slope * x + self.curvature * (x - self.centre) ** 2 / 2
+        for p, q, g in self.ramps:
+            if x >= q:
+                total += g * (x - (p + q) / 2)
+            elif x > p:
+                total += g * (x - p) ** 2 / (2 * (q - p))
+        return total
+
+    @property
+    def limits(self) -> tuple[Fraction | None, Fraction | None]:
+        """The slopes at minus and plus infinity; None where they are infinite."""
+        if self.curvature:
+            return None, None
+        return self.slope, self.slope + sum((g for _, _, g in self.ramps), ZERO)
+
+    @cached_property
+    def breakpoints(self) -> list[Fraction]:
+        """Where the slope bends or jumps, in order."""
+        return sorted({x for p, q, _ in self.ramps for x in (p, q)})
+
+    @property
+    def beta(self) -> Fraction | None:
+        """The largest curvature; None where the slope jumps."""
+        if any(p == q for p, q, _ in self.ramps):
+            return None
+        rates = [(p, q, g / (q - p)) for p, q, g in self.ramps]
+        return self.curvature + max((sum((r for p, q, r in rates if p <= x < q), ZERO) for x, _, _ in rates), default=ZERO)
+
+    @property
+    def least_curvature(self) -> Fraction:
+        """The least curvature, ramps that span the whole line being none."""
+        return self.curvature
+
+    def where(self, level: Fraction) -> tuple[Fraction | None, Fraction | None] | None:
+        """The closed interval of the x at which `level` is a subgradient; None for an end at infinity, or for no such x."""
+        points = self.breakpoints
+        if not points:
+            if self.curvature:
+                x = self.centre + (level - self.slope) / self.curvature
+                return x, x
+            return (None, None) if level == self.slope else None
+        low, high = self.slopes(points[0])[0], self.slopes(points[-1])[1]
+        found: list[Fraction | None] = []
+        if level <= low:  # the first end, left of all breakpoints
+            found += [points[0] - (low - level) / self.curvature] if self.curvature else [None] if level == low else []
+        for x, after in zip(points, [*points[1:], None], strict=True):
+            left, right = self.slopes(x)
+            if left <= level <= right:
+                found.append(x)
+            if after is not None and right < level < self.slopes(after)[0]:
+                found.append(x + (level - right) * (after - x) / (self.slopes(after)[0] - right))
+        if level >= high:
+            found += [points[-1] + (level - high) / self.curvature] if self.curvature else [None] if level == high else []
+        return (found[0], found[-1]) if found else None
+
+    def minimise(self, anchor: Fraction, g: Fraction, l1: Fraction, l2: Fraction) -> Fraction:
+        """argmin over y of L(y) - g y + l2/2 (y - anchor)^2 + l1 |y - anchor|, l2 > 0."""
+        low, high = self.slopes(anchor)
+        if low - l1 <= g <= high + l1:
+            return anchor
+        level = g - l1 if g > high + l1 else g + l1  # to the right, or to the left
+        if not self.ramps:
+            return anchor + (level - low) / (self.curvature + l2)
+        steeper = self + Piece(curvature=l2, centre=anchor)
+        return steeper.where(level)[0]  # type: ignore[index, return-value]
+
+    def to_file(self) -> dict[str, Any]:
+        """As a witness holds it: what is 0 is left out."""
+        out: dict[str, Any] = {k: str(v) for k in _FIELDS[:3] if (v := getattr(self, k))}
+        return out | ({"ramps": [[str(x) for x in r] for r in self.ramps]} if self.ramps else {})
+
+
+def quadratic(curvature: Any, centre: Any = 0) -> Piece:
+    """curvature (x - centre)^2/2."""
+    return Piece(curvature=Fraction(curvature), centre=Fraction(centre))
+
+
+def ramp(low: Any, high: Any, p: Any, q: Any) -> Piece:
+    """The loss whose slope is low left of p and high right of q."""
+    low, high = Fraction(low), Fraction(high)
+    return Piece(slope=low, ramps=((Fraction(p), Fraction(q), high - low),) if high > low else ())
+
+
+def huber(centre: Any, width: Any, scale: Any = 1) -> Piece:
+    """scale times the Huber loss: (x - centre)^2/2 within `width`, linear beyond."""
+    c, w, s = (Fraction(v) for v in (centre, width, scale))
+    return ramp(-s * w, s * w, c - w, c + w)
+
+
+def absolute(centre: Any, scale: Any = 1) -> Piece:
+    """scale |x - centre|."""
+    return ramp(-Fraction(scale), scale, centre, centre)
+
+
+def piece_of(data: Any, name: str) -> Piece:
+    """A loss from a witness file.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown fields, numbers that are no fractions, a negative curvature, a ramp that falls or ends before it begins.
+    """
+    if not isinstance(data, dict) or set(data) - set(_FIELDS):
+        raise InvalidInput(f"{name} = {data!r}: expected some of the fields {', '.join(_FIELDS)}")
+    slope, curvature, centre = (fraction(data.get(k, 0), f"{name}.{k}") for k in _FIELDS[:3])
+    rows = data.get("ramps", [])
+    if not isinstance(rows, list) or not all(isinstance(r, list) and len(r) == 3 for r in rows):
+        raise InvalidInput(f"{name}.ramps = {rows!r}: expected rows of three fractions [p, q, G]")
+    ramps = tuple(tuple(fraction(v, f"{name}.ramps[{i}]") for v in row) for i, row in enumerate(rows))
+    if curvature < 0:
+        raise InvalidInput(f"{name}.curvature = {curvature}: it must be >= 0, or the loss is not convex")
+    for p, q, g in ramps:
+        if not (p <= q and g > 0):
+            raise InvalidInput(f"{name}.ramps: [{p}, {q}, {g}]: expected p <= q and G > 0, or the loss is not convex")
+    return Piece(slope, curvature, centre, ramps)  # type: ignore[arg-type]
+
+
+def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
+    """A function of numbers, entry by entry, as an object array."""
+    out = np.empty(arrays[0].shape, dtype=object)
+    for index in np.ndindex(out.shape):
+        out[index] = function(index, *(a[index] for a in arrays))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class SeparableLosses:
+    """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, the `Losses` of a view, in fractions.
+
+    Attributes
+    ----------
+    pieces : m rows of d losses
+    near : (d,) or None
+        Where R has several minimisers, theta_star is the one nearest to this point; None stands for 0.
+    """
+
+    pieces: Sequence[Sequence[Piece]]
+    near: Any = None
+    copies: None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.pieces), len(self.pieces[0])
+
+    @property
+    def m(self) -> int:
+        """How many clients there are."""
+        return len(self.pieces)
+
+    @property
+    def is_exact(self) -> bool:
+        return True
+
+    def mean(self, values: Any) -> Any:
+        """(1/m) sum over the clients: the axis before the last."""
+        return values.sum(axis=-2) / Fraction(self.m)
+
+    @cached_property
+    def joint(self) -> list[Piece]:
+        """R, a coordinate at a time."""
+        return [sum(column[1:], column[0]) * Fraction(1, self.m) for column in zip(*self.pieces, strict=True)]
+
+    @cached_property
+    def minimisers(self) -> list[tuple[Fraction | None, Fraction | None]]:
+        """The interval of R's minimisers in every coordinate; None for an end at infinity.
+
+        Raises
+        ------
+        InvalidInput
+            R has no minimiser: its slope is not 0 anywhere.
+        """
+        found = [r.where(ZERO) for r in self.joint]
+        for i, interval in enumerate(found):
+            if interval is None:
+                low, high = self.joint[i].limits
+                raise InvalidInput(
+                    f"R has no minimiser: in coordinate {i} its slope runs from {low} to {high} and is never 0; "
+                    "take losses whose mean slope changes sign"
+                )
+        return found  # type: ignore[return-value]
+
+    @cached_property
+    def theta_star(self) -> np.ndarray:
+        """The minimiser of R nearest to `near`: (d,)."""
+        out = np.empty(self.shape[1], dtype=object)
+        for i, (low, high) in enumerate(self.minimisers):
+            x = Fraction(0 if self.near is None else self.near[i])
+            out[i] = low if low is not None and x < low else high if high is not None and x > high else x
+        return out
+
+    @cached_property
+    def grad_star(self) -> np.ndarray:
+        """A subgradient of each client at theta*, whose mean is 0: (m, d)."""
+        out = np.empty(self.shape, dtype=object)
+        for i, x in enumerate(self.theta_star):
+            ends = [row[i].slopes(x) for row in self.pieces]
+            low, width = sum(e[0] for e in ends), sum(e[1] - e[0] for e in ends)
+            share = -low / width if width else ZERO  # 0 lies between the sums of the ends
+            for k, (left, right) in enumerate(ends):
+                out[k, i] = left + share * (right - left)
+        return out
+
+    @cached_property
+    def beta(self) -> Fraction | None:
+        """The largest curvature of a client; None where a slope jumps."""
+        betas = [p.beta for row in self.pieces for p in row]
+        return None if None in betas else max(betas)  # type: ignore[type-var]
+
+    @property
+    def mu(self) -> Fraction:
+        """A curvature that R has everywhere."""
+        return min(r.least_curvature for r in self.joint)
+
+    @property
+    def mu_each(self) -> Fraction:
+        """A curvature that every client has everywhere."""
+        return min(p.least_curvature for row in self.pieces for p in row)
+
+    def values_each(self, y: Any) -> Any:
+        return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
+
+    def gradients_each(self, y: Any) -> Any:
+        """The subgradient of least size at y_k: (..., m, d) -> (..., m, d)."""
+
+        def one(at: tuple[int, ...], x: Fraction) -> Fraction:
+            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
+            return low if low > 0 else high if high < 0 else ZERO
+
+        return _each(one, y)
+
+    def nearest_gradients(self, y: Any, g: Any) -> Any:
+        """The subgradient at y_k that is nearest to g_k: (..., m, d) each."""
+
+        def one(at: tuple[int, ...], x: Fraction, wanted: Fraction) -> Fraction:
+            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
+            return min(max(wanted, low), high)
+
+        return _each(one, y, g)
+
+    def values(self, x: Any) -> Any:
+        return self.values_each(np.stack([x] * self.m, axis=-2))
+
+    def gradients(self, x: Any) -> Any:
+        return self.gradients_each(np.stack([x] * self.m, axis=-2))
+
+    def excess(self, x: Any) -> Any:
+        """R(x) - R*: (..., d) -> (...)."""
+        gap = _each(lambda at, v: self.joint[at[-1]].value(v) - self.joint[at[-1]].value(self.theta_star[at[-1]]), x)
+        return gap.sum(axis=-1)
+
+    def noise(self, x: Any) -> Any:
+        return 0 * x.sum(axis=-1)
+
+    def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
+        """The local models of (10): (..., m, d) each."""
+        return _each(lambda at, x, g: self.pieces[at[-2]][at[-1]].minimise(x, g, l1, l2), anchor, stored)

@@ -1,0 +1,125 @@
+"""FedElasticNet, Algorithm 1 with everyone in every round: all its fixed points in closed form, and where it goes from a start.
+
+Section 3.1 says in words that the two regularisers resolve the client drift. The statements are ours; the proofs stand in
+docs/fedelasticnet_dynamics.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
+from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
+from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
+from fedtheory.verification.statement import Sides, eq, form, le
+
+__all__ = ["STATEMENTS"]
+
+
+def _optimal(v: StandstillView) -> Sides:
+    """R_w at the least and the largest fixed point."""
+    found = np.array([v.excess(x) for x in v.ends], dtype=object)
+    return le(found, 0 * found, axes=("end",))
+
+
+def _stays(v: StandstillView) -> Sides:
+    """The mean move from the optimum, a coordinate each."""
+    found = abs(v.mean(v.moves(v.star)))
+    return le(found, 0 * found, axes=("coordinate",))
+
+
+def _way(v: StandstillView, goal: Any = None) -> Sides:
+    """What is left of the way after a round, and the round's move, against what was left: rounds and coordinates."""
+    left = abs(v.path - (v.limit if goal is None else goal))
+    return eq(left[1:] + abs(v.path[1:] - v.path[:-1]), left[:-1], axes=("round", "coordinate"))
+
+
+def _formula(v: StandstillView, sign: int = -1, weighted: bool = True) -> Sides:
+    """theta times the moving clients' curvatures, against their pulls, at both ends."""
+    h, c = (np.array([[getattr(p, name) for p in row] for row in v.pieces], dtype=object) for name in ("curvature", "centre"))
+    own = np.array([[p.slope for p in row] for row in v.pieces], dtype=object)
+    lhs, rhs = [], []
+    for x in v.ends:
+        moves = v.moves(x)
+        share = (moves != 0).astype(int) / (h + v.lambda2 if weighted else 1 + 0 * h)
+        lhs.append(x * v.mean(share * h))
+        rhs.append(v.mean(share * (h * c - own + sign * v.lambda1 * sgn(moves))))
+    return eq(np.stack(lhs), np.stack(rhs), axes=("end", "coordinate"))
+
+
+def _interval(v: StandstillView, share: tuple[int, int] = (1, 1)) -> Sides:
+    """Both ends, against the box in which no slope is above lambda_1; of a mutant, another lambda_1."""
+    box = v.agreed
+    if share != (1, 1):
+        middle, half = (box[0] + box[1]) / 2, (box[1] - box[0]) / 2  # type: ignore[index]
+        box = (middle - half * share[0] / share[1], middle + half * share[0] / share[1])
+    return eq(np.stack(v.ends), np.stack(box), axes=("end", "coordinate"))  # type: ignore[arg-type]
+
+
+def _distance(v: StandstillView) -> Sides:
+    """|R_w'| at both ends, a coordinate each, against the moves and the mean subgradient."""
+    lhs, rhs = [], []
+    for x in v.ends:
+        lhs.append(abs(v.mean(v.slopes(x))))
+        rhs.append(v.beta * v.mean(abs(v.moves(x))) / 2 + abs(v.mean(v.subgradients(x))))
+    return le(np.stack(lhs), np.stack(rhs), axes=("end", "coordinate"))
+
+
+STATEMENTS = (
+    statement(
+        "algorithm-1-bias", "where Algorithm 1 goes, and how far that is from the optimum", "section 3.1, in words",
+        form(
+            "in words", r"\sum_kw_k\delta_k(\theta)=0\ \Rightarrow\ R_w(\theta)=\min R_w", _optimal, "violated", wording="in words",
+            note="\"which resolves the client drift problem\": where the method stands still the model is an optimum. Clients of "
+            "different curvature pull with other weights than in R_w, and one whose slope is at most lambda_1 does not pull",
+        ),
+        form(
+            "in words, the optimum stays", r"R_w(\theta)=\min R_w\ \Rightarrow\ \sum_kw_k\delta_k(\theta)=0", _stays, "violated",
+            wording="in words", note="the same words: started at the optimum, the method leaves it",
+        ),
+        form(
+            "limit",
+            r"|\theta^t-\Pi|+|\theta^t-\theta^{t-1}|=|\theta^{t-1}-\Pi|,\quad\Pi\text{ the fixed point nearest to }\theta^0",
+            _way, "holds", ("towards the optimum", lambda v: _way(v, v.star)),
+            note="in every coordinate: no round goes beyond the nearest fixed point or away from it, and a round that is not there yet "
+            "moves, so theta^t tends to it",
+        ),
+        form(
+            "closed form",
+            r"\theta\sum_{k:\delta_k\ne0}\tfrac{w_kh_k}{h_k+\lambda_2}="
+            r"\sum_{k:\delta_k\ne0}\tfrac{w_k(h_kc_k-\lambda_1\mathrm{sign}(\delta_k))}{h_k+\lambda_2}",
+            _formula, "holds",
+            ("sign of lambda_1", lambda v: _formula(v, 1)), ("weights of R_w", lambda v: _formula(v, weighted=False)),
+            needs=(PARABOLAS,),
+            note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate; h_k c_k stands for "
+            "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend "
+            "to 0",
+        ),
+        form(
+            "interval",
+            r"\{\theta:\sum_kw_k\delta_k=0\}=\{\theta:\max_k|L_k'(\theta)|\le\lambda_1\}\text{ where that is not empty}",
+            _interval, "holds",
+            ("a tenth shorter", lambda v: _interval(v, (9, 10))), ("a tenth longer", lambda v: _interval(v, (11, 10))),
+            needs=(AGREE,), note="clients that agree, L_k = h (x - c)^2/2: [c - lambda_1/h, c + lambda_1/h], whatever lambda_2 and w_k",
+        ),
+        form(
+            "distance", r"|R_w'(\theta)|\le\tfrac\beta2\sum_kw_k|\delta_k|+\lambda_1\Big|\sum_kw_ks_k\Big|", _distance, "holds",
+            ("a tenth less", lambda v: nine_tenths(_distance(v))), needs=(SMOOTH_CLIENTS,),
+            note="a coordinate each; attained by a client of curvature beta against one that is linear",
+        ),
+        scope="standstill",
+        assumptions=(
+            "every L_k is convex and a sum over the coordinates, R_w has a minimiser, and the fixed points are bounded",
+            "all clients take part in every round, w_k = n_k/n",
+            "lambda_1 > 0 and lambda_2 > 0, as Algorithm 1 asks", "local problems solved exactly, no threshold epsilon",
+        ),
+        symbols={
+            "theta": "the least and the largest fixed point: StandstillView.ends",
+            "delta_k": "theta_k - theta: StandstillView.moves",
+            "R_w": "sum_k w_k L_k", "w_k": "n_k/n, or 1/m with aggregation 'cohort'",
+            "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
+        },
+    ),
+)  # fmt: skip

@@ -1,0 +1,181 @@
+"""FedElasticNet, Algorithm 2: where it rests, what it does close by, and where SCAFFOLD is stable."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.algorithm_2.rest import RestView
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import StabilityView
+from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
+from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
+from fedtheory.verification.statement import Sides, eq, form, le
+
+__all__ = ["STATEMENTS"]
+
+SEPARABLE = ("L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part", "full local gradients in line 6")
+SLOW = "0 < eta_l (a_ki + lambda_2) < 1, with q = 1 - eta_l (a_ki + lambda_2) and S_n = 1 + q + ... + q^(n-1)"
+
+
+# --- at rest --------------------------------------------------------------------------------------------------------------
+def _stationary(v: RestView) -> Sides:
+    return le(abs(v.grad), 0 * v.grad, axes=("coordinate",))
+
+
+def _within(v: RestView) -> Sides:
+    return le(abs(v.grad), v.rho.sum(axis=0) / v.m, axes=("coordinate",))
+
+
+def _rests(v: RestView) -> Sides:
+    before, after = np.concatenate([v.theta[None], v.c_k]), np.concatenate([v.after.x, v.after.c_k[0]])
+    return eq(after, before, axes=("state", "coordinate"))
+
+
+def _optimum_rests(v: RestView, sign: int = 0) -> Sides:
+    moves = v.at_zero(sign)
+    return eq(moves + v.after.x[0] - v.theta, 0 * moves, axes=("client", "coordinate"))
+
+
+def _attracts(v: RestView) -> Sides:
+    return le(abs(v.near.x[0] - v.theta).max(), abs(v.shift).max())
+
+
+def _near(v: RestView, odd: int = -1, jump: int = 1) -> Sides:
+    J, method = jump * v.jump(odd), v.method
+    theta = v.linear.x + method.eta_g * J.sum(axis=0) / v.m
+    c_k = v.linear.c_k[0] - J / (method.B * method.eta)
+    moved = np.concatenate([v.near.x - v.theta, v.near.c_k[0] - v.c_k])
+    return eq(moved, np.concatenate([theta, c_k]), axes=("state", "coordinate"))
+
+
+# --- stability ------------------------------------------------------------------------------------------------------------
+def _stable(v: StabilityView, eta_g: Any = 1) -> Sides:
+    largest = v.largest(eta_g)
+    return le(largest, Fraction(1) if isinstance(largest, Fraction) else 1.0)
+
+
+def _two_clients(v: StabilityView, more: Any = 0, cross: Any = 1) -> Sides:
+    stable, room = v.largest() < 1, v.room(cross) + more > 0
+    return eq(Fraction(int(stable)), Fraction(int(room)))
+
+
+STATEMENTS = (
+    statement(
+        "algorithm-2-at-rest",
+        "where Algorithm 2 rests, and how far from stationary that is",
+        "section 3.2: the control variate already addresses the client drift problem; the paper states no theorem "
+        "for Algorithm 2",
+        form(
+            "the drift is addressed",
+            r"\text{a round leaves }(\theta,c_k)\text{ as it is}\ \Rightarrow\ \nabla R(\theta)=0",
+            _stationary,
+            "violated",
+            wording="in words",
+            note="r_k = rho_k for everybody: the first local step goes down, the others are pushed back to theta. "
+            "It happens for every "
+            "lambda_1 > 0 and B >= 2, and rho does not vanish with eta_l",
+        ),
+        form(
+            "repaired",
+            r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\rho_{ki},\quad\rho_{ki}=\lambda_1S_{B-1}/S_B",
+            _within,
+            "holds",
+            ("a tenth less", lambda v: nine_tenths(_within(v))),
+            note="at rest c = 0 and every client comes back to theta, which needs |r_k| <= rho_k, and grad R is the "
+            "mean of the r_k; "
+            "attained. lambda_1 (B-1)/B <= rho < lambda_1; 0 for B = 1",
+        ),
+        form(
+            "these points rest",
+            r"r_{ki}\in\{0,\pm\rho_{ki}\},\ c=0\ \Rightarrow\ \text{a round leaves }(\theta,c_k)\text{ as it is}",
+            _rests,
+            "holds",
+            ("the optimum alone", lambda v: eq(v.grad, 0 * v.grad)),
+        ),
+        form(
+            "the optimum rests",
+            r"\nabla R(\theta)=0,\ c_k=\nabla L_k(\theta)\ \Rightarrow\ \text{a round leaves }(\theta,c_k)\text{ as "
+            r"it is}",
+            _optimum_rests,
+            "holds",
+            ("sign(0) = 1", lambda v: _optimum_rests(v, sign=1)),
+            needs=("c_k = grad L_k at the optimum",),
+            note="with sign(0) = 0; for every lambda_1, lambda_2, eta_l and B",
+        ),
+        scope="algorithm-2 at rest",
+        assumptions=(*SEPARABLE, SLOW),
+        symbols=NUMBERS,
+        kind="sharpened",
+    ),
+    statement(
+        "algorithm-2-near-rest",
+        "what Algorithm 2 does near its points of rest: the optimum does not attract, the others do as SCAFFOLD's",
+        "section 3.2: effectively resolves the client drift problem; the paper states no theorem for Algorithm 2",
+        form(
+            "the optimum attracts",
+            r"\|\theta^{t-1}-\theta_*\|_\infty\text{ small}\ \Rightarrow\ \|\theta^t-\theta_*\|_\infty\le\|"
+            r"\theta^{t-1}-\theta_*\|_\infty",
+            _attracts,
+            "violated",
+            needs=("c_k = grad L_k at the optimum", "moved"),
+            wording="in words",
+            note="for every lambda_1 > 0 and B >= 2, however small eta_l is and however close one begins",
+        ),
+        form(
+            "repaired",
+            r"z^+-z_\circ=M(z-z_\circ)+J,\quad J_k=(-1)^B\eta_l\lambda_1\tfrac{1-(-q)^{B-1}}{1+q}\mathrm{sign}(r_k)"
+            r"\text{ where }r_k\text{ rests "
+            r"at }0,\ 0\text{ where it rests at }\pm\rho_k",
+            _near,
+            "holds",
+            ("no jump", lambda v: _near(v, jump=0)),
+            ("the same sign for every B", lambda v: _near(v, odd=1)),
+            needs=("signs that stay as they are",),
+            note="z = (theta, c_1, ..., c_m), z_o the point of rest, M one round of SCAFFOLD with lambda_2 and "
+            "without lambda_1; J moves theta "
+            "by eta_g mean_k J_k and c_k by -J_k/(B eta_l). For even B the jump leads away from the optimum, for "
+            "odd B across it, by less: "
+            "eta_l lambda_1 (1 - q^(B-1))/(1 + q). The other points of rest attract where `algorithm-2-stability` "
+            "says so",
+        ),
+        scope="algorithm-2 at rest",
+        assumptions=(*SEPARABLE, SLOW, "signs of the local moves are those at the point of rest (near it they are)"),
+        symbols=NUMBERS,
+        kind="sharpened",
+    ),
+    statement(
+        "algorithm-2-stability",
+        "where SCAFFOLD, and Algorithm 2 with lambda_1 = 0, converges on quadratics whatever the clients",
+        "section 3.2: which effectively resolves the client drift problem; our statement on SCAFFOLD with everybody "
+        "taking part",
+        form(
+            "every heterogeneity",
+            r"0\preceq\eta_l(H_k+\lambda_2)\prec1,\ \eta_g<2\ \Rightarrow\ \text{spectral radius of a round}<1",
+            _stable,
+            "holds",
+            ("eta_g a tenth larger", lambda v: _stable(v, eta_g=Fraction(11, 10))),
+            wording="in words",
+            needs=("eta_g < 2",),
+            note="for every m, B and all Hessians, which need not commute, as long as their mean is positive definite. Proof in "
+            "`fedtheory.theorems.fedelasticnet.algorithm_2.stability`. Judged in fractions: the largest number in the reduction of "
+            "Schur and Cohn is at most 1; on a problem in floats: the spectral radius itself",
+        ),
+        form(
+            "two clients",
+            r"m=2:\ \text{spectral radius}<1\iff\eta_g\eta_l\Big(S_1a_1+S_2a_2-\tfrac{S_1S_2(a_1+a_2)}{2B}\Big)<4-"
+            r"\tfrac{S_1+S_2}B",
+            _two_clients,
+            "holds",
+            ("a tenth less", lambda v: _two_clients(v, more=Fraction(-1, 10))),
+            ("without the product", lambda v: _two_clients(v, cross=0)),
+            needs=("two clients in one coordinate",),
+            note="the conditions of Jury on the 2 by 2 matrix of (theta, c_1 - c); the other two always hold",
+        ),
+        scope="scaffold stability",
+        assumptions=("L_k is quadratic with Hessian H_k (a_k in one coordinate), of positive definite mean", *SEPARABLE[1:]),
+        symbols=NUMBERS | {"S_k": "S_B of client k: the sum of (1 - eta_l (a_k + lambda_2))^j, j < B"},
+        kind="sharpened",
+    ),
+)

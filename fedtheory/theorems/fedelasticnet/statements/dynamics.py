@@ -1,0 +1,362 @@
+"""FedElasticNet, Algorithm 3 with full participation: standing still, returning, drifting away, and where it is gradient descent.
+
+The paper says in words that the client drift is resolved, that gamma - theta* vanishes or stays bounded, and that the rate is
+O(1/T). Each of these is a form here, beside what is true instead. Proofs: docs/fedelasticnet_dynamics.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
+    CONVERGES,
+    FROZEN,
+    HALF,
+    OWN,
+    QUADRATIC,
+    RESTS,
+    RETURNS,
+    SILENT,
+    SMOOTH,
+    STILL,
+    STRONG,
+    TWO_STILL,
+    WIDE,
+    MotionView,
+)
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
+from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
+from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
+
+__all__ = ["STATEMENTS"]
+
+ASSUMED = (
+    "every L_k is convex and R, their plain mean, has a minimiser",
+    *ALGORITHM_3,
+    "all m clients take part in every round",
+    "local problems solved exactly, no threshold epsilon",
+)
+SYMBOLS = {
+    "theta^t, h^t, g_k^t": "MotionView.theta, .h, .stored: the states 0..T",
+    "delta_k^t": "MotionView.delta: theta_k^t - theta^{t-1}",
+    "v_k^t": "MotionView.pull: g_k^t - grad L_k(theta^t)",
+    "gamma^t": "theta^t + h^t/lambda_2",
+    "mu, beta_R": "MotionView.mu, .beta_joint: bounds of the curvature of R",
+    "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
+}
+ROUND, COORDINATE, WITHOUT_MOVES = ("round",), ("coordinate",), ("round without moves",)
+TENTH = (9, 10)  # of a mutant: so much in place of 1
+
+
+def _part(value: Any, share: tuple[int, int]) -> Any:
+    """value * share, in fractions or floats."""
+    return value * share[0] / share[1]
+
+
+# --- standing still -----------------------------------------------------------------------------------------------------------
+def _stationary(v: MotionView, of_all: bool = True) -> Sides:
+    """grad R(theta) = 0 at a state that rests."""
+    slope = v.slope[-1] if of_all else v.grad[-1][0]
+    return eq(slope[None], 0 * slope[None], abs(v.grad[-1]).max() + v.lambda1, vector=True, noise=v.gradient_noise)
+
+
+def _small_slope(v: MotionView) -> Sides:
+    found = abs(v.slope[-1])
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
+
+
+def _small_excess(v: MotionView) -> Sides:
+    found = v.excess[-1:]
+    return le(found, v.lambda1 * v.lambda1 * v.d / (2 * v.mu) + 0 * found, noise=v.excess_noise)
+
+
+def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tuple[int, int] = (1, 1)) -> Sides:
+    """1 where some round changes the state and 0 where none does, as it is and as a condition on the first state says."""
+    size, limit = abs(v.mean(v.pull[0])).max() if joint else v.most, _part(v.lambda1, share)
+    moved = int(not all(v.same(0, t) for t in range(1, len(v.theta))))
+    said = int(bool(size > limit) or (with_h and bool(v.h[0].any())))
+    close = v.rounding > 0 and abs(size - limit) <= 1e-9 * (size + limit)
+    return eq(*(np.array([x], dtype=v.theta.dtype) for x in (moved, said)), noise=int(close))
+
+
+def _moves(v: MotionView, most: bool) -> Sides:
+    """What v_k has beyond lambda_1, against the move that it makes: a round and a client each."""
+    move, push = norm_sq(v.delta), norm_sq(v.push)
+    if most:
+        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise, axes=("round", "client"))
+    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise, axes=("round", "client"))
+
+
+# --- coming back --------------------------------------------------------------------------------------------------------------
+def _optimal(v: MotionView) -> Sides:
+    found = v.excess_gamma[-v.period :]
+    return le(found, 0 * found, noise=v.excess_noise, axes=("state of the orbit",))
+
+
+def _agree(v: MotionView) -> Sides:
+    """All stored gradients 0 over the orbit."""
+    found = np.array([abs(v.stored[-v.period :]).max()])
+    return le(found, 0 * found, noise=v.gradient_noise)
+
+
+def _mean_gradient(v: MotionView) -> Sides:
+    """The mean over the orbit and the clients of grad L_k(theta_k), a coordinate each."""
+    found = abs(v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period)
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
+
+
+# --- drifting away ------------------------------------------------------------------------------------------------------------
+def _bounded(v: MotionView) -> Sides:
+    """h = 0 where nobody ever moves again: else theta goes on by -h/lambda_2 a round."""
+    found = abs(v.h[-1])
+    return le(found, 0 * found, noise=v.gradient_noise, axes=COORDINATE)
+
+
+def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+    """theta^t and h^t after every round in which no client moves."""
+    at = np.flatnonzero(v.still)
+    found = np.concatenate([v.theta[at + 1], v.h[at + 1]], axis=-1)
+    said = np.concatenate([v.theta[at] - _part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
+    return eq(found, said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
+
+
+def _bias(v: MotionView) -> Sides:
+    """|h - grad R(theta)| before every round in which no client moves, a coordinate each."""
+    found = abs(v.mean(v.pull[:-1][v.still]))
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=(*WITHOUT_MOVES, *COORDINATE))
+
+
+def _growth(v: MotionView) -> Sides:
+    """What R rises by in a round without moves that is followed by another one."""
+    two = np.flatnonzero(v.still[:-1] & v.still[1:])
+    rise = v.excess[two + 1] - v.excess[two]
+    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))
+
+
+# --- gradient descent -----------------------------------------------------------------------------------------------------------
+def _descent(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+    """theta^t after every round in which no client moves."""
+    at = np.flatnonzero(v.still)
+    said = v.theta[at] - _part(v.slope[at], share) / v.lambda2
+    return eq(v.theta[at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
+
+
+def _silence(v: MotionView) -> Sides:
+    """The largest coordinate of the v_k, which no client moves below, before every round."""
+    found = abs(v.pull[:-1]).max(axis=(1, 2))
+    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=ROUND)
+
+
+def _rate(v: MotionView) -> Sides:
+    """R(theta^t) - R* for t = 1..T."""
+    t = np.array(range(1, len(v.theta)), dtype=v.theta.dtype)
+    return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
+
+
+def _descends(v: MotionView, share: tuple[int, int] = (1, 50)) -> Sides:
+    """The potential of round t + 1 against that of round t, t = 1..T-1."""
+    moved = norm_sq(v.theta[1:-1] - v.theta[:-2]) + v.spread[:-1]
+    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise, axes=ROUND)
+
+
+def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
+    """The mean of ||grad R(theta^{t-1})||^2 over rounds 1..T-1."""
+    rounds = len(v.y) - 1
+    first = v.potential[:1] if potential else v.spread[:1] * v.lambda2
+    return le(np.array([norm_sq(v.slope[:rounds]).sum()]) / rounds, 139 * v.lambda2 * first / rounds, noise=139 * v.lambda2 * v.noise)
+
+
+# --- near the optimum ---------------------------------------------------------------------------------------------------------
+def _nearer(v: MotionView) -> Sides:
+    at = np.flatnonzero(v.still)
+    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
+
+
+def _factor(v: MotionView) -> Sides:
+    at = np.flatnonzero(v.still)
+    most = max(abs(1 - c / v.lambda2) for c in (v.mu, v.beta_joint))
+    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
+
+
+def _along_the_top(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+    """The coordinate of theta - theta* along the direction of R's largest curvature."""
+    at, along = np.flatnonzero(v.still), inner(v.theta - v.theta_star, v.top)
+    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
+
+
+def _about(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:
+    return statement(id, title, source, *forms, kind=kind, scope="motion", assumptions=ASSUMED, symbols=SYMBOLS)
+
+
+def _less(sides: Any) -> tuple[str, Any]:
+    """The mutant with a tenth less on the right."""
+    return "a tenth less", lambda v: nine_tenths(sides(v))
+
+
+AT_REST = r"\theta^t=\theta^{t-1},\ g_k^t=g_k^{t-1}\ (k\le m)\ \Rightarrow\ "
+NO_MOVE = r"\delta_k^t=0\ (k\le m)\ \Rightarrow\ "
+BACK = r"(\theta^{t+N},g^{t+N})=(\theta^t,g^t)\ \Rightarrow\ "
+SILENT_LATEX = r"g_k^0=0,\ \max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1,\ \lambda_2\ge\sqrt d\beta\ \Rightarrow\ "
+OURS = "our statement on Algorithm 3"
+STATEMENTS = (
+    _about(
+        "at-rest", "where Algorithm 3 stands still", "section 3.3, after (9) and (12), in words",
+        form(
+            "in words", AT_REST + r"\nabla R(\theta^t)=0", _stationary, {"sign": "violated", "true-gradient": "holds"},
+            ("the first client's gradient only", lambda v: _stationary(v, False)), needs=(RESTS,), wording="in words",
+            note="\"the client drift is resolved\" (3.3): where the method stands still the model is stationary. Under the sign "
+            "rule a client whose |g_k - grad L_k| is at most lambda_1 keeps what it stored, wherever the optimum is",
+        ),
+        form(
+            "repaired", AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1", _small_slope, {"sign": "holds"},
+            _less(_small_slope), needs=(RESTS,), note="attained by L = x^2/2 at x = lambda_1",
+        ),
+        form(
+            "excess", AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", _small_excess, {"sign": "holds"},
+            _less(_small_excess), needs=(RESTS, STRONG), note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
+        ),
+    ),
+    _about(
+        "moves", "when a client moves, and how far", OURS + ", from (11)",
+        form(
+            "at most", r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", lambda v: _moves(v, True), BOTH_HOLD,
+            _less(lambda v: _moves(v, True)), note="both sides squared; attained by a loss that is linear on the way",
+        ),
+        form(
+            "at least", r"\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|\le(\lambda_2+\beta)\|\delta_k^t\|", lambda v: _moves(v, False),
+            BOTH_HOLD, _less(lambda v: _moves(v, False)), needs=(SMOOTH,),
+            note="both sides squared; attained by curvature beta on the way. Both together: delta_k = 0 if and only if no "
+            "coordinate of v_k is above lambda_1",
+        ),
+        kind="sharpened",
+    ),
+    _about(
+        "stalls", "which states never change under the sign rule", OURS,
+        form(
+            "any state", r"(\theta^t,g^t)=(\theta^0,g^0)\ \forall t\iff h^0=0,\ \max_k\|v_k^0\|_\infty\le\lambda_1", _stalls,
+            {"sign": "holds"},
+            ("the mean of the v_k", lambda v: _stalls(v, joint=True)),
+            ("any h", lambda v: _stalls(v, with_h=False)),
+            ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
+            ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
+            note="1 stands for a state that changes in one of T rounds: it does so in the first one, or never",
+        ),
+        form(
+            "own start", r"g_k^0=0:\ \theta^t=\theta^0\ \forall t\iff\max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1", _stalls,
+            {"sign": "holds"},
+            ("the mean of the gradients", lambda v: _stalls(v, joint=True)),
+            ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
+            ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
+            needs=(OWN,), note="wherever the optimum is, and whatever lambda_2",
+        ),
+        kind="sharpened",
+    ),
+    _about(
+        "returns", "states that come back", "section 3.4, after Theorem 3.1, and B.3, in words",
+        form(
+            "in words", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", _optimal, BOTH_FAIL, needs=(RETURNS,), wording="in words",
+            note="\"gamma - theta* tends to be small as training proceeds\": a state that comes back does so for ever, so its orbit "
+            "would have to be optimal. Under the true-gradient rule lambda_2 < beta/2 has a cycle of two rounds",
+        ),
+        form(
+            "in words, lambda_2 > 27 beta", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N),\quad\lambda_2>27\beta", _optimal,
+            {"sign": "violated", "true-gradient": "holds"}, ("the clients agree, too", _agree), needs=(RETURNS, WIDE),
+            wording="in words",
+            note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer ones for lambda_2 as large as "
+            "one likes; under the true-gradient rule by the potential of fedelasticnet/convergence",
+        ),
+        form(
+            "mean gradient", BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla L_k(\theta_k^s)\Big\|_\infty\le\lambda_1",
+            _mean_gradient, BOTH_HOLD, _less(_mean_gradient), needs=(RETURNS,),
+            note="by Lemma B.3 summed over the orbit, with exact s; attained by a state that stalls",
+        ),
+    ),
+    _about(
+        "drift", "rounds in which no client moves, under the sign rule", "B.3, in words",
+        form(
+            "in words", r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0", _bounded, {"sign": "violated"},
+            needs=(FROZEN,), wording="in words",
+            note="\"it vanishes or at least is bounded by a constant vector\", of gamma - theta*: where nobody ever moves again theta "
+            "goes on by -h/lambda_2 a round, so h would have to be 0. Three smooth convex clients make R(theta^t) grow linearly "
+            "for every lambda_2, although R has a minimiser",
+        ),
+        form(
+            "closed form", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}", _drift, {"sign": "holds"},
+            ("a tenth slower", lambda v: _drift(v, TENTH)), ("the other way", lambda v: _drift(v, (-1, 1))), needs=(STILL,),
+        ),
+        form(
+            "bias", NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", _bias, BOTH_HOLD, _less(_bias),
+            needs=(STILL,), note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in each coordinate: "
+            "never for ever where R's slopes at infinity are at least lambda_1. Attained by the drift of three clients",
+        ),
+        form(
+            "growth",
+            r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
+            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,), note="attained, for ever, by the drift of three clients",
+        ),
+    ),
+    _about(
+        "descent", "where Algorithm 3 is gradient descent", "section 3.4, after Theorem 3.1, in words; the conditions are ours",
+        form(
+            "rate", SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}", _rate,
+            {"sign": "violated", "true-gradient": "holds"}, _less(_rate), needs=(SILENT,), wording="in words",
+            note="O(1/T), for the last model and without a term that stays: true with the exact subgradient in line 5, where it is "
+            "attained by a Huber loss with beta = lambda_2. Under the sign rule no such start ever moves",
+        ),
+        form(
+            "silence", SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1", _silence, BOTH_HOLD, _less(_silence), needs=(SILENT,),
+            note="so no client ever moves: delta = 0 in all rounds",
+        ),
+        form(
+            "gradient descent", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}\nabla R(\theta^{t-1})", _descent,
+            {"sign": "violated", "true-gradient": "holds"}, ("a tenth slower", lambda v: _descent(v, TENTH)), needs=(STILL, SMOOTH),
+        ),
+    ),
+    _about(
+        "convergence", "Algorithm 3 with the exact subgradient and everyone in every round converges", OURS,
+        form(
+            "repaired",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
+            r"\ (t\ge1),\quad\Phi_t=R(\theta^{t-1})+\lambda_2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2", _descends,
+            {"true-gradient": "holds"}, ("50 times the decrease", lambda v: _descends(v, (1, 1))), needs=(CONVERGES,),
+            note="so no orbit returns but at an optimum, and grad R(theta^t) tends to 0, from every start; R need not be strongly "
+            "convex, and nothing is asked of the signs. Whether it converges where some clients stay away is open",
+        ),
+        form(
+            "rate",
+            r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
+            _small_gradients, {"true-gradient": "holds"}, ("no R in the potential", lambda v: _small_gradients(v, False)),
+            needs=(CONVERGES,), note="a crude constant: 50 (1 + (4/3)^2), rounded up",
+        ),
+        kind="sharpened",
+    ),
+    _about(
+        "near-the-optimum", "rounds without moves near the optimum, true-gradient rule", "B.3, in words; Theorem 3.1 has no lambda_2",
+        form(
+            "in words", NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", _nearer, {"true-gradient": "violated"},
+            needs=(STILL, SMOOTH), wording="in words",
+            note="\"tends to be small as training proceeds\", for every lambda_2 > 0: below half of R's largest curvature the optimum "
+            "repels",
+        ),
+        form(
+            "repaired", r"\lambda_2\ge\tfrac{\beta_R}2,\ " + NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", _nearer,
+            {"true-gradient": "holds"}, _less(_nearer), needs=(STILL, SMOOTH, HALF),
+            note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
+        ),
+        form(
+            "factor", NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{\lambda_2}|\big)\,"
+            r"\|\theta^{t-1}-\theta_*\|", _factor, {"true-gradient": "holds"}, _less(_factor), needs=(STILL, SMOOTH),
+            note="both sides squared; attained by quadratics",
+        ),
+        form(
+            "repels",
+            NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
+            r"\quad\nabla^2R\,u=\beta_Ru", _along_the_top, {"true-gradient": "holds"},
+            ("a tenth less curvature", lambda v: _along_the_top(v, TENTH)), needs=(STILL, QUADRATIC),
+            note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < beta_R/2, until a client moves",
+        ),
+        kind="sharpened",
+    ),
+)  # fmt: skip

@@ -1,0 +1,49 @@
+"""The letters of FedMLS's formulas: a run as symbols, from which the formula of a form is made by its own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.theorems.fedmls.quantities import MLSConstants
+from fedtheory.verification.closed import Letters
+
+__all__ = ["RUN"]
+
+_CONSTANTS = {
+    "K": "K",
+    "lam": r"\lambda",
+    "D": r"\tilde D",
+    "N": "N",
+    "G_sq": "G^2",
+    "joint_G_sq": "G^2",
+    "sigma_sq": r"\sigma^2",
+    "distance_sq": r"\|x_0-x^*\|^2",
+    "total_steps": r"\sum_kT_k",
+}
+
+
+class _Constants(Letters):
+    """The constants of a run; their bounds are those of `MLSConstants`."""
+
+    theorem_1 = MLSConstants.theorem_1
+
+
+class _Run(Letters):
+    """A run."""
+
+    constants = _Constants(_CONSTANTS, ("D", "distance_sq"))
+
+    def constant(self, value: Any) -> Any:
+        """The number itself."""
+        return value
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view, with its constants."""
+        return super().values(view) | self.constants.values(view.constants)
+
+
+RUN = _Run(
+    {"last_excess": r"\mathbb E F(x_K)-F(x^*)", "epsilon": r"\epsilon", "joint_epsilon": r"\epsilon", "lam": r"\lambda"},
+    ("last_excess",),
+    zero=("noise",),
+)

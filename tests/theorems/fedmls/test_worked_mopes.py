@@ -1,0 +1,178 @@
+"""Every form about MOPES, MOLES, the exact proximal step, Moreau's envelope and the orders on a worked instance: its two sides as
+numbers, from the package and from fractions worked out without it (`validation/references/worked_mopes.py`)."""
+
+from __future__ import annotations
+
+from fractions import Fraction as Q
+from math import ceil
+
+import numpy as np
+import pytest
+import worked_mopes as worked
+
+from fedtheory import theorems
+from fedtheory.central import MOLES, Simplex
+from fedtheory.problems.nonsmooth import MaxAffine
+from fedtheory.theorems.fedmls import data
+from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
+from fedtheory.theorems.fedmls.statements import STATEMENTS
+from fedtheory.verification.check import judge_view
+from fedtheory.verification.rational import to_file
+
+LOSSES = [[(Q(2), Q(0)), (Q(-1), Q(1, 2))], [(Q(-2), Q(1)), (Q(3), Q(-3))], [(Q(-1), Q(0)), (Q(1), Q(-1))]]
+LOSS = [(Q(-1), Q(0)), (Q(2), Q(-3, 2))]
+PIECES = [[Q(1), Q(-1), Q(0)], [Q(0), Q(1), Q(-2)], [Q(-1), Q(0), Q(2)]]  # their maximum on the simplex is 0 at (2, 2, 1)/5 only
+PLANE = [[([s * Q(1, 2), Q(0)], Q(1, 4)), ([s * Q(40, 41), Q(9, 41)], Q(20, 41))] for s in (1, -1)]
+
+# (statement, form) -> (row, lhs, rhs); a side of MOLES's calls is one for every round
+NUMBERS = {
+    ("exact-prox-recursion", "repaired"): (1, "-14197/291600", "45127/97200"),
+    ("exact-prox", "repaired"): (0, "701/600", "89/30"),
+    ("exact-prox", "7.9 for 8"): (0, "701/600", "3533/1200"),
+    ("exact-prox", "rounds to epsilon"): (0, "1103/9000", "14"),
+    ("moreau-envelope", "the same minimiser"): (0, "20/41", "1/4"),
+    ("moreau-envelope", "Psi from below"): (0, "1/4", "5/8"),
+    ("moreau-envelope", "Psi from above"): (0, "1/8", "1/4"),
+    ("moreau-envelope", "F at Psi's minimiser"): (0, "20/41", "1/2"),
+    ("mopes-bound", "10 and 8"): (0, "34234529/91238400", "65/12"),
+    ("mopes-bound", "10 and 4"): (0, "34234529/91238400", "41/12"),
+    ("mopes-bound", "x_0 outside X"): (0, "132745523/159667200", "20/3"),
+    ("mopes-bound", "x_0 outside X'"): (0, "1", "35/3"),
+    ("mopes-bound", "prox without the square"): (0, "3/4", "95/16"),
+    ("mopes-bound", "local problem solved"): (0, "139/384", "4/3"),
+    ("moles-bound", "with 2C"): (0, "11942311632408958744960092757603927/19118010379604474020380332910912000", "479/30"),
+    ("moles-calls", "calls a round"): (2, "5", "686"),
+    ("moles-calls", "calls in all"): (0, "6", "144"),
+    ("conventional-rounds", "one subgradient a round"): (3, "1/4", "14485/46656"),
+    ("conventional-rounds", "every other method"): (1, "1/3", "1209072663404855988211/14167099448608935641088"),
+    ("conventional-rounds", "FedProx with a constant step"): (3, "41/100", "681/1600"),
+    ("theorem-2-orders", "local training rounds"): (0, "28396", "284095075/9604"),
+    ("theorem-2-orders", "local training rounds, from below"): (0, "22950", "28396"),
+    ("theorem-2-orders", "communication rounds"): (0, "441", "450"),
+    ("theorem-2-orders", "communication rounds, from below"): (0, "450", "484"),
+    ("mopes-calls", "projections"): (0, "196", "225"),
+    ("mopes-calls", "subgradients"): (0, "6331", "11409975/1568"),
+    ("mopes-calls", "subgradients, from below"): (0, "11475/2", "26089/4"),
+}
+# x_3 of the two methods, for mopes-is-fedmls
+PATHS = {
+    "mean product": ("-19028129/30412800", "-19028129/30412800"),
+    "plain product, rescaled": ("-19028129/30412800", "-19028129/30412800"),
+    "plain product, the same parameters": ("-19028129/30412800", "-49440929/60825600"),
+    "line 14 as printed": ("-2857/4608", "-19028129/30412800"),
+}
+LOCAL = {"prox without the square": ("flat", Q(-1, 4)), "local problem solved": ("exact", Q(0)), "x_0 outside X": ("sliding", Q(3, 2)),
+         "x_0 outside X'": ("sliding", Q(5, 2)), "10 and 8": ("sliding", Q(0)), "10 and 4": ("sliding", Q(0))}  # fmt: skip
+FACTORS = {"local problem solved": (8, 0), "10 and 4": (10, 4)}
+ENVELOPE = {
+    "lam": "1", "u": [["-1/2", "0"], ["1/2", "0"]], "drops": [["0", "0"], ["0", "0"]], "star": ["0", "-13/12"],
+    "slopes": [[["1/2", "0"], ["40/41", "9/41"]], [["-1/2", "0"], ["-40/41", "9/41"]]], "multipliers": [["1", "0"], ["1", "0"]],
+}  # fmt: skip
+
+
+def lines_of(losses):
+    return {"slopes": to_file([[p for p, _ in c] for c in losses]), "offsets": to_file([[q for _, q in c] for c in losses])}
+
+
+def form_of(statement, form):
+    return theorems.get(f"fedmls/{statement}").form(form)
+
+
+def moles_case(C):
+    """(view of the library's run, excess and calls worked out) for one C, D = 19, K = 3 from (1, 0, 0)."""
+    problem = MaxAffine(np.array(PIECES, dtype=float)[None], np.zeros((1, 3)))
+    method = MOLES(1.0, 19.0, 3, 5**0.5, radius=4.0, C=float(C))
+    star = np.array([0.4, 0.4, 0.2])
+    view = view_of_central_run(method, problem, Simplex(3), np.array([1.0, 0, 0]), star, 0.0)
+    value, calls = worked.moles(PIECES, Q(1), Q(19), C, Q(4), [Q(1), Q(0), Q(0)], 3, Q(5))
+    return view, value, calls
+
+
+def worked_out(statement, form):
+    """(the package's sides, (lhs, rhs) of every row worked out without it)."""
+    make = form_of(statement, form).sides
+    if statement.startswith("exact-prox"):
+        lam = Q(3) if form == "rounds to epsilon" or statement.endswith("recursion") else Q(1, 2)
+        given = {**lines_of(LOSSES), "lam": str(lam), "radius": "2", "x0": "-1", "rounds": 4}
+        rows = worked.exact_prox(LOSSES, lam, Q(2), Q(-1), 4)
+        view = data.prox_of(given)
+        need, have = rows["enough"][0]
+        assert (need <= have) == bool(view.facts)
+        return make(view), rows["recursion" if statement.endswith("recursion") else form]
+    if statement == "mopes-bound":
+        local, x0 = LOCAL[form]
+        given = {**lines_of([LOSS]), "lam": "1/2", "D": "3", "low": "-1/2", "high": "1", "radius": "2", "x0": str(x0), "rounds": 3}
+        words = {"sliding": "steps", "exact": "prox", "flat": "flat"}[local]
+        excess, distance_sq, under, penalty = worked.mopes(LOSS, Q(1, 2), Q(3), (Q(-1, 2), Q(1)), Q(2), x0, 3, words)
+        start, slack = FACTORS.get(form, (10, 8))
+        view = data.mopes_of({**given, "local": local})
+        assert view.applies(form_of(statement, form)) is None
+        return make(view), [(excess, (start * distance_sq + slack * 3) / under + penalty)]
+    if statement.startswith("moles"):
+        C = Q(7, 50) if form == "calls a round" else Q(2)
+        view, value, calls = moles_case(C)
+        rows = {
+            "with 2C": [(value, (10 * (Q(9, 25) + Q(4, 25) + Q(1, 25)) + 8 * 19 + 2 * C) / 12 + Q(5, 2))],
+            "calls a round": [(Q(c), Q(max(3, ceil(16 * 3 * 2 / C)))) for c in calls], "calls in all": [(Q(sum(calls)), Q(16 * 9))],
+        }[form]
+        return make(view), rows
+    if statement == "moreau-envelope":
+        rows = worked.envelope(PLANE, Q(1), [[Q(-1, 2), Q(0)], [Q(1, 2), Q(0)]], [Q(0), Q(-13, 12)])
+        return make(data.envelope_of(ENVELOPE)), [rows[form]]
+    if statement == "conventional-rounds":
+        if form.startswith("FedProx"):
+            given = {"method": "fedprox", "shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2", "step": "1/3", "rounds": 4}
+            return make(data.conventional_of(given)), worked.pull(Q(1, 5), Q(3, 4), Q(1), Q(1, 2), Q(1, 3), 4)
+        n, step, rounds, local = (4, Q(1, 3), 4, 1) if form.startswith("one") else (3, Q(1, 4), 2, 12)
+        method = "subgradient" if local == 1 else "local-steps"
+        given = {"method": method, "n": n, "mu": "1/2", "step": str(step), "rounds": rounds, "local": local}
+        return make(data.conventional_of(given)), worked.nesterov(n, Q(1, 2), step, rounds, local)
+    printed = statement == "theorem-2-orders"
+    view = data.orders_of({"reach": "5/2", "sigma": "1/2", "rounds": "printed" if printed else "fewest"})
+    return make(view), [worked.orders(Q(5, 2), Q(1, 2), printed)[form]]
+
+
+@pytest.mark.parametrize("name", NUMBERS, ids=" ".join)
+def test_both_sides_are_the_numbers(name):
+    row, *numbers = NUMBERS[name]
+    sides, rows = worked_out(*name)
+    assert sides.relation == "<=" and sides.lhs.shape == (len(rows), 1)
+    assert tuple(map(str, rows[row])) == tuple(numbers)
+    for (lhs, rhs), a, b in zip(rows, sides.lhs[:, 0], sides.rhs[:, 0], strict=True):
+        if name[0].startswith("moles"):  # the package's own MOLES, in floats
+            assert (float(a), float(b)) == pytest.approx((float(lhs), float(rhs)), rel=1e-11)
+        else:
+            assert (a, b) == (lhs, rhs)
+
+
+@pytest.mark.parametrize("form", PATHS)
+def test_both_paths_are_the_numbers(form):
+    losses = LOSSES[:2]
+    given = {**lines_of(losses), "lam": "1", "D": "20", "radius": "2", "x0": "-1", "rounds": 3}
+    view, paths = data.same_of(given), worked.both(losses, Q(1), Q(20), Q(2), Q(-1), 3)
+    first = "z'" if form.startswith("line 14") else "fedmls"
+    second = {"plain product, rescaled": "plain, rescaled", "plain product, the same parameters": "plain"}.get(form, "mean")
+    assert (str(paths[first][3][0]), str(paths[second][3][1])) == PATHS[form]
+    assert [x[0] for x in paths[first]] == list(view.printed_line_14 if first == "z'" else view.fedmls)
+    scale, share = {"mean": (1, 1), "plain": (1, 2), "plain, rescaled": (2, 2)}[second]
+    assert paths[second] == view.mopes(scale, share).tolist()
+    sides = form_of("mopes-is-fedmls", form).sides(view)
+    assert sides.relation == "==" and sides.lhs.shape == (4,)
+    assert [max(abs(a[0] - b) for b in c) for a, c in zip(paths[first], paths[second], strict=True)] == list(sides.lhs)
+
+
+def test_every_form_has_its_numbers():
+    forms = {(s.id.split("/")[1], f.name) for s in STATEMENTS if s.scope not in ("fedmls", "algebra") for f in s.forms if f.sides}
+    have = {*NUMBERS, *(("mopes-is-fedmls", form) for form in PATHS)}
+    assert not forms - have, f"no worked numbers for {sorted(forms - have)}: add them to the tables"
+    assert not have - forms, f"numbers for what is no form: {sorted(have - forms)}"
+
+
+@pytest.mark.parametrize(("statement", "form"), [k for k in NUMBERS if k[0] in ("theorem-2-orders", "mopes-calls")], ids=str)
+def test_a_tenth_matters_where_a_limit_is_near(statement, form):
+    """At reach = 100 the sandwiches are narrow: a constant a tenth off is refuted by one instance."""
+    whole, of = theorems.get(f"fedmls/{statement}"), form_of(statement, form)
+    view = data.orders_of({"reach": "100", "sigma": "1", "rounds": of.needs[0]})
+    assert judge_view(whole, of, view).verdict == "holds"
+    (mutant,) = of.mutants
+    assert judge_view(whole, of, view, sides=mutant.sides).verdict == "violated"

@@ -56,10 +56,10 @@ class Costs:
         """Bits of one of ST's: positions, signs, one magnitude."""
         return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
 
-    def _rounds(self, distance_sq: np.ndarray) -> int:
-        """Rounds until the accuracy is reached; T where it is not, which is fewer than it takes."""
+    def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
+        """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in all T rounds, or more."""
         there = np.flatnonzero(ACCURACY * distance_sq <= distance_sq[0])
-        return int(there[0]) if len(there) else len(self.steps)
+        return Fraction(int(counts[: there[0]].sum()) if len(there) else int(counts.sum()) + 1)
 
     @property
     def facts(self) -> set[str]:
@@ -69,11 +69,11 @@ class Costs:
 
     def steps_to(self, distance_sq: np.ndarray) -> Fraction:
         """Local steps of all clients until then."""
-        return Fraction(int(self.steps[: self._rounds(distance_sq)].sum()))
+        return self._until(distance_sq, self.steps)
 
     def messages_to(self, distance_sq: np.ndarray) -> Fraction:
         """Participants of all rounds until then."""
-        return Fraction(int((self.steps[: self._rounds(distance_sq)] > 0).sum()))
+        return self._until(distance_sq, self.steps > 0)
 
 
 @dataclass(frozen=True)

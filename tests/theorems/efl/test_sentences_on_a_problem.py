@@ -127,3 +127,9 @@ def test_what_a_shift_needs_is_named(problem, how, missing):
 def test_the_order_of_c_on_a_law_that_changes():
     found = verdicts("order-of-c", DIAGONAL, sampling=varying(LAW, {2: Away(4, 9)}), rounds=12)
     assert set(found.values()) == {"holds"}
+
+
+def test_the_order_of_c_on_real_runs():
+    """Runs in scenarios: both sides are numbers of Theorem 1's constants, the same in every scenario."""
+    found = checks_of("order-of-c", LOGISTIC, sampling=LAW, rounds=5, scenarios=20)
+    assert {c.verdict for c in found.values()} == {"holds"} and {c.mode for c in found.values()} == {"statistical"}

@@ -141,7 +141,9 @@ def _ahead(data: Mapping[str, Any], instances: Sequence[str], others: Sequence[s
 def _claim(data: Mapping[str, Any], instances: Sequence[str], names: Mapping[str, str]) -> str:
     won, dyn = _ahead(data, instances, tuple(_FAINT)), _ahead(data, instances, ("FedDyn, exact",))
     places = " and ".join(names.get(i, i) for i in won)
-    ours = f"Tuned FedMLS is ahead of FedAvg, FedProx and subgradients on {places} only" if won else "Tuned FedMLS is nowhere ahead of all"
+    ours = "Tuned FedMLS is nowhere ahead of all"
+    if won:
+        ours = f"Tuned FedMLS is ahead of FedAvg, FedProx and subgradients on {places} only"
     if len(won) == len(instances):
         ours = ours.removesuffix(" only")
     return f"{ours}, of FedDyn on {'none' if not dyn else ' and '.join(names.get(i, i) for i in dyn)}"

@@ -6,6 +6,9 @@ by accelerated gradient steps. The x-part costs one projection onto X; the x'-pa
 (Lan 2016), the same inner loop as FedMLS's local training. X' is the ball ||u|| <= R that holds X. With the consensus set
 as X it *is* FedMLS.
 
+The paper's abstract states O(1/epsilon) projections and O(1/epsilon^2) subgradients; more of it was not read. The bound is the one that
+the FedMLS poster prints for the consensus set. The statements fedmls/mopes-bound, mopes-calls and mopes-is-fedmls judge it.
+
 Theorem (unbiased subgradients of variance at most sigma^2, F convex and G-Lipschitz on X', x_0 in X). For every x in X
 
     E F(x_K) - F(x) <= (10 ||x_0 - x||^2 + 8 D)/(lambda K (K + 1)) + lambda G^2/2.
@@ -23,6 +26,9 @@ recursion. Its weights gamma_k beta_k/Gamma_k = 4/lambda, with Gamma_k = 2/(k(k+
 4 ||x_0 - x||^2 from the x-part, 4 a_{T_1} <= 6 times that from the x'-part (a_T falls as T_k grows), and, since
 T_k >= (4G^2 + sigma^2) lambda^2 K k^2/(2D), 4 D (1 + H_T/T) <= 8 D.
 (3) F(x_K) <= F(x'_K) + G r with r = ||x_K - x'_K||, and G r - r^2/(2 lambda) <= lambda G^2/2.
+
+Of x_0 the proof uses that it lies in X' only: gamma_1 = 1, so that x_1 = z_1 lies in X, and the projection's inequality holds from any
+z_0. `run` asks for a point of X all the same, so that its first value is one of a feasible point.
 """
 
 from __future__ import annotations

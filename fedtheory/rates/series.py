@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory.errors import InvalidInput
 from fedtheory.rates.fits import LEAST_POINTS, fit_slope, prefer
 from fedtheory.rates.rounds import RoundsToEpsilon, crossover
 
-__all__ = ["Series", "crossovers"]
+__all__ = ["Series", "best_of", "crossovers"]
 
 Role = Literal["measured", "theory", "lower bound"]
 
@@ -79,6 +80,26 @@ class Series:
         return {**asdict(self), "fit": self.fit, "fit_local": self.fit_local}
 
 
+def best_of(name: str, series: Sequence[Series]) -> Series:
+    """The fewest rounds of any of these at every epsilon, and the local steps and schedule that had them; `name` is its label.
+
+    Raises
+    ------
+    InvalidInput
+        No series, or series of different instances.
+    """
+    if not series or len({s.instance for s in series}) > 1:
+        raise InvalidInput(f"series = {[s.label for s in series]}: give one or more, all measured on the same instance")
+    out = Series(series[0].instance, name, name, "measured", f"the best of {', '.join(s.label for s in series)} at every epsilon")
+    for epsilon in sorted({e for s in series for e in s.epsilons}, reverse=True):
+        measured = [
+            (s.rounds[i], s.local_steps[i], f"{s.label}: {s.details[i]}")
+            for s in series for i, at in enumerate(s.epsilons) if at == epsilon
+        ]  # fmt: skip
+        out.add(epsilon, *min(measured, key=lambda m: m[0]))
+    return out
+
+
 def crossovers(series: Sequence[Series], label: str) -> list[dict[str, Any]]:
     """For every method beside the one of that label on the same instance: who is ahead at both ends, and where they change places."""
     out = []
@@ -96,7 +117,7 @@ def crossovers(series: Sequence[Series], label: str) -> list[dict[str, Any]]:
             pair = [RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b)]
             ahead = [label if p < q else other.label if q < p else "equal" for p, q in zip(a, b, strict=True)]
             out.append({
-                "instance": ours.instance, "other": other.label, "schedule": other.schedule, "role": other.role,
+                "instance": ours.instance, "ours": label, "other": other.label, "schedule": other.schedule, "role": other.role,
                 "at": crossover(*pair), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],
                 "largest_epsilon": common[-1], "ahead_at_largest": ahead[-1],
             })  # fmt: skip

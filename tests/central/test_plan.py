@@ -107,7 +107,8 @@ def test_over_the_consensus_set_it_is_fedmls_s_plan():
 
 def test_given_numbers_stand():
     problem = PROBLEMS["lad"]
-    made = plan(problem, Box(6, -0.5, 0.5), "moles", np.full(6, 0.5), rounds=4, lam=0.3, D=2.0, lipschitz=9.0, C=0.25, noise=0.1, radius=4.0)
+    given = {"rounds": 4, "lam": 0.3, "D": 2.0, "lipschitz": 9.0, "C": 0.25, "noise": 0.1, "radius": 4.0}
+    made = plan(problem, Box(6, -0.5, 0.5), "moles", np.full(6, 0.5), **given)
     m = made.method
     assert (m.rounds, m.lam, m.D, m.lipschitz, m.C, m.radius) == (4, 0.3, 2.0, 9.0, 0.25, 4.0)
     assert m.noise_std == m.sigma == pytest.approx(0.9) and (made.x0 == 0.5).all()
@@ -120,7 +121,8 @@ def test_given_numbers_stand():
         ({"name": "fedavg"}, "method = 'fedavg'"), ({"epsilon": 0.0}, "epsilon"), ({"C": 1.0}, "C = 1: it is moles'"),
         ({"x0": np.full(6, 2.0)}, "away from the set"), ({"noise": 0.1, "noise_std": 0.1}, "give one of them"),
         ({"epsilon": 1e-7}, "more than 200,000"), ({"epsilon": 1e-4}, "hours here, and max_steps"), ({"radius": 0.1}, "X' must hold X"),
-        ({"local_training": "prox"}, "local_training = 'prox'"), ({"local_training": "exact-prox", "noise": 0.1}, "asks for no subgradients"),
+        ({"local_training": "prox"}, "local_training = 'prox'"),
+        ({"local_training": "exact-prox", "noise": 0.1}, "asks for no subgradients"),
     ],
     ids=str,
 )  # fmt: skip

@@ -114,7 +114,7 @@ WORKED = {
     **worked_efl_stability.WORKED,
     **worked_efl_compressed.WORKED,
     **worked_efl_participation.WORKED,
-    (_ROW, "printed, distance"): (ROW, row),
+    (_ROW, "printed"): (ROW, row),
     (_ROW, "printed, loss"): (ROW_LOSS, row),
     (_ROW, "units"): (ROW, row_units),
     (_ROW, "units", "of the loss"): (ROW_LOSS, row_units),

@@ -171,10 +171,10 @@ def path(data, compressed):
 
 
 def takes(data, compressed):
-    """Rounds until ||w - w*||^2 <= ||w_0 - w*||^2/16, all of them where that is not reached."""
+    """Gradients of both clients until ||w - w*||^2 <= ||w_0 - w*||^2/16; where that is not reached at least one more."""
     star = minimiser(*(numbers(data[k]) for k in ("weights", "h", "c")))
     away = [sq(minus(w, star)) for w in path(data, compressed)]
-    return next((t for t, v in enumerate(away) if 16 * v <= away[0]), data["rounds"])
+    return next((2 * t for t, v in enumerate(away) if 16 * v <= away[0]), 2 * data["rounds"] + 1)
 
 
 def message_bits(data):
@@ -187,12 +187,12 @@ def message_bits(data):
 
 
 def gradients(data):
-    return [Q(2 * takes(data, True))], [Q(2 * takes(data, False))]  # two clients, a gradient each
+    return [Q(takes(data, True))], [Q(takes(data, False))]
 
 
 def bits(data):
     short, dense = message_bits(data)
-    return [Q(2 * takes(data, True) * 2 * short)], [Q(2 * takes(data, False) * 2 * dense)]
+    return [Q(takes(data, True) * 2 * short)], [Q(takes(data, False) * 2 * dense)]  # a gradient a message
 
 
 def bits_with_pairs(data):

@@ -20,6 +20,17 @@ AWAY = {
 }  # fmt: skip
 
 
+# Hessians that are not diagonal
+CURVED = {
+    "weights": ["1/10", "9/10"], "H": [[["15", "3"], ["3", "21"]], [["5", "-4"], ["-4", "23"]]],
+    "c": [["0", "0"], ["-3", "-2"]], "mu": "83/20", "gamma": "93", "T": 4, "x0": ["-1", "1"],
+}  # fmt: skip
+CANCEL = {
+    "weights": ["9/10", "1/10"], "H": [[["5", "-3"], ["-3", "3"]], [["4", "0"], ["0", "6"]]],
+    "c": [["0", "0"], ["-1", "1"]], "mu": "4/5", "gamma": "145", "T": 4, "x0": ["3", "-1"],
+}  # fmt: skip
+
+
 def threshold(data, T):
     """f_1(T)/J = T C/(J (E(T - tau_0) + gamma)^2)."""
     return T * Q(data["C"]) / (Q(data["J"]) * (data["E"] * (T - data["tau_0"]) + Q(data["gamma"])) ** 2)
@@ -50,13 +61,21 @@ def discard(data):
     return values[1:], values[:-1]
 
 
+def times_hessian(data, k, x):
+    """H_k x, of a row of curvatures or of a matrix."""
+    if "H" in data:
+        return [sum(a * v for a, v in zip(row, x)) for row in numbers(data["H"])[k]]
+    return [a * v for a, v in zip(numbers(data["h"])[k], x)]
+
+
 def descend(data, start, coefficients):
     """Gradient steps of size 16/(mu (t + 1 + gamma)) with these coefficients, one list a round."""
-    h, c, w = numbers(data["h"]), numbers(data["c"]), start
+    c, w = numbers(data["c"]), start
     out = [w]
     for t, p in enumerate(coefficients):
         eta = Q(16) / (Q(data["mu"]) * (t + 1 + Q(data["gamma"])))
-        w = [x - eta * sum(pk * a[i] * (x - b[i]) for pk, a, b in zip(p, h, c)) for i, x in enumerate(w)]
+        for k, pk in enumerate(p):
+            w = minus(w, times(eta * pk, times_hessian(data, k, minus(out[-1], c[k]))))
         out.append(w)
     return out
 
@@ -69,7 +88,12 @@ def coefficients_of(data):
 
 
 def star_of(data):
-    return minimiser(*(numbers(data[k]) for k in ("weights", "h", "c")))
+    if "H" not in data:
+        return minimiser(*(numbers(data[k]) for k in ("weights", "h", "c")))
+    p, H, c = (numbers(data[k]) for k in ("weights", "H", "c"))  # two coordinates, by Cramer's rule
+    (a, b), (_, d) = ([sum(w * m[i][j] for w, m in zip(p, H)) for j in range(2)] for i in range(2))
+    e, f = plus(*(times(w, times_hessian(data, k, c[k])) for k, w in enumerate(p)))
+    return [(d * e - b * f) / (a * d - b * b), (a * f - b * e) / (a * d - b * b)]
 
 
 def absences(data, start):
@@ -81,9 +105,10 @@ def absences(data, start):
 
 def departures(data, start):
     p, _, rest = coefficients_of(data)
-    h, c, T = numbers(data["h"])[-1], numbers(data["c"])[-1], data["T"]
+    c, T = numbers(data["c"])[-1], data["T"]
     ends = [descend(data, start, [p if t < tau_0 else rest for t in range(T)])[-1] for tau_0 in range(T + 1)]
-    return [sum(a * (x - b) ** 2 for a, x, b in zip(h, w, c)) / 2 for w in ends]
+    away = [minus(w, c) for w in ends]
+    return [sum(x * y for x, y in zip(v, times_hessian(data, -1, v))) / 2 for v in away]
 
 
 def waits(data, in_turn):
@@ -91,7 +116,7 @@ def waits(data, in_turn):
     n, T = len(data["weights"]) - 1, data["T"]
     turns = [[Q(int(k == t % n)) for k in range(n + 1)] for t in range(T)]
     models = descend(data, numbers(data["x0"]), turns if in_turn else [coefficients_of(data)[2]] * T)
-    return [[a * (x - y) for a, x, y in zip(numbers(data["h"])[-1], w, models[0])] for w in models]
+    return [times_hessian(data, -1, minus(w, models[0])) for w in models]
 
 
 def grows(values):
@@ -115,6 +140,22 @@ SAMPLES = {
     "fewer": "3/2", "closer": "2/5",
 }  # fmt: skip
 MANY = {"samples": ["1", "9"], "h": [["2"], ["3"]], "c": [["0"], ["1"]], "fewer": "2", "closer": "1/2"}
+
+
+# F_a has curvature 1 left of 1 and 100 right of it, where its minimiser 101/100 lies
+BENT = {
+    "samples": ["1", "1"], "h": [["1"], ["100"]], "c": [["0"], ["101/100"]], "bend": "1", "below": "1", "fewer": "4/5",
+    "closer": "1/2",
+}  # fmt: skip
+
+
+def bent_bound(n_a):
+    """2L n_a^2 hat D_a/(mu^2 n^2) for F_o = w^2/2, n = 1: w + n_a F_a'(w) = 0 left of the bend, F_a' = w - 2 there."""
+    w = 2 * n_a / (1 + n_a)
+    gap = Q(1, 100) ** 2 * 50 + (1 - w) + (1 - w) ** 2 / 2  # F_a'(1) = -1
+    if w > 1:
+        raise ValueError("the optimum of this instance should not lie right of the bend")
+    return 200 * n_a**2 * gap
 
 
 def walk(data, steps, step):
@@ -299,9 +340,11 @@ WORKED = {
     (_T, "one absence, any start"): (AWAY, lambda data: grows(absences(data, numbers(data["x0"])))),
     (_D, "through the bounds"): (INACTIVE, discard),
     (_D, "from the optimum"): (AWAY, lambda data: grows(departures(data, star_of(data)))[::-1]),
+    (_D, "from the optimum, coordinates that mix"): (CURVED, lambda data: grows(departures(data, star_of(data)))[::-1]),
     (_D, "any start"): (AWAY, lambda data: grows(departures(data, numbers(data["x0"])))[::-1]),
     (_W, "the others in turn"): (AWAY, lambda data: grows([sq(v) for v in waits(data, True)])),
     (_W, "all others"): (AWAY, lambda data: grows([sq(v) for v in waits(data, False)])),
+    (_W, "all others, coordinates that mix"): (CANCEL, lambda data: grows([sq(v) for v in waits(data, False)])),
     (_W, "bound"): (AWAY, wait_bound),
     (_K, "equivalent"): (COEFFICIENT, lambda data: (with_coefficient(data), with_step(data))),
     (_K, "one local step"): (ONE_STEP, lambda data: (with_coefficient(data), with_step(data))),
@@ -314,6 +357,9 @@ WORKED = {
     (_K, "at most", "attained"): (ATTAINED, at_most),
     (_N, "(11), fewer samples"): (MANY, fewer("arrival")),
     (_N, "(11) repaired, fewer samples"): (SAMPLES, fewer("arrival", True)),
+    (_N, "(11) repaired, fewer samples, any loss"): (
+        BENT, lambda data: ([bent_bound(Q(data["fewer"]))], [bent_bound(Q(data["samples"][-1]))]),
+    ),
     (_N, "(10), fewer samples"): (SAMPLES, fewer("departure")),
     (_N, "more alike"): (SAMPLES, more_alike),
     (_B, "an additional term"): (FAR, additional_term),

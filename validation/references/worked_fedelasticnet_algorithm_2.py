@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
+import worked_fedelasticnet_threshold as threshold
+from worked_fedelasticnet_steps import sign, steps
+
 
 def numbers(value):
     """Strings in nested lists as fractions; whole numbers stay."""
     if isinstance(value, list):
         return [numbers(v) for v in value]
     return F(value) if isinstance(value, str) else value
-
-
-def sign(x):
-    return (x > 0) - (x < 0)
 
 
 def flat(values):
@@ -55,6 +54,8 @@ INSTANCES = {
     "wire, fed back": ("threshold on the wire", {
         "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["20"], "lambda1": "0", "lambda2": "20", "epsilon": "3/4", "T": 3,
         "feedback": 1}),
+    "wire, fed back signs": ("threshold on the wire", {
+        "h": [["1"]], "c": [["0"]], "theta": ["3"], "lambda1": "1/2", "lambda2": "2", "epsilon": "1", "T": 2, "feedback": 1}),
 }  # fmt: skip
 
 
@@ -63,21 +64,11 @@ def data(name):
 
 
 # --- Algorithm 2, one coordinate of one client at a time ------------------------------------------------------------------
-def steps(h, c, theta, c_k, c_bar, d):
-    """g_b, sign and y_b - theta of each of the B steps of line 7, and the move at the end."""
-    y, out = theta, []
-    for _ in range(d["B"]):
-        g = h * (y - c) - c_k + c_bar + d["lambda2"] * (y - theta)
-        out.append((g, sign(y - theta), y - theta))
-        y = y - d["eta"] * (g + d["lambda1"] * out[-1][1])
-    return out, y - theta
-
-
 class Rounds:
     """The rounds of an instance; what non-members would do is left at 0."""
 
-    def __init__(self, name):
-        self.d = d = data(name)
+    def __init__(self, d):
+        self.d = d
         self.m, self.n, self.eta, self.B = len(d["h"]), len(d["theta"]), d["eta"], d["B"]
         m, n, B, eta = self.m, self.n, self.B, self.eta
         theta, c_k = d["theta"], d["c_k"]
@@ -203,8 +194,8 @@ def drag(r):
 class Rest:
     """rho = lambda_1 (1 - q^(B-1))/(1 - q^B); theta from grad R = mean of the r_k."""
 
-    def __init__(self, name):
-        self.d = d = data(name)
+    def __init__(self, d):
+        self.d = d
         self.h, self.B, self.l1 = [row[0] for row in d["h"]], d["B"], d["lambda1"]
         self.m, self.eta = len(self.h), d["eta"]
         self.q = [1 - d["eta"] * (h + d["lambda2"]) for h in self.h]
@@ -262,8 +253,7 @@ def attracts(v):
 class Matrix:
     """SCAFFOLD of one or two clients: trace and determinant of (theta, c_1 - c); a further eigenvalue is 0."""
 
-    def __init__(self, name):
-        d = data(name)
+    def __init__(self, d):
         a, self.B, step = [h[0][0] for h in d["H"]], d["B"], d["eta_g"] * d["eta"]
         q = [1 - d["eta"] * (x + d["lambda2"]) for x in a]
         S = [(1 - x**self.B) / (1 - x) for x in q]
@@ -289,102 +279,6 @@ def two_clients(v):
     return [F(v.largest() < 1)], [F(v.rise < v.most)]
 
 
-# --- the threshold --------------------------------------------------------------------------------------------------------
-def soft(v, l1):
-    return sign(v) * max(abs(v) - l1, F(0))
-
-
-class Stopped:
-    """A state at which nothing is sent, in one coordinate."""
-
-    def __init__(self, name):
-        self.d = d = data(name)
-        self.h, self.theta, self.l1, self.l2, self.e = [r[0] for r in d["h"]], d["theta"][0], d["lambda1"], d["lambda2"], d["epsilon"]
-        self.m = len(self.h)
-        if d["algorithm"] == 2:
-            q = [1 - d["eta"] * (h + self.l2) for h in self.h]
-            S = [(1 - x ** d["B"]) / (1 - x) for x in q]
-            rho = [self.l1 * (1 - x ** (d["B"] - 1)) / (1 - x ** d["B"]) for x in q]
-            c = d["share"][0][0] * self.e / (d["B"] * d["eta"])
-            self.slope = [sign(c) * p + d["B"] * c / s for p, s in zip(rho, S)]
-            self.bound = sum(p + self.e / (d["eta"] * s) for p, s in zip(rho, S)) / self.m
-            # c_k = c for everybody; every client moves by -B eta c
-            move = [steps(h, self.theta - g / h, self.theta, c, c, d)[1] for h, g in zip(self.h, self.slope)]
-            self.state, self.after = [self.theta, c, c], [self.theta, *(c - c - v / (d["B"] * d["eta"]) for v in move)]
-            self.quiet, self.jump = all(abs(v) <= self.e for v in move), d["eta_g"] * sum(move) / self.m
-        else:
-            g, u = [r[0] for r in d["g"]], [r[0] for r in d["share"]]
-            limit = [self.l1 + self.e * (h + self.l2) for h in self.h]
-            self.slope = [a - x * b for a, x, b in zip(g, u, limit)]
-            self.bound = sum(limit) / self.m
-            move = [soft(a - s, self.l1) / (h + self.l2) for a, s, h in zip(g, self.slope, self.h)]
-            self.quiet = all(abs(v) <= self.e for v in move)
-            self.state = self.after = [self.theta, *g]  # 0 is sent, and sign(0) = 0
-            h = -sum(self.l2 * v + self.l1 * sign(v) for v in move) / self.m
-            self.jump = sum(move) / self.m - h / self.l2
-        self.grad = sum(self.slope) / self.m
-
-
-def no_effect(v):
-    return [abs(v.jump)], [F(0)]
-
-
-def stopped_rests(v):
-    """The largest move of the model, of what clients keep, and of its mean: 0 each."""
-    assert v.quiet and v.state == v.after
-    return [F(0)] * 3, [F(0)] * 3
-
-
-def bound(v):
-    return [abs(v.grad)], [v.bound]
-
-
-class Wire:
-    """Algorithm 3 under the sign rule in one coordinate; 0 arrives of what is at most epsilon in size."""
-
-    def __init__(self, name):
-        self.d = d = data(name)
-        h_k, c_k, l1, l2 = [r[0] for r in d["h"]], [r[0] for r in d["c"]], d["lambda1"], d["lambda2"]
-        self.m, self.l2, self.e = len(h_k), l2, d["epsilon"]
-        theta, h, g, kept = d["theta"][0], F(0), [F(0)] * self.m, [F(0)] * self.m
-        self.theta, self.h, self.parted, self.missed, total = [theta], [h], [], [], F(0)
-        self.first, self.arrived = None, []
-        for _ in range(d["T"]):
-            move = [soft(a - b * (theta - c), l1) / (b + l2) for a, b, c in zip(g, h_k, c_k)]
-            wanted = [x + (y if d.get("feedback") else 0) for x, y in zip(move, kept)]
-            sent = [x if abs(x) > self.e else F(0) for x in wanted]
-            kept = [x - y for x, y in zip(wanted, sent)]
-            self.first = self.first or max(map(abs, move))
-            self.arrived += sent
-            g = [a - l2 * x - l1 * sign(x) for a, x in zip(g, move)]
-            h -= sum(l2 * x + l1 * sign(x) for x in sent) / self.m
-            theta = theta + sum(sent) / self.m - h / l2
-            total += sum(l2 * (x - y) + l1 * (sign(x) - sign(y)) for x, y in zip(move, sent)) / self.m
-            self.theta.append(theta), self.h.append(h), self.missed.append(total)
-            self.parted.append(h - sum(g) / self.m)
-        self.star = sum(a * b for a, b in zip(h_k, c_k)) / sum(h_k)
-
-
-def closer(v):
-    return [abs(v.theta[-1] - v.star)], [abs(v.theta[0] - v.star)]
-
-
-def drifts(v):
-    return v.theta[2:], [v.theta[1] - (t - 1) * v.h[1] / v.l2 for t in range(2, len(v.theta))]
-
-
-def silent(v):
-    return [F(not any(v.arrived))], [F(v.e >= v.first)]
-
-
-def misses(v):
-    return v.parted, v.missed
-
-
-def fed_back(v):
-    return [abs(x) for x in v.parted], [v.l2 * v.e] * len(v.parted)
-
-
 SIDES = {
     ("algorithm-2-control-variates", "c is the mean"): ("two rounds", Rounds, mean_of_c_k),
     ("algorithm-2-control-variates", "what c_k holds"): ("two rounds", Rounds, what_c_k_holds),
@@ -406,19 +300,21 @@ SIDES = {
     ("algorithm-2-near-rest", "repaired"): ("optimum", Rest, Rest.near),
     ("algorithm-2-stability", "every heterogeneity"): ("one client", Matrix, every_heterogeneity),
     ("algorithm-2-stability", "two clients"): ("unequal", Matrix, two_clients),
-    ("threshold-at-rest", "does not affect"): ("stopped 3", Stopped, no_effect),
-    ("threshold-at-rest", "these states rest"): ("stopped 3", Stopped, stopped_rests),
-    ("threshold-at-rest", "Algorithms 1 and 3"): ("stopped 3", Stopped, bound),
-    ("threshold-at-rest", "Algorithm 2"): ("stopped 2", Stopped, bound),
-    ("threshold-on-the-wire", "does not affect"): ("wire", Wire, closer),
-    ("threshold-on-the-wire", "it drifts away"): ("wire, alone", Wire, drifts),
-    ("threshold-on-the-wire", "nothing is ever sent"): ("wire, silent", Wire, silent),
-    ("threshold-on-the-wire", "what the server misses"): ("wire", Wire, misses),
-    ("threshold-on-the-wire", "with error feedback"): ("wire, fed back", Wire, fed_back),
+    ("threshold-at-rest", "does not affect"): ("stopped 3", threshold.Stopped, threshold.no_effect),
+    ("threshold-at-rest", "these states rest"): ("stopped 3", threshold.Stopped, threshold.stopped_rests),
+    ("threshold-at-rest", "Algorithms 1 and 3"): ("stopped 3", threshold.Stopped, threshold.bound),
+    ("threshold-at-rest", "Algorithm 2"): ("stopped 2", threshold.Stopped, threshold.bound),
+    ("threshold-on-the-wire", "does not affect"): ("wire", threshold.Wire, threshold.closer),
+    ("threshold-on-the-wire", "it drifts away"): ("wire, alone", threshold.Wire, threshold.drifts),
+    ("threshold-on-the-wire", "nothing is ever sent"): ("wire, silent", threshold.Wire, threshold.silent),
+    ("threshold-on-the-wire", "what the server misses"): ("wire", threshold.Wire, threshold.misses),
+    ("threshold-on-the-wire", "with error feedback"): ("wire, fed back", threshold.Wire, threshold.fed_back),
+    ("threshold-on-the-wire", "with error feedback, any lambda_1"): ("wire, fed back signs", threshold.Wire, threshold.fed_back_signs),
+    ("threshold-on-the-wire", "does not affect, with error feedback"): ("wire, fed back signs", threshold.Wire, threshold.closer),
 }
 
 
 def worked(statement, form):
     """Both sides of a form on its instance, as flat lists."""
     name, kind, sides = SIDES[statement, form]
-    return sides(kind(name))
+    return sides(kind(data(name)))

@@ -294,7 +294,13 @@ def _(v: Round):  # squared
     return [v.mu**2 * v.square(sub(v.gamma, v.star))], [2 * v.l1**2]
 
 
-@form("limits-of-c-and-epsilon", "C_t", "round", "rest")
+@form("limits-of-c-and-epsilon", "C_t, gradients of L_k", "round", "FedDyn")
+def _(v: Round):
+    away = [sub(g, v.grad(k, v.star)) for k, g in enumerate(v.at_local)]
+    return [sum(v.square(x) for x in away) / v.m], [v.beta**2 * v.off]
+
+
+@form("limits-of-c-and-epsilon", "C_t, as stored", "round", "rest")
 def _(v: Round):
     return [v.C], [v.beta**2 * v.off]
 

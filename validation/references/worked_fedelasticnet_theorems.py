@@ -315,11 +315,21 @@ def theorem_c(r: Run) -> Numbers:
     return mu * r.excess, 2 / KAPPA_0 * (mu * ((r.A0 + KAPPA * r.C0) / T + full_floor()) + stays)
 
 
+def theorem_c_of_clients(r: Run) -> Numbers:
+    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, every client's curvature at least 1/2:
+    mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2 d/l2]."""
+    mu, share = min(min(row) for row in H), 3 * (LAMBDA_2 + 2 * BETA) / (LAMBDA_2 * (LAMBDA_2**2 - 21 * BETA**2))
+    kappa_0 = 2 / LAMBDA_2 - 14 * BETA * share
+    first, zeros = (r.A0 + F(M, P) * share * r.C0) / T, F(3, 2) * share * LAMBDA_1**2 * r.zeros
+    return mu * r.excess, (mu * (first + zeros) + 2 * LAMBDA_1**2 * D / LAMBDA_2) / kappa_0
+
+
 RUN_FORMS: dict[tuple[str, str], Callable[[Run], Numbers]] = {
     ("theorem-3.1", "printed"): lambda r: printed_bound(r, r.split["own sign"], r.C0_norms),
     ("theorem-3.1", "printed, whole expectation"): lambda r: printed_bound(r, r.whole["own sign"], r.C0_norms),
     ("theorem-3.1", "repaired"): repaired,
     ("theorem-c", "repaired"): theorem_c,
+    ("theorem-c", "strongly convex clients"): theorem_c_of_clients,
     ("theorem-3.1", "sharpened"): lambda r: bound(
         r, r.whole["s"], r.A0 + F("0.3") * KAPPA * r.C0, zero_floor(r, "0.825")
     ),

@@ -272,3 +272,27 @@ def orders(reach: Q, sigma: Q, printed: bool) -> dict[str, tuple[Q, Q]]:
         "projections": (Q((K - 1) ** 2), 36 * P), "subgradients": (total, unit * above),
         "subgradients, from below": (216 * unit, total + 3 * (4 + sigma**2) * K),
     }
+
+
+# --- other methods ------------------------------------------------------------------------------------------------------------------
+def nesterov(n: int, mu: Q, h: Q, rounds: int, local: int) -> list[tuple[Q, Q]]:
+    """(1/(2 mu n), F(x_k) - F*), k = 0..rounds-1, of ``local`` subgradient steps a round from 0 on max_j x_j + mu/2 ||x||^2."""
+    x, rows = [Q(0)] * n, []
+    for _ in range(rounds):
+        rows.append((1 / (2 * mu * n), max(x) + mu / 2 * sum((v * v for v in x), Q(0)) + 1 / (2 * mu * n)))
+        for _ in range(local):
+            j = x.index(max(x))
+            x = [v - h * (mu * v + Q(int(i == j))) for i, v in enumerate(x)]
+    return rows
+
+
+def pull(s: Q, s1: Q, c: Q, c1: Q, h: Q, rounds: int) -> list[tuple[Q, Q]]:
+    """(s_1 min(c_1, h) + s (c - s h k)_+, F(x_k) - F*), k = 0..rounds, of FedProx: both clients' proxes, averaged."""
+    along = [[(Q(1), Q(0))], [(-1 - 2 * s1, 2 * s1 * c1), (2 * s1 - 1, -2 * s1 * c1)]]
+    across = [(-s, s * c), (s, -s * c)]
+    far, u, v, rows = 1000 * (1 + c + c1 + h), Q(0), Q(0), []
+    for k in range(rounds + 1):
+        shallow = c - s * h * k
+        rows.append((s1 * min(c1, h) + (s * shallow if shallow > 0 else 0), mean([f(loss, u) for loss in along]) + f(across, v)))
+        u, v = mean([bisect_prox(loss, u, 1 / h, far) for loss in along]), bisect_prox(across, v, 1 / h, far)
+    return rows

@@ -82,7 +82,7 @@ class Piece:
             return None, None
         return self.slope, self.slope + sum((g for _, _, g in self.ramps), ZERO)
 
-    @property
+    @cached_property
     def breakpoints(self) -> list[Fraction]:
         """Where the slope bends or jumps, in order."""
         return sorted({x for p, q, _ in self.ramps for x in (p, q)})
@@ -128,6 +128,8 @@ class Piece:
         if low - l1 <= g <= high + l1:
             return anchor
         level = g - l1 if g > high + l1 else g + l1  # to the right, or to the left
+        if not self.ramps:
+            return anchor + (level - low) / (self.curvature + l2)
         steeper = self + Piece(curvature=l2, centre=anchor)
         return steeper.where(level)[0]  # type: ignore[index, return-value]
 
@@ -277,6 +279,11 @@ class SeparableLosses:
     def mu(self) -> Fraction:
         """A curvature that R has everywhere."""
         return min(r.least_curvature for r in self.joint)
+
+    @property
+    def mu_each(self) -> Fraction:
+        """A curvature that every client has everywhere."""
+        return min(p.least_curvature for row in self.pieces for p in row)
 
     def values_each(self, y: Any) -> Any:
         return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)

@@ -29,6 +29,10 @@ class _Constants(ElasticConstants):
     def theorem_a(self) -> tuple[Any, Any, Any]:
         return self._own("A")
 
+    @property
+    def theorem_c(self) -> tuple[Any, Any, Any]:
+        return self._own("C")
+
     def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
         return self._own("B")
 
@@ -42,15 +46,15 @@ class _ConstantsOfRun(_Constants):
 
 
 def definition(of: str) -> str:
-    """What kappa and kappa_0 of Theorem A or B are, from the code that computes them."""
+    """What kappa and kappa_0 of Theorem A, B or C are, from the code that computes them."""
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
-    _, kappa, kappa_0 = constants.theorem_a if of == "A" else constants.theorem_b()
+    _, kappa, kappa_0 = {"A": constants.theorem_a, "B": constants.theorem_b(), "C": constants.theorem_c}[of]
     return rf",\quad\kappa^{of}={written(kappa)},\ \kappa_0^{of}={written(kappa_0)}"
 
 
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     """The symbols of every theorem's kappa and kappa_0: symbol -> number."""
-    pairs = [(getattr(constants, name), getattr(view_constants, name)) for name in ("printed", "theorem_a")]
+    pairs = [(getattr(constants, name), getattr(view_constants, name)) for name in ("printed", "theorem_a", "theorem_c")]
     pairs.append((constants.theorem_b(), view_constants.theorem_b()))
     out = {own[i]: actual[i] for own, actual in pairs for i in (1, 2)}
     return out | {symbol("kappa'", r"\kappa'"): view_constants.printed[0] / 2}
@@ -108,7 +112,7 @@ class _Run(_Elastic):
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with every theorem's constants; the sums without their factor lambda_1."""
         inner = {n: getattr(view, n) for n in self._latex if n.startswith("inner_") and getattr(view, n, None) is not None}
-        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T", "mu") or (n in self._measured and n not in inner)}
+        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T", "mu", "mu_each") or (n in self._measured and n not in inner)}
         constants = {n: getattr(view.constants, n) for n in _CONSTANTS}
         out = {super(_Run, self).__getattr__(n): value for n, value in (own | constants).items() if not n.startswith("inner_")}
         out |= {super(_Run, self).__getattr__(n): value / view.constants.lambda1 for n, value in inner.items()}
@@ -138,6 +142,7 @@ _OF_RUN = {
     "d": "d",
     "T": "T",
     "mu": r"\mu",
+    "mu_each": r"\mu_L",
     "zeros": r"\bar z",
     "excess": r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]",
     "start_sq": r"\mathbb E\|\gamma^0-\theta_*\|^2",
@@ -151,7 +156,7 @@ _OF_RUN = {
     "inner_split_sign": _SPLIT + _SIGN + r"]\rangle",
     "inner_split_own_sign": _SPLIT + _SIGN + r"]\rangle",
 }
-_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T", "mu"))
+_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T", "mu", "mu_each"))
 
 RULES = ("sign", "true-gradient")
 BY_RULE = {f"{rule} rule": _Round(rule, _OF_ROUND, _MEASURED, ("noise_D", "noise_A", "noise_sq")) for rule in RULES}

@@ -200,7 +200,8 @@ class FedElasticNetSetting(Setting):
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
         sampling = request.sampling(problem)
-        problem.optimum()  # what cannot be certified is told before any work
+        beta = float(problem.beta_k.max())  # what is not smooth, and what cannot be certified, is told before any work
+        problem.optimum()
         at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
         defaults: dict[str, Any] = {"l1": 0.1}
         if request.options.get("l2") is None:
@@ -208,7 +209,7 @@ class FedElasticNetSetting(Setting):
         algorithm = request.algorithm("fedelasticnet-prox" if at_rest else "fedelasticnet-dyn", problem, **defaults)
         if at_rest:
             algorithm = replace(algorithm, aggregation="cohort")
-        ratio = algorithm.l2 / float(problem.beta_k.max())
+        ratio = algorithm.l2 / beta
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
             f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g} = {ratio:.6g} beta, "

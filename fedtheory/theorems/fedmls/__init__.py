@@ -16,6 +16,7 @@ PAPER = Paper(
     FedMLSSetting(),
     printed="with exact subgradients (deterministic)",
     rules="exact (deterministic) and noisy (stochastic) subgradients",
+    figures="fedtheory.theorems.fedmls.local_work",
     witnesses="fedtheory.theorems.fedmls",
     rule_order=("any", "deterministic", "stochastic"),
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},

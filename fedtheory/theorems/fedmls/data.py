@@ -12,6 +12,7 @@ from fedtheory.algorithms.fedmls import fewest_rounds, local_steps, printed_roun
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls import lines
+from fedtheory.theorems.fedmls.conventional import conventional_of
 from fedtheory.theorems.fedmls.exact import _lines, _mean, _value
 from fedtheory.theorems.fedmls.views import (
     EnvelopeView,
@@ -28,8 +29,8 @@ from fedtheory.verification.setting import DataInstance
 __all__ = ["BUILDERS", "KINDS", "battery", "random_instance"]
 
 BUILDERS = Builders()
-KINDS = ("prox", "mopes", "same", "envelope", "orders")
-COUNTS = {"prox": 24, "mopes": 40, "same": 10, "envelope": 30, "orders": 16}
+KINDS = ("prox", "mopes", "same", "envelope", "orders", "conventional")
+COUNTS = {"prox": 24, "mopes": 40, "same": 10, "envelope": 30, "orders": 16, "conventional": 24}
 MOST_ORDER_ROUNDS = 3_000
 
 
@@ -41,6 +42,7 @@ class FractionInstance(DataInstance):
         return {
             "prox": "FedMLS with the local problem solved exactly", "mopes": "MOPES on an interval",
             "same": "FedMLS and MOPES on the consensus set", "envelope": "Moreau's envelope", "orders": "Theorem 2's counts",
+            "conventional": "other methods",
         }[self.kind]  # fmt: skip
 
 
@@ -172,6 +174,9 @@ def orders_of(data: dict[str, Any]) -> OrdersView:
     return OrdersView(reach**2, sigma**2, data["rounds"], K, total)
 
 
+BUILDERS.add("conventional")(conventional_of)
+
+
 # --- drawn -------------------------------------------------------------------------------------------------------------------
 def _quarter(rng: Any, most: int = 8) -> Fraction:
     return Fraction(int(rng.integers(-most, most + 1)), 4)
@@ -249,7 +254,21 @@ def _orders(rng: Any) -> tuple[str, dict[str, Any]]:
     return f"reach={reach}", {"reach": reach, "sigma": sigma, "rounds": rounds}
 
 
-_DRAW = {"prox": _prox, "mopes": _mopes, "same": _same, "envelope": _envelope, "orders": _orders}
+def _conventional(rng: Any) -> tuple[str, dict[str, Any]]:
+    step, rounds = Fraction(int(rng.integers(1, 33)), 16), int(rng.integers(1, 30))
+    method = str(rng.choice(["subgradient", "subgradient", "fedprox", "fedprox", "local-steps"]))
+    if method == "fedprox":
+        data = {
+            "shallow": Fraction(int(rng.integers(1, 9)), 16), "slope": Fraction(int(rng.integers(9, 25)), 16),
+            "second": Fraction(int(rng.integers(1, 17)), 8), "first": Fraction(int(rng.integers(1, 17)), 8),
+        }  # fmt: skip
+        return f"fedprox h={step} K={rounds}", data | {"method": method, "step": step, "rounds": rounds}
+    n, mu = int(rng.integers(1, 16)), Fraction(1, int(rng.integers(1, 9)))
+    data = {"method": method, "n": n, "mu": mu, "step": step, "rounds": min(n, rounds, 12 if method == "subgradient" else 3)}
+    return f"{method} n={n}", data | ({"local": int(rng.integers(2, 9))} if method == "local-steps" else {})
+
+
+_DRAW = {"prox": _prox, "conventional": _conventional, "mopes": _mopes, "same": _same, "envelope": _envelope, "orders": _orders}
 
 
 def random_instance(kind: str, rng: Any, seed: int = 0) -> FractionInstance:
@@ -268,7 +287,23 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[FractionInstance]:
             rng = Stream(seed).generator(f"fedmls {kind} {n}")
             out.append(random_instance(kind, rng, seed * 1000 + n))
     plane = to_file(_in_the_plane(Fraction(40, 41), Fraction(9, 41)))
+    out += [FractionInstance(BUILDERS, kind, label, given) for kind, label, given in _ONE_OF_EACH]
     return [*out, FractionInstance(BUILDERS, "envelope", "two clients in the plane", plane)]
+
+
+_KINK = {"slopes": [["-1", "2"]], "offsets": [["0", "-3/2"]], "low": "-1/2", "high": "1", "radius": "2", "D": "3", "rounds": 3}
+_PULL = {"shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2"}
+_ONE_OF_EACH: list[tuple[str, str, dict[str, Any]]] = [  # whatever is drawn, every form has an instance
+    ("mopes", "x_0 in X", {**_KINK, "lam": "1/2", "x0": "0", "local": "sliding"}),
+    ("mopes", "x_0 outside X", {**_KINK, "lam": "1/2", "x0": "3/2", "local": "sliding"}),
+    ("mopes", "solved", {**_KINK, "lam": "1/2", "x0": "0", "local": "exact"}),
+    ("orders", "the printed K", {"reach": "40", "sigma": "1", "rounds": "printed"}),
+    ("orders", "K_min", {"reach": "40", "sigma": "1", "rounds": "fewest"}),
+    ("conventional", "FedProx on the pull", {"method": "fedprox", **_PULL, "step": "1/3", "rounds": 8}),
+    ("conventional", "one subgradient a round", {"method": "subgradient", "n": 6, "mu": "1/2", "step": "1/4", "rounds": 6}),
+    ("prox", "one slope", {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1", "x0": "0", "rounds": 20}),
+    ("prox", "enough rounds", {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1", "x0": "1", "rounds": 4}),
+]
 
 
 def _in_the_plane(b: Fraction, t: Fraction) -> dict[str, Any]:

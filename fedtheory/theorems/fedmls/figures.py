@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,28 +15,29 @@ __all__ = ["compute", "draw", "draw_summary"]
 
 FEDMLS, BOUND = "#0072B2", "#000000"
 _TITLES = {
-    "pull": ("Two-client pull, made for each ε", "constant or 1/√t: FedAvg, FedProx 1/ε²"),
-    "nesterov": ("Nesterov's function, made for each ε", "one client, one subgradient a round: 1/ε²"),
-    "chain": ("Arjevani-Shamir chain, made for each ε", "1/ε, and no method can do better"),
-    "lad": ("Fixed data, d = {dim} (LAD)", "a tuned subgradient step is ahead"),
+    "pull": "Two clients that pull apart, made for each ε",
+    "fixed-pull": "Two clients that pull apart, one problem",
+    "chain": "Arjevani-Shamir chain, made for each ε",
+    "split": "Split maximum and chain, made for each ε",
+    "lad": "One data set, d = {dim} (LAD)",
 }
-# label -> (what the figure calls it, colour, marker)
+# label of a series, or of the best of a method's -> (what the figure calls it, colour, marker)
 _LOOKS = {
-    "FedMLS": ("FedMLS", FEDMLS, "o"),
+    "FedMLS": ("FedMLS, λ = ε/G²", FEDMLS, "o"),
+    "FedMLS, exact": ("FedMLS, exact, λ tuned", "#56B4E9", "o"),
     "FedMLS, K_min": ("FedMLS, proved", FEDMLS, ""),
-    "FedProx, constant": ("FedProx, constant", "#D55E00", "o"),
-    "FedProx, 1/sqrt(t)": ("FedProx, 1/√t", "#E69F00", "o"),
-    "FedProx, held, cut": ("FedProx, held, then cut", "#009E73", "o"),
-    "FedAvg, constant": ("FedAvg, constant", "#D55E00", "s"),
-    "FedAvg, 1/sqrt(t)": ("FedAvg, 1/√t", "#E69F00", "s"),
-    "FedAvg, held, cut": ("FedAvg, held, then cut", "#009E73", "s"),
-    "subgradient, constant": ("subgradient, constant", "#CC79A7", "^"),
-    "subgradient, 1/sqrt(t)": ("subgradient, 1/√t", "#A0522D", "v"),
-    "subgradient, held, cut": ("subgradient, held, cut", "#009E73", "^"),
-    "subgradient, eps/G^2": ("not tuned: step ε/G²", "#D55E00", "^"),
-    "one subgradient a round": ("lower bound", BOUND, ""),
-    "any method at all": ("lower bound", BOUND, ""),
+    "FedDyn, exact": ("FedDyn = ADMM, exact", "#009E73", "D"),
+    "FedProx": ("FedProx, exact", "#E69F00", "s"),
+    "FedAvg": ("FedAvg", "#D55E00", "^"),
+    "subgradient": ("subgradient", "#CC79A7", "v"),
+    "any method at all": ("any method", BOUND, ""),
+    "one subgradient a round": ("one subgradient", "#555555", ""),
 }
+_CONSTANTS = {  # of the lower bounds, as `ArjevaniShamir` and `MaximumAndChain` derive them, for two clients
+    ("chain", "any method at all"): " ≥ 1/(2√2 ε) − 2",
+    ("split", "any method at all"): " ≥ 1/(4ε) − 2", ("split", "one subgradient a round"): " ≥ 1/(4ε²) − 1",
+}  # fmt: skip
+_FAINT = {"FedProx": "#E69F00", "FedAvg": "#D55E00", "subgradient": "#CC79A7"}  # their schedules, one by one
 
 
 def compute(**options: Any) -> dict[str, Any]:
@@ -60,32 +61,43 @@ def _spread(wanted: list[float], least: float) -> list[float]:
     return at
 
 
+def _shown(data: Mapping[str, Any], instance: str) -> list[Mapping[str, Any]]:
+    """The series that have a name in the figure: single ones, and the best of a method's schedules."""
+    return [s for s in (*data["series"], *data["best"]) if s["instance"] == instance and s["label"] in _LOOKS]
+
+
+def _schedules(ax: Any, data: Mapping[str, Any], instance: str) -> None:
+    """Faint lines of every schedule, behind the best of a method."""
+    for s in data["series"]:
+        y = np.asarray(s["rounds"], dtype=float)
+        if s["instance"] == instance and s["method"] in _FAINT and np.isfinite(y).any():
+            ax.plot(s["epsilons"], np.where(np.isfinite(y), y, np.nan), color=_FAINT[s["method"]], linewidth=0.8, alpha=0.35, zorder=1)
+
+
 def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndarray) -> tuple[float, list[Any]]:
     """Lines of one panel; their names and slopes stand at their right ends."""
     ends: list[tuple[float, str, str, bool]] = []
     low, high = float(epsilons.min()), float(epsilons.max())
     for s in series:
-        look = _LOOKS.get(s["label"])
         x, y = np.asarray(s["epsilons"]), np.asarray(s[key], dtype=float)
         ok = np.isfinite(y) & (y > 0)
-        if look is None or not ok.any():
+        if not ok.any():
             continue
-        name, colour, marker = look
+        name, colour, marker = _LOOKS[s["label"]]
         ours = s["label"] == "FedMLS"
         style = ":" if s["role"] == "theory" else "--" if s["role"] == "lower bound" else "-"
         ax.plot(
             x[ok], y[ok], color=colour, linestyle=style, marker=marker, markersize=5.5 if ours else 3.5,
-            linewidth=3.2 if ours else 1.5, zorder=5 if ours else 3,
+            linewidth=3.2 if ours else 1.6, zorder=5 if ours else 3,
         )  # fmt: skip
-        if s["role"] == "lower bound":
-            ax.fill_between(x[ok], y[ok], 0.3, color=BOUND, alpha=0.06, linewidth=0, zorder=0)
-            ax.lines[-1].set(zorder=4, linewidth=2.2)
-            who = "by one subgradient a round" if s["instance"] == "nesterov" else "by any method"
-            if key == "rounds":
-                ax.annotate(f"proved out of reach\n{who}", (low * 1.1, 1), ha="right", va="bottom", fontsize=8, color="#555555")
+        if s["label"] == "any method at all":
+            ax.fill_between(x[ok], y[ok], 0.3, color=BOUND, alpha=0.08, linewidth=0, zorder=0)
+            ax.annotate("proved out of reach\nof any method", (low * 1.1, 1), ha="right", va="bottom", fontsize=8, color="#555555")
         last = int(np.flatnonzero(ok)[np.argmin(x[ok])])
         fit = s["fit" if key == "rounds" else "fit_local"]
-        slope = "" if fit is None else f"  {fit['slope']:.2f}".replace("-", "−")
+        if s["role"] == "lower bound":
+            name, fit = name + _CONSTANTS[s["instance"], s["label"]], None
+        slope = "" if fit is None else f"  {fit['slope']:.2f} ± {(fit['high'] - fit['low']) / 2:.2f}".replace("-", "−")
         ends.append((float(np.log10(y[last])), name + slope, colour, ours))
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(high * 1.12, low / (high / low) ** 0.95)  # room for the names
@@ -116,58 +128,68 @@ def _guides(ax: Any, high: float, low: float) -> None:
         )  # fmt: skip
 
 
-SUMMARY = {"pull": "Two clients that pull apart, made for each ε", "lad": "One fixed data set, d = {dim} (LAD)"}
+SUMMARY = {"split": "Made for each ε, so that it needs several clients", "lad": "One fixed data set, d = {dim} (LAD)"}
+_NOTE = "number: fitted slope against ε with its 95 % interval (−1: 1/ε, −2: 1/ε²); ahead: at the smallest ε; dotted: proved enough"
+
+
+def _ahead(data: Mapping[str, Any], instances: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The instances on which FedMLS, exact and tuned, is ahead of all of these at the smallest epsilon at which both were measured."""
+    found = {(c["instance"], c["other"]): c["ahead_at_smallest"] for c in data["crossovers"] if c["ours"] == "FedMLS, exact"}
+    return [i for i in instances if all(found.get((i, o)) == "FedMLS, exact" for o in others)]
+
+
+def _claim(data: Mapping[str, Any], instances: Sequence[str], names: Mapping[str, str]) -> str:
+    won, dyn = _ahead(data, instances, tuple(_FAINT)), _ahead(data, instances, ("FedDyn, exact",))
+    places = " and ".join(names.get(i, i) for i in won)
+    ours = "Tuned FedMLS is nowhere ahead of all"
+    if won:
+        ours = f"Tuned FedMLS is ahead of FedAvg, FedProx and subgradients on {places} only"
+    if len(won) == len(instances):
+        ours = ours.removesuffix(" only")
+    return f"{ours}, of FedDyn on {'none' if not dyn else ' and '.join(names.get(i, i) for i in dyn)}"
 
 
 def draw_summary(data: dict[str, Any]) -> Figure:
     """Rounds to epsilon on two instances: small enough for a page's width."""
-    figure, axes = new_figure(9.2, 4.4, 1, len(SUMMARY), sharey=True)
+    figure, axes = new_figure(9.8, 4.6, 1, len(SUMMARY), sharey=True)
     epsilons = np.asarray(data["epsilons"], dtype=float)
     names = []
     for ax, (instance, title) in zip(axes[0], SUMMARY.items(), strict=True):
-        series = [s for s in data["series"] if s["instance"] == instance]
-        names.append((ax, *_panel(ax, series, "rounds", epsilons)))
+        names.append((ax, *_panel(ax, _shown(data, instance), "rounds", epsilons)))
         ax.set_title(title.format(dim=data["lad"]["dim"]), fontsize=10, fontweight="bold")
         ax.set_xlabel("accuracy ε (smaller to the right)")
     axes[0, 0].set_ylabel("rounds to ε")
     low, high = axes[0, 0].get_ylim()
     axes[0, 0].set_ylim(max(low, 0.7), high * 2)
     for ax, end, ends in names:
-        _names(ax, end, ends, 0.052, size=9)
-        _guides(ax, float(epsilons.max()), float(epsilons.min()))
-    headline(
-        figure,
-        "FedMLS needs 1/ε rounds on both; tuned subgradient steps h/√t need fewer",
-        "number: fitted slope against ε (−1: 1/ε, −2: 1/ε²); steps tuned for each ε, but for ε/G²; dotted: enough by Theorem 1",
-    )
+        _names(ax, end, ends, 0.056, size=9)
+    headline(figure, _claim(data, tuple(SUMMARY), {"split": "the left", "lad": "the right"}), _NOTE)
     return figure
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Rounds above, local steps of one client below; epsilon falls to the right."""
-    figure, axes = new_figure(16.5, 8.8, 2, len(_TITLES), height_ratios=[1.75, 1])
+    """Rounds to epsilon on five instances, and local steps on the split maximum; epsilon falls to the right."""
+    figure, axes = new_figure(16.0, 9.4, 2, 3)
     epsilons = np.asarray(data["epsilons"], dtype=float)
-    names = []
-    for i, (instance, (title, claim)) in enumerate(_TITLES.items()):
-        series = [s for s in data["series"] if s["instance"] == instance]
-        for row, key in enumerate(("rounds", "local_steps")):
-            names.append((axes[row, i], *_panel(axes[row, i], series, key, epsilons)))
-        axes[0, i].set_title(f"{title.format(dim=data['lad']['dim'])}\n{claim}", fontsize=10, fontweight="bold")
-        axes[1, i].set_xlabel("accuracy ε (smaller to the right)")
-    axes[0, 0].set_ylabel("rounds to ε")
-    axes[1, 0].set_ylabel("local steps of one client to ε")
-    for row, height in ((0, 2.0), (1, 3.0)):
-        low, high = (pick(a.get_ylim()[end] for a in axes[row]) for end, pick in ((0, min), (1, max)))
-        for a in axes[row]:
-            a.set_ylim(max(low, 0.7), high * height)
-    for ax, low, ends in names:
-        _names(ax, low, ends, 0.043 if ax in axes[0] else 0.072)
-    for ax in axes[0]:
+    panels, names = list(zip(axes.ravel(), _TITLES.items(), strict=False)), []
+    for ax, (instance, title) in panels:
+        _schedules(ax, data, instance)
+        names.append((ax, *_panel(ax, _shown(data, instance), "rounds", epsilons)))
+        ax.set_title(title.format(dim=data["lad"]["dim"]), fontsize=10.5, fontweight="bold")
+        ax.set_ylabel("rounds to ε")
+    low, high = (pick(ax.get_ylim()[end] for ax, _ in panels) for end, pick in ((0, min), (1, max)))
+    for ax, _ in panels:
+        ax.set_ylim(max(low, 0.7), high * 2)
+        ax.set_xlabel("accuracy ε (smaller to the right)")
         _guides(ax, float(epsilons.max()), float(epsilons.min()))
+    last = axes.ravel()[-1]
+    names.append((last, *_panel(last, _shown(data, "split"), "local_steps", epsilons)))
+    last.set_title("What it costs: local steps on the split maximum", fontsize=10.5, fontweight="bold")
+    last.set(ylabel="local steps of one client to ε", xlabel="accuracy ε (smaller to the right)")
+    for ax, end, ends in names:
+        _names(ax, end, ends, 0.05)
     headline(
-        figure,
-        "FedMLS needs 1/ε rounds on these four; tuned subgradient steps h/√t need fewer on the pull and on fixed data",
-        "number behind a name: fitted slope against ε (−1: 1/ε, −2: 1/ε²); every step is tuned on a grid for each ε, except ε/G²; "
-        "FedMLS: λ = ε/G² and the smallest K that reaches ε; dotted: K_min, enough by Theorem 1; FedProx solves exactly",
-    )
+        figure, _claim(data, tuple(_TITLES), {"split": "the split maximum", "chain": "the chain", "lad": "the data set"}),
+        f"{_NOTE}; all but λ = ε/G² tuned on one grid; faint: every schedule by itself; exact: local problems solved exactly",
+    )  # fmt: skip
     return figure

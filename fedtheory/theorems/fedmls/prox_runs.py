@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
+from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, fedmls_parameters
 from fedtheory.clients.clients import Clients
 from fedtheory.problems.base import Problem
+from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
+from fedtheory.randomness import Stream
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.views import ProxView
 
-__all__ = ["prox_view_of_run"]
+__all__ = ["ProxInstance", "prox_battery", "prox_view_of_run"]
+
+RADIUS = 2.0
 
 
 def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bounds) -> ProxView:
@@ -46,3 +51,42 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
         np.array(gaps or [0.0])[:, None], bounds.optimum.value - bounds.optimum.lower_bound + 1e-12 * (1 + size),
         {"largest certified gap": max(gaps, default=0.0)},
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProxInstance:
+    """A run of FedMLS in floats, local problems solved, on random clients in the plane, to an accuracy of G ||x_0 - x*||/2.
+
+    Attributes
+    ----------
+    family : 'LAD' or 'Euclidean distance'
+    """
+
+    family: str
+    seed: int
+
+    kind = "prox"
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}, local problems solved, seed={self.seed}"
+
+    def view(self) -> ProxView:
+        """The run. Raises `NotCertified` where the optimum on the ball cannot be certified."""
+        rng = Stream(self.seed).generator(f"fedmls exact prox {self.family}")
+        features, targets = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 4))
+        problem = LAD(features, targets) if self.family == "LAD" else EuclideanDistance(features[:, 0])
+        bounds = Bounds(problem.optimum_on_ball(RADIUS), problem.lipschitz(RADIUS), np.zeros(3))
+        x0 = np.array([0.6, -0.8])
+        distance = float(np.linalg.norm(x0 - bounds.optimum.x))
+        g = problem.lipschitz_rms(RADIUS)
+        made = fedmls_parameters(problem, g * distance / 2, RADIUS, distance, lipschitz=g, local_training="exact-prox")
+        return prox_view_of_run(problem, made, x0, bounds)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+def prox_battery(seed: int = 0) -> list[ProxInstance]:
+    """One run on each family."""
+    return [ProxInstance(family, seed) for family in ("LAD", "Euclidean distance")]

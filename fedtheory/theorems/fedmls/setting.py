@@ -23,6 +23,7 @@ from fedtheory.theorems.fedmls.on_a_set import (
     planned_of,
 )
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
+from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.search import SearchResult, Target
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting, Tuned
@@ -39,6 +40,7 @@ SCOPES = {
     "counts": "about Theorem 2's K and T_k, whatever the data",
     "exact-prox": "about a run of FedMLS in which the local problems are solved", "envelope": "about minimisers, whatever the method",
     "mopes": "about a run of MOPES or MOLES over a convex set", "identity": "about two runs from the same data",
+    "conventional": "about runs of other methods on functions of its own", "claims": "a claim in words, not run",
 }  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
@@ -61,12 +63,13 @@ class FedMLSSetting(Setting):
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        return [*mls_battery(plan.seed, plan.scale), *data.battery(plan.seed, plan.scale), *mopes_battery(plan.seed)]
+        in_floats = (*mls_battery(plan.seed, plan.scale), *mopes_battery(plan.seed), *prox_battery(plan.seed))
+        return [*in_floats, *data.battery(plan.seed, plan.scale)]
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         runs = any(f.sides is not None or f.symbolic is not None for f in statement.forms)
-        return super().refusal(statement) if not runs or statement.scope in ("envelope", "identity") else None
+        return super().refusal(statement) if not runs or statement.scope in ("envelope", "identity", "conventional") else None
 
     def takes(self, statement: Statement) -> dict[str, str]:
         """Of MOPES and MOLES the set and the accuracy; of a run of FedMLS the constants."""
@@ -86,7 +89,7 @@ class FedMLSSetting(Setting):
 
     def _judged(self, statement: Statement, form: Form, case: Case, view_of: Callable[[Form], Any], rule: str) -> Check:
         """One form on the view that it is about, or why it is about none."""
-        known = rule if rule in form.established else next(iter(form.established))
+        known = rule if rule in form.established or statement.scope == "fedmls" else next(iter(form.established))
         where, name = (statement, form, known), case.problem.name
         try:
             view = view_of(form)

@@ -17,14 +17,16 @@ from fedtheory.theorems.fedmls.lines import History, Run
 from fedtheory.verification.setting import ClosedView
 
 __all__ = [
-    "ENOUGH", "EXACT_PROX", "FLAT", "INSIDE", "LINEAR", "NATURAL", "OUTSIDE", "OUTSIDE_BALL", "PROJECTED", "STEPS", "EnvelopeView",
-    "MopesView", "OrdersView", "ProxView", "SameView", "entry",
+    "ENOUGH", "EXACT_PROX", "FEDPROX", "FLAT", "INSIDE", "LINEAR", "MANY_A_ROUND", "NATURAL", "ONE_A_ROUND",
+    "OUTSIDE", "OUTSIDE_BALL", "PROJECTED", "STEPS", "ConventionalView", "EnvelopeView", "MopesView", "OrdersView",
+    "ProxView", "SameView", "column", "entry",
 ]  # fmt: skip
 
 # what a form may need
 STEPS, EXACT_PROX, FLAT = "local training by steps", "the local problem solved exactly", "the prox without its square"
 PROJECTED, LINEAR, NATURAL = "projections", "linear minimisations", "C = the squared diameter"
 INSIDE, OUTSIDE, OUTSIDE_BALL = "x_0 in X", "x_0 in X' and not in X", "x_0 outside X'"
+ONE_A_ROUND, MANY_A_ROUND, FEDPROX = "one subgradient a round", "local steps", "FedProx with a constant step"
 ENOUGH = "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2"
 LOCAL_FACT = {"sliding": STEPS, "exact": EXACT_PROX, "flat": FLAT}
 
@@ -233,6 +235,22 @@ class EnvelopeView(ClosedView):
     psi_star: Fraction
     F_star: Fraction
     F_at: Fraction
+
+
+@dataclass
+class ConventionalView(ClosedView):
+    """A run of another method from 0, on a function made to need many rounds, in fractions.
+
+    Attributes
+    ----------
+    excess : (K, 1) F(x_k) - F*, of the rounds that are looked at
+    floor : (K, 1) what it is said not to fall below
+    facts : which method it is
+    """
+
+    excess: np.ndarray
+    floor: np.ndarray
+    facts: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -250,9 +250,11 @@ HOW = {
     "feedback": {"local_solver": LocalSGD(1, 0.1)}, "rates": {"given": {"delta": 1}},
     "stability": {"local_solver": LocalSGD(2, 0.1)}, "frozen": {}, "compressed": {"rounds": 10},
     "compressed-partial": {"sampling": LAW}, "row": {"rounds": 60}, "units": {},
+    "term": {"rounds": 3}, "away": {"x0": [3.0, 3.0]}, "coefficient": {"sampling": complete(3, 4), "given": {"s": 2}}, "samples": {},
+    "restart": {"sampling": windows(inactive(3, 2, [0.1, 0.2, 0.3]), {2: (None, 10)}), "x0": [3.0, 3.0]},
 }  # fmt: skip
 METHODS = {
-    "elastic": EFL(lam=0.2), "stability": EFL(lam=0.2), "compression": EFL(compressor=ST), "feedback": BOTH_WAYS,
+    "elastic": EFL(lam=0.2), "term": EFL(lam=0.2), "stability": EFL(lam=0.2), "compression": EFL(compressor=ST), "feedback": BOTH_WAYS,
     "compressed": BOTH_WAYS, "compressed-partial": BOTH_WAYS,
 }  # fmt: skip
 NEAR = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([0.75, 1.0])], [[1.0, -1.0], [0.5, 2.0]])
@@ -266,7 +268,9 @@ COMPRESSORS = {
 
 
 SQUARES = problems.LeastSquares([[[1.0], [2.0]], [[1.5], [0.5]]], [[1.0, -1.0], [2.0, 0.0]])
+FAR = problems.Quadratic([[[1.0]], [[1000.0]]], [[0.0], [101.0]], [0.99999, 0.00001])
 ATTAINED = {  # where a bound has no room
+    "efl/shift-bound": (FAR, {"x0": [101.0], "sampling": windows(complete(2, 1), {1: (None, 2)}), "rounds": 2}),
     "efl/theorem-1": (TWO, {"x0": [0.5], "local_solver": LocalSGD(1, 1.0, noise_std=1.0)}),
     "efl/theorem-1-step-1": (SQUARES, {"local_solver": LocalSGD(1, 1.0, 1)}),
     "efl/theorem-1-step-3": (TWO, {"x0": [5.0], "local_solver": LocalSGD(1, 0.01)}),  # L = mu: room of order eta^2

@@ -145,7 +145,7 @@ NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
         "25552923904/67292260083 100200393477695423168/291893762735016755625",
         "2350895104/105625 9403580416/429025",
     ),
-    ("table-1-row", "printed, distance"): ("2", "45"),
+    ("table-1-row", "printed"): ("2", "45"),
     ("table-1-row", "printed, loss"): ("12", "480"),
     ("table-1-row", "units"): ("2 5/72 1", "2 5/72 1"),
     ("table-1-row", "units", "of the loss"): ("12 40 24", "12 40 24"),

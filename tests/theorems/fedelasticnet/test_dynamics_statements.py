@@ -179,6 +179,16 @@ def test_losses_of_one_feature_become_pieces(loss):
         assert np.allclose(values, [problem.value(np.array([x]))[k] - problem.value(np.array([0.0]))[k] for x in (-2.0, 0.5, 3.0)])
 
 
+def test_a_model_that_hardly_moves_is_not_called_a_cycle_that_fails():
+    """Curvature 1e-11 along one direction: a round moves the model by 3e-13, and R is 5e-12 above its minimum."""
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    slow = turn @ np.diag([1.0, 1e-11]) @ turn.T
+    view = FollowedRun(problems.Quadratic([slow], [[0.0, 0.0]]), FedElasticNetDyn(0.1, 30.0, "true-gradient"), 3, turn[:, 1]).view()
+    statement = theorems.get("fedelasticnet/returns")
+    check = judge_view(statement, statement.form("in words, lambda_2 > 27 beta"), view)
+    assert RETURNS in view.facts and view.excess_gamma[-1] > 1e-12 and check.verdict == "holds"
+
+
 def test_absolute_losses_are_judged_in_one_dimension_and_refused_in_more():
     rng = np.random.default_rng(0)
     line = problems.LAD(rng.standard_normal((2, 3, 1)), rng.standard_normal((2, 3)))
@@ -194,6 +204,8 @@ def test_huber_without_a_ridge_runs_and_a_flat_optimum_is_one_of_many():
     problem = problems.Huber([[[1.0]], [[1.0]]], [[-3.0], [3.0]], delta=0.5)
     found = checks_of("theorem-3.1", problem, FedElasticNetDyn(0.25, 30.0), rounds=6)
     assert found["repaired"].verdict == "holds"
+    at = problem.gradient(np.array([[-2.5], [0.0], [2.0]]))
+    assert (at == at[0]).all() and at[0].any()  # so C_t is the same for all minimisers
     for start, star, excess in ((1, 1, 0), (4, F(5, 2), F(1, 2)), (-7, F(-5, 2), 2)):
         view = BUILDERS["motion"](data_of(pieces_of(problem), F(1, 4), 30, "sign", [start], 2))
         assert view.theta_star[0] == star and view.excess[0] == excess

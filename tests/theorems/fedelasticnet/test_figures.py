@@ -18,6 +18,7 @@ from fedtheory.report.figures import Effort, draw_all
 from fedtheory.theorems.fedelasticnet import figures
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.figures import drift as figures_drift
 from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
 from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
@@ -32,6 +33,7 @@ TINY = Effort(
         "tightness": {"instances": 1, "ratios": 2},
         "sign_vs_true_gradient": {"grid": 3, "rounds": 12, "l1_values": 2, "ratios": 1},
         "nonzeros_and_entropy": {"rounds": 3, "scenarios": 1},
+        "drift_without_end": {"rounds": 6},
     },
     dpi=50,
 )
@@ -60,7 +62,7 @@ def test_every_file_is_written(tmp_path, campaign):
     where = tmp_path / "new" / "figures"
     files = draw_all(where, tmp_path / "campaign.json", 3, seen.append, TINY, papers=["fedelasticnet"])
     assert dict(mpl.rcParams) == before
-    names = ["bound_vs_empirical", "tightness", "sign_vs_true_gradient", "nonzeros_and_entropy", "verdicts"]
+    names = ["bound_vs_empirical", "tightness", "sign_vs_true_gradient", "nonzeros_and_entropy", "drift_without_end", "verdicts"]
     assert seen == names
     assert sorted(p.name for p in files) == sorted(f"{n}.{e}" for n in names for e in ("png", "pdf", "json"))
     assert sorted(files) == sorted(where.iterdir())  # nothing half-written is left
@@ -85,7 +87,7 @@ def test_the_chart_of_verdicts_has_as_many_columns_as_it_needs():
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
     empty = tuple(replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES)
     monkeypatch.setattr(figures, "FIGURES", empty)
-    assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 12
+    assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 3 * len(empty) == 15
 
 
 def test_repaired_bounds_hold_at_every_plotted_horizon(bounds):
@@ -189,3 +191,12 @@ def test_a_violated_bound_never_shows_as_attained(value, text):
     assert figures_verdicts._text({"verdict": verdict, "tightness_worst": value}) == f"{mark} {text}"
     attained = {"verdict": "holds", "tightness_worst": 1 + 1e-12}  # by rounding
     assert figures_verdicts._text(attained) == f"{figures_verdicts.MARKS['holds']} 1"
+
+
+def test_the_drift_is_drawn_at_its_largest_speed():
+    data = figures_drift.compute(rounds=20)
+    runs = data["runs"]
+    assert np.allclose(np.diff(runs["sign, 3"]["theta"][1:]), 1 / 6)
+    assert np.allclose(np.diff(runs["sign, 3"]["excess"])[-3:], 1 / 12)
+    assert (np.diff(runs["true-gradient, 3"]["excess"]) <= 0).all() and runs["true-gradient, 3"]["excess"][-1] < 0.01
+    assert data["slopes"].mean(axis=1)[[0, -1]].tolist() == [-0.5, 0.5]

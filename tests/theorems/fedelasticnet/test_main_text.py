@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from command_line import call, refused
 from mpmath import mp, mpf
 
 from fedtheory import problems, simulate, theorems
@@ -149,6 +151,19 @@ def test_semidefinite_matrices_are_told_from_others(rows):
     assert quadratics.semidefinite(A) == (rows == "2 -1;-1 2")
 
 
+def test_bins_know_no_largest_entropy_for_a_variance():
+    """A Gaussian of a tenth of a bin against +-1 bin with 1/200 each: both have the variance 1/100 in units of the bin's square.
+
+    Bin j >= 1 has u = P[Z > 10 (j - 1/2)] <= e^-a/2 with a = 50 (j - 1/2)^2, and -u log u <= (e^-a/2)(a + log 2), as it grows up
+    to 1/e. The bin of 0 adds at most 1 - P_0 <= sum_j e^-a. So the entropy is at most sum_j e^-a (a + 2). The other law's is at
+    least (1/100) log 200, and e^5 < 200. Bins beyond the third add less than twice what the third does.
+    """
+    a = [50 * (j - F(1, 2)) ** 2 for j in (1, 2, 3)]
+    gaussian = sum(exp_minus(x)[1] * (x + 2) for x in a[:2]) + 3 * exp_minus(a[2])[1] * (a[2] + 2)
+    assert exp_minus(F(5))[0] > F(1, 200)
+    assert gaussian < F(1, 10_000) < F(5, 100)
+
+
 # --- against the methods ------------------------------------------------------------------------------
 SQUARES = problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.1, seed=0)
 START = np.array([1.0, -2.0])
@@ -244,6 +259,24 @@ def test_what_is_missing_is_said(statement, how, words):
     problem, algorithm = how.pop("problem"), ALGORITHMS.get(s.scope, FedElasticNetProx(0.3, 0.5))
     checks = s.verify(problem, algorithm, **how)
     assert all(c.verdict == "not applicable" for c in checks) and words in checks[0].reason
+
+
+def test_the_command_line_takes_local_work_and_keeps_cases(tmp_path):
+    """Three steps of 1/20 from fresh control variates; what is kept is replayed as it was judged."""
+    options = ("--problem", "least-squares", "--dimension", 2, "--local-steps", 3, "--local-lr", 0.05, "--given", "controls=fresh")
+    call("verify", "fedelasticnet/eq-7", *options, "--keep", tmp_path)
+    kept = {json.loads(f.read_text())["form"]: json.loads(f.read_text()) for f in tmp_path.iterdir()}
+    assert {"control variate": "violated", "repaired": "holds"}.items() <= {n: k["verdict"] for n, k in kept.items()}.items()
+    assert (kept["repaired"]["data"]["B"], kept["repaired"]["data"]["lr"]) == (3, "1/20")
+    assert all(replay(f).verdict == json.loads(f.read_text())["verdict"] for f in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--participants", 2, "leave it out"), ("--rounds", 5, "without runs"), ("--local-lr", 0.1, "without runs")],
+)
+def test_options_that_mean_nothing_are_refused(option, value, words):
+    assert words in refused("verify", "fedelasticnet/eq-4", "--problem", "least-squares", option, value)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,14 @@ NUMBERS = {
         "0 130/77 65140/17787",
         "15 15 15",
     ),
+    ("threshold-on-the-wire", "with error feedback, any lambda_1"): (
+        "13/6 26/9",
+        "5/2 5/2",
+    ),
+    ("threshold-on-the-wire", "does not affect, with error feedback"): (
+        "3",
+        "3",
+    ),
 }
 FORMS = [(s.id.split("/")[1], f.name) for s in theorems.all_statements("fedelasticnet/") if s.scope in KINDS for f in s.forms]
 

@@ -61,6 +61,7 @@ WORKED = {
         ("eq-42", "printed, whole expectation"): ("7586057/1395372", "826937335/540144"),
         ("eq-42", "repaired"): ("7586057/1395372", "453440738802305/291755540736"),
         ("theorem-c", "repaired"): ("7586057/1395372", "85745/8"),
+        ("theorem-c", "strongly convex clients"): ("7586057/2790744", "78695/138"),
         ("theorem-b", "repaired"): ("7586057/1395372", "3657191598277523/5543355273984"),
     },
     "true-gradient": {
@@ -92,6 +93,7 @@ WORKED = {
         ("eq-42", "printed, whole expectation"): ("7586057/1395372", "826942295/540144"),
         ("eq-42", "repaired"): ("7586057/1395372", "904136413387855/583511081472"),
         ("theorem-c", "repaired"): ("7586057/1395372", "85745/8"),
+        ("theorem-c", "strongly convex clients"): ("7586057/2790744", "118055/207"),
         ("theorem-a", "repaired"): ("7586057/1395372", "24711976467029/100198872576"),
     },
 }
@@ -326,9 +328,9 @@ LIMITED = [
 ]
 
 
-def _around_the_root(c: int) -> tuple[F, F]:
-    """Three decimals below and above the root of x^2 - c x - 2 c, where kappa_0 changes its sign."""
-    twice = isqrt((c * c + 8 * c) * 10**6)  # 1000 sqrt(c^2 + 8 c), rounded down
+def _around_the_root(c: int, times: int = 2) -> tuple[F, F]:
+    """Three decimals below and above the root of x^2 - c x - times c, where kappa_0 changes its sign."""
+    twice = isqrt((c * c + 4 * times * c) * 10**6)  # 1000 sqrt(c^2 + 4 times c), rounded down
     below = F(1000 * c + twice, 2000)
     below = F(int(below * 1000), 1000)
     return below, below + F(1, 1000)
@@ -337,7 +339,8 @@ def _around_the_root(c: int) -> tuple[F, F]:
 @pytest.mark.parametrize(("statement", "form"), LIMITED)
 def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
     name = statement.id.partition("/")[2]
-    below, above = (F(27), F("27.001")) if form.name in ABOVE_27 else _around_the_root(LEADS.get(name, 25))
+    root = (21, 3) if form.name == "strongly convex clients" else (LEADS.get(name, 25),)
+    below, above = (F(27), F("27.001")) if form.name in ABOVE_27 else _around_the_root(*root)
     problem = problems.Quadratic([[[1.0]]], [[0.5]])  # beta = 1
     for ratio, applies in ((below, False), (above, True)):
         for rule in form.established:
@@ -362,6 +365,15 @@ def test_kappa_0_is_positive_from_the_threshold_on(c, lead, below):
         a, kappa, kappa_0 = ElasticConstants(F(3), F(2), F(2), F(5), 2 * ratio).family(lead, c)
         assert (kappa_0 > 0) == positive == (ratio**2 - c * ratio - 2 * c > 0) and a > 0 and kappa > 0
     assert 26**2 - 25 * 26 - 50 < 0 < 27**2 - 25 * 27 - 50 == 4
+
+
+def test_the_constants_of_strongly_convex_clients():
+    """2 b in the place of b in the proof of Theorem B: 3 (1 + 2 b + 6 b^2 K) = K (lambda_2^2 - 3 b^2), and kappa_0 = 2 - 14 b K."""
+    for ratio, positive in zip(_around_the_root(21, 3), (False, True), strict=True):
+        b = 1 / ratio  # lambda_2 = 1
+        a, kappa, kappa_0 = ElasticConstants(F(3), F(2), b, F(5), F(1)).theorem_c
+        assert 3 * (1 + 2 * b + 6 * b**2 * a) == a * (1 - 3 * b**2) and kappa_0 == 2 - 14 * b * a and kappa == 3 * a / 2
+        assert (kappa_0 > 0) == positive
 
 
 def test_kappa_is_shown_to_be_positive_where_the_paper_claims_it():

@@ -14,6 +14,7 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls import data, lines
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
+from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses, replay
@@ -30,7 +31,7 @@ def name_of(value):
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i, i.view()) for i in (*data.battery(), *mopes_battery())]
+    return [(i, i.view()) for i in (*data.battery(), *mopes_battery(), *prox_battery())]
 
 
 @pytest.mark.parametrize(("statement", "form"), FORMS, ids=name_of)
@@ -119,6 +120,8 @@ def test_the_counts_are_fedmls_s(rounds):
         ("mopes", {"low": "3"}, "must lie in"), ("mopes", {"local": "none"}, "local = 'none'"), ("mopes", {"D": "1/10000"}, "larger D"),
         ("mopes", {"slopes": [["0"]]}, "constant"), ("same", {"rounds": 31}, "rounds = "
         "31"), ("envelope", {"u": [["1"]]}, "first slope"),
+        ("conventional", {"method": "sgd"}, "use 'subgradient'"), ("conventional", {"local": 2}, "has local = 1"),
+        ("conventional", {"method": "fedprox"}, "slope above 1/2"),
         ("orders", {"reach": "1/100"}, "larger reach"), ("orders", {"sigma": "-1"}, "sigma must "
         "be"), ("orders", {"reach": "10000"}, "at most"),
     ],
@@ -129,6 +132,10 @@ def test_data_of_no_instance_are_refused(kind, change, says):
         "prox": one, "same": one | {"D": "4"}, "mopes": one | {"D": "4", "low": "-1", "high": "1"},
         "envelope": {"lam": "1", "u": [["-1"]], "slopes": [[["1"], ["-9"]]], "drops": [["0", "1"]]},
         "orders": {"reach": "1", "sigma": "0", "rounds": "printed"},
+        "conventional": {
+            "method": "subgradient", "n": 3, "mu": "1/2", "step": "1", "rounds": 2,
+            "shallow": "1", "slope": "1/2", "second": "1", "first": "1",
+        },
     }[kind]  # fmt: skip
     assert data.BUILDERS[kind](given) is not None
     with pytest.raises(InvalidInput, match=says):
@@ -154,3 +161,13 @@ def test_certificates_that_fail_are_refused(change, says):
     assert (view.psi_star, view.F_star, view.F_at, view.G_sq) == (Fraction(1, 2), 1, 1, 1)
     with pytest.raises(InvalidInput, match=says):
         data.envelope_of({**given, **change})
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_every_form_has_an_instance_in_the_smallest_battery(seed):
+    met = set()
+    for instance in data.battery(seed, 0.01):
+        view = instance.view()
+        met |= {(s.id, f.name) for s, f in FORMS if f.kind == instance.kind and view.applies(f) is None}
+    linear = {(s.id, f.name) for s, f in FORMS if s.id.startswith("fedmls/moles")}  # in floats
+    assert {(s.id, f.name) for s, f in FORMS if "holds" in f.established.values()} - met == linear

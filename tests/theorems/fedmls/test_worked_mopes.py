@@ -43,6 +43,9 @@ NUMBERS = {
     ("moles-bound", "with 2C"): (0, "11942311632408958744960092757603927/19118010379604474020380332910912000", "479/30"),
     ("moles-calls", "calls a round"): (2, "5", "686"),
     ("moles-calls", "calls in all"): (0, "6", "144"),
+    ("conventional-rounds", "one subgradient a round"): (3, "1/4", "14485/46656"),
+    ("conventional-rounds", "every other method"): (1, "1/3", "1209072663404855988211/14167099448608935641088"),
+    ("conventional-rounds", "FedProx with a constant step"): (3, "41/100", "681/1600"),
     ("theorem-2-orders", "local training rounds"): (0, "28396", "284095075/9604"),
     ("theorem-2-orders", "local training rounds, from below"): (0, "22950", "28396"),
     ("theorem-2-orders", "communication rounds"): (0, "441", "450"),
@@ -116,6 +119,14 @@ def worked_out(statement, form):
     if statement == "moreau-envelope":
         rows = worked.envelope(PLANE, Q(1), [[Q(-1, 2), Q(0)], [Q(1, 2), Q(0)]], [Q(0), Q(-13, 12)])
         return make(data.envelope_of(ENVELOPE)), [rows[form]]
+    if statement == "conventional-rounds":
+        if form.startswith("FedProx"):
+            given = {"method": "fedprox", "shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2", "step": "1/3", "rounds": 4}
+            return make(data.conventional_of(given)), worked.pull(Q(1, 5), Q(3, 4), Q(1), Q(1, 2), Q(1, 3), 4)
+        n, step, rounds, local = (4, Q(1, 3), 4, 1) if form.startswith("one") else (3, Q(1, 4), 2, 12)
+        method = "subgradient" if local == 1 else "local-steps"
+        given = {"method": method, "n": n, "mu": "1/2", "step": str(step), "rounds": rounds, "local": local}
+        return make(data.conventional_of(given)), worked.nesterov(n, Q(1, 2), step, rounds, local)
     printed = statement == "theorem-2-orders"
     view = data.orders_of({"reach": "5/2", "sigma": "1/2", "rounds": "printed" if printed else "fewest"})
     return make(view), [worked.orders(Q(5, 2), Q(1, 2), printed)[form]]

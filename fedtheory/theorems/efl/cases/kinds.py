@@ -128,7 +128,7 @@ CASES: dict[str, OfAProblem] = {
             "Fisher diagonals that do not depend on the model, or u_0 given",
             "EFL with lambda > 0, no compression, all clients complete",
         ),
-        stability.stability, "--problem diabetes --clients 3 --lam 0.1", ("u_0",), {"lam": 0.1}, 1,
+        stability.stability, "--problem quadratic --dimension 1 --lam 0.1", ("u_0",), {"lam": 0.1}, 1,
     ),
     "compression": OfAProblem(
         "about one compressed message", ("a compressor", "messages that are given, or those of a real run of EFL"),

@@ -41,7 +41,8 @@ STATEMENTS = (
             lambda v: _gradients(v.costs), "violated", kind="feedback", needs=("consistent", COUNTED, REACHED), wording="in words",
             note="compression takes rounds, and a round's gradients are those of FedAvg. The Fisher diagonals of the elastic term, "
             "a pass "
-            "over the client's data each, come on top of it; lambda = 0 here",
+            "over the client's data each, come on top of it; lambda = 0 here. A run that does not get there counts "
+            "with what it took, and one more",
         ),
         form(
             "bits to converge", r"\textstyle\sum_{t,k}2b_{ST}\le\sum_{t,k}64n\ " + EPS + r",\ \lambda=0,\ " + MESSAGE,

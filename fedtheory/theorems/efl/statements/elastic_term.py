@@ -258,13 +258,16 @@ STATEMENTS = (
             "form \"repaired\" shows that it is one) from the argmin",
         ),
         form(
-            "repaired", r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0,\ E=1",
+            "repaired", r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0\Rightarrow"
+            r"\text{a round from }(\omega_\eta,V_\eta)\text{ changes neither},\ E=1,\ V_\eta=U\omega_\eta+\tfrac1\lambda\sum_kp^k"
+            r"\nabla f_k(\omega_\eta)",
             lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds",
             ("nine tenths of eta", lambda v: _stays(v, v.eta, v.fixed(9 * v.eta / 10))), kind="elastic",
             note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u fixed",
         ),
         form(
-            "matched diagonals", r"u^k/p^k\text{ the same for all }k\Rightarrow\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k",
+            "matched diagonals", r"u^k/p^k\text{ the same for all }k\Rightarrow\text{a round from }(\omega^*,V_{\omega^*})"
+            r"\text{ changes neither},\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k",
             lambda v: _stays(v, v.eta, v.star), "holds",
             ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), kind="elastic", needs=(MATCHED,),
         ),

@@ -20,9 +20,33 @@ from fedtheory.verification.rational import fraction, integer, table, text, vect
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["APART", "STATEMENTS", "AwayView", "QuadraticClients"]
+__all__ = ["APART", "MIXED", "STATEMENTS", "AwayView", "QuadraticClients"]
 
-APART = "coordinates that do not mix"
+APART, MIXED = "coordinates that do not mix", "coordinates that mix"
+
+
+def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The x with H x = b for a positive definite H, by elimination in fractions, or in floats."""
+    if H.dtype != object:
+        return np.linalg.solve(H, b)
+    rows = np.concatenate([H, b[:, None]], axis=1)
+    for i in range(len(b)):
+        rows[i] = rows[i] / rows[i, i]
+        for j in range(len(b)):
+            if j != i:
+                rows[j] = rows[j] - rows[j, i] * rows[i]
+    return rows[:, -1]
+
+
+def definite(H: np.ndarray) -> bool:
+    """Whether a symmetric matrix of fractions is positive semidefinite: no pivot below 0, and nothing left beside one that is 0."""
+    H = H.copy()
+    for i in range(len(H)):
+        if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):
+            return False
+        if H[i, i] > 0:
+            H[i:, i:] = H[i:, i:] - H[i:, i, None] * H[i, None, i:] / H[i, i]
+    return True
 
 
 @dataclass
@@ -31,7 +55,7 @@ class QuadraticClients:
 
     Attributes
     ----------
-    H, b : (N, d, d) and (N, d); the matrices of fractions are diagonal
+    H, b : (N, d, d), symmetric and positive definite, and (N, d)
     """
 
     H: np.ndarray
@@ -50,8 +74,7 @@ class QuadraticClients:
 
     def argmin(self, weights: np.ndarray) -> np.ndarray:
         """argmin sum_k weights_k f_k."""
-        H, b = (weights[:, None, None] * self.H).sum(axis=0), weights @ self.b
-        return b / np.diagonal(H) if H.dtype == object else np.linalg.solve(H, b)
+        return solved((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
 
     def gap(self, k: int, w: np.ndarray) -> Any:
         """f_k(w) - f_k^*."""
@@ -86,7 +109,7 @@ class AwayView(ClosedView):
     def __post_init__(self) -> None:
         H = self.clients.H
         off = abs(H * (1 - np.eye(H.shape[1], dtype=int))).max()
-        self.facts = frozenset({APART} if off <= (0 if H.dtype == object else 1e-12 * abs(H).max()) else set())
+        self.facts = frozenset({APART if off <= (0 if H.dtype == object else 1e-12 * abs(H).max()) else MIXED})
 
     @property
     def others(self) -> np.ndarray:
@@ -136,14 +159,28 @@ class AwayView(ClosedView):
 
 @BUILDERS.add("away")
 def away_view(data: dict[str, Any]) -> AwayView:
-    """From weights, h, c (client a last), mu, gamma, T and x0. Raises `InvalidInput` where a step exceeds 1/L, or mu a curvature."""
-    weights, h, c = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c")
+    """From weights, h or H, c (client a last), mu, gamma, T and x0. h are curvatures (N, d), H symmetric matrices (N, d, d).
+
+    Raises
+    ------
+    InvalidInput
+        What does not fit together; a step above 1/L, or mu above a curvature.
+    """
+    weights, c = vector(data["weights"], "weights"), table(data["c"], "c")
     mu, gamma, x0 = fraction(data["mu"], "mu"), fraction(data["gamma"], "gamma"), vector(data["x0"], "x0")
-    if h.shape != c.shape or len(h) != len(weights) or len(h) < 2 or x0.shape != h.shape[1:]:
-        raise InvalidInput("weights, h, c and x0 do not fit together: at least two clients, a row of d numbers each")
-    if weights.min() <= 0 or weights.sum() != 1 or not 0 < mu <= h.min() or 16 * h.max() > mu * (1 + gamma):
-        raise InvalidInput("weights must be > 0 and sum to 1, 0 < mu <= h, and gamma so large that 16/(mu (1 + gamma)) is at most 1/L")
-    return AwayView(QuadraticClients.diagonal(h, c), weights, mu, gamma, integer(data["T"], "T", 2, 60), x0)
+    if "H" in data:
+        H = np.stack([table(rows, "H") for rows in data["H"]])
+        clients = QuadraticClients(H, (H * c[:, None, :]).sum(axis=-1)) if H.shape == (*c.shape, c.shape[1]) else None
+    else:
+        h = table(data["h"], "h")
+        clients = QuadraticClients.diagonal(h, c) if h.shape == c.shape else None
+    if clients is None or len(c) != len(weights) or len(c) < 2 or x0.shape != c.shape[1:] or mu <= 0:
+        raise InvalidInput("weights, h or H, c and x0 do not fit together, or mu <= 0: at least two clients, a row of d numbers each")
+    one = np.eye(c.shape[1], dtype=int)
+    fits = all(definite(H - mu * one) and definite(mu * (1 + gamma) / 16 * one - H) and (H == H.T).all() for H in clients.H)
+    if weights.min() <= 0 or weights.sum() != 1 or not fits:
+        raise InvalidInput("weights must be > 0 and sum to 1, mu at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
+    return AwayView(clients, weights, mu, gamma, integer(data["T"], "T", 2, 60), x0)
 
 
 def _grows(values: np.ndarray, noise: Any, factor: Any = 1) -> Sides:
@@ -263,6 +300,11 @@ STATEMENTS = (
             "worse it is served",
         ),
         form(
+            "from the optimum, coordinates that mix", GAP % r"\tau_0" + r"\ge " + GAP % r"\tau_0+1" + r",\ \omega_0=\omega^*,\ "
+            + LEAVES + r",\ E=1", lambda v: _falls(v.departures(v.star), v.noise), "violated", kind="away", needs=(MIXED,),
+            note="the others' directions are not a's: on its curved way a model that forgets a may pass nearer to a's minimiser",
+        ),
+        form(
             "any start", GAP % r"\tau_0" + r"\ge " + GAP % r"\tau_0+1" + r",\ " + LEAVES + r",\ E=1",
             lambda v: _falls(v.departures(v.x0), v.noise), "violated", kind="away", needs=(APART,),
             note="from beyond a's minimiser a model that forgets a comes nearer to it",
@@ -284,6 +326,11 @@ STATEMENTS = (
             lambda v: _grows(_square(v.waiting(False)), v.noise), "holds",
             ("nine tenths of it", lambda v: _grows(_square(v.waiting(False)), v.noise, _tenths(v, 9))), kind="away", needs=(APART,),
             note="gradient descent with steps up to 1/L moves every coordinate one way",
+        ),
+        form(
+            "all others, coordinates that mix", WAIT % "m" + r"\le" + WAIT % "{m+1}" + r",\ \text{all others in every round}",
+            lambda v: _grows(_square(v.waiting(False)), v.noise), "violated", kind="away", needs=(MIXED,),
+            note="gradients of a along the others' directions may cancel what was there",
         ),
         form(
             "bound", r"|\nabla F_a(\omega_m)-\nabla F_a(\omega_0)|\le\textstyle\sum_{t<m}|\nabla F_a(\omega_{t+1})-\nabla "

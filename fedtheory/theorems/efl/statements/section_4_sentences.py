@@ -14,6 +14,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.section_4_runs import QuadraticClients
+from fedtheory.theorems.efl.statements.theorem_2 import shift_view
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -21,6 +22,7 @@ from fedtheory.verification.statement import Sides, eq, form, le
 __all__ = ["STATEMENTS", "CoefficientView", "SamplesView"]
 
 ONE_STEP, SEVERAL = "one local step", "more than one local step"
+QUADRATIC, BENT = "quadratic losses", "a loss of two curvatures"
 
 
 # --- 4.2: coefficients and learning rates ----------------------------------------------------------------------------------
@@ -106,6 +108,7 @@ class SamplesView(ClosedView):
     fewer : samples of a, fewer than it has
     closer : the factor that draws all minimisers together
     L, mu : smoothness and strong convexity of all clients
+    bent : of one coordinate, data of kind 'shift' with a bend in F_a; None for quadratics
     """
 
     clients: QuadraticClients
@@ -115,6 +118,16 @@ class SamplesView(ClosedView):
     L: Any
     mu: Any
     noise: Any = 0
+    bent: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.facts = frozenset({QUADRATIC if self.bent is None else BENT})
+
+    def bent_bound(self, n_a: Any = None) -> Any:
+        """(11) repaired where F_a has a bend."""
+        samples = [str(v) for v in (*self.samples[:-1], self.samples[-1] if n_a is None else n_a)]
+        v = shift_view({"event": "arrival", "samples": samples, **(self.bent or {})})
+        return 2 * v.L * v.n_a**2 * v.D_new / (v.mu * v.n) ** 2
 
     def bound(self, event: str, n_a: Any = None, closer: Any = 1, repaired: bool = False) -> Any:
         """(10), or (11) as printed or as repaired."""
@@ -134,14 +147,15 @@ class SamplesView(ClosedView):
 
 @BUILDERS.add("samples")
 def samples_view(data: dict[str, Any]) -> SamplesView:
-    """From samples, h and c (client a last), fewer (between 0 and its samples) and closer (between 0 and 1)."""
+    """From samples, h, c (client a last), fewer (below its samples), closer (between 0 and 1), optional bend and below of F_a."""
     samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
     fewer, closer = fraction(data["fewer"], "fewer"), fraction(data["closer"], "closer")
     if h.shape != c.shape or len(h) != len(samples) or len(h) < 2 or samples.min() <= 0 or h.min() <= 0:
         raise InvalidInput("samples > 0, h > 0 and c: at least two clients, a row of d numbers each")
     if not 0 < fewer < samples[-1] or not 0 < closer < 1:
         raise InvalidInput("fewer must lie between 0 and client a's samples, closer between 0 and 1")
-    return SamplesView(QuadraticClients.diagonal(h, c), samples, fewer, closer, h.max(), h.min())
+    bent = {name: data[name] for name in ("h", "c", "bend", "below")} if "bend" in data else None
+    return SamplesView(QuadraticClients.diagonal(h, c), samples, fewer, closer, h.max(), h.min(), bent=bent)
 
 
 def _fewer(v: SamplesView, event: str, repaired: bool = False, tenths: int = 10) -> Sides:
@@ -208,28 +222,34 @@ STATEMENTS = (
         "section 4.4, after Theorem 2",
         form(
             "(11), fewer samples", FEWER + r"\tfrac{8Ln_a'^2\hat D_a'}{\mu^2(n+n_a')^2}\le\tfrac{8Ln_a^2\hat D_a}{\mu^2(n+n_a)^2}",
-            lambda v: _fewer(v, "arrival"), "violated", kind="samples", wording="in words",
+            lambda v: _fewer(v, "arrival"), "violated", kind="samples", needs=(QUADRATIC,), wording="in words",
             note="hat D_a falls while a has more to say: for equal curvatures the printed bound falls again from n_a = n on",
         ),
         form(
             "(11) repaired, fewer samples", FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le\tfrac{2Ln_a^2\hat D_a}{\mu^2n^2}",
             lambda v: _fewer(v, "arrival", True), "holds",
             ("the other way round", lambda v: le(v.bound("arrival", None, 1, True), v.bound("arrival", v.fewer, 1, True))),
-            ("nine tenths of it", lambda v: _fewer(v, "arrival", True, 9)), kind="samples",
+            ("nine tenths of it", lambda v: _fewer(v, "arrival", True, 9)), kind="samples", needs=(QUADRATIC,),
             note="quadratics: with g = grad F_a(hat omega*) and r = n_a/n the derivative of r^2 hat D_a is at least "
             "r (2 hat D_a - g' H_a^{-1} g) = 0",
+        ),
+        form(
+            "(11) repaired, fewer samples, any loss", FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le\tfrac{2Ln_a^2\hat "
+            r"D_a}{\mu^2n^2}",
+            lambda v: le(v.bent_bound(v.fewer), v.bent_bound()), "violated", kind="samples", needs=(BENT,),
+            note="where F_a is flat on the others' side and steep on its own, hat D_a falls faster than n_a^2 rises",
         ),
         form(
             "(10), fewer samples", FEWER + r"\tfrac{8Ln_a'^2\hat D_a}{\mu^2(n-n_a+n_a')^2}\le\tfrac{8Ln_a^2\hat D_a}{\mu^2n^2}",
             lambda v: _fewer(v, "departure"), "holds",
             ("the other way round", lambda v: le(v.bound("departure"), v.bound("departure", v.fewer))),
-            ("nine tenths of it", lambda v: _fewer(v, "departure", tenths=9)), kind="samples",
+            ("nine tenths of it", lambda v: _fewer(v, "departure", tenths=9)), kind="samples", needs=(QUADRATIC,),
             note="the new optimum does not depend on a; the others keep their n - n_a samples",
         ),
         form(
             "more alike", r"c_k\to t\,c_k\text{ for all }k:\ \text{the bounds }(10),(11)\to t^2\text{ times "
             r"themselves}", _alike, "holds",
-            ("t for t^2", lambda v: _alike(v, 1)), kind="samples",
+            ("t for t^2", lambda v: _alike(v, 1)), kind="samples", needs=(QUADRATIC,),
             note="quadratics; 'more IID' as minimisers drawn together, to which no bound is indifferent",
         ),
         assumptions=("quadratics with minimisers c_k; L and mu of all clients do not change",),

@@ -220,7 +220,7 @@ STATEMENTS = (
         "EFL's own row of Table 1",
         "Table 1, section 3.2 (the required number of communication rounds)",
         form(
-            "printed, distance", _ROW + r"\text{ rounds until }\mathbb E\|\omega_T-\omega^*\|^2\le\epsilon", _row, "violated",
+            "printed", _ROW + r"\text{ rounds until }\mathbb E\|\omega_T-\omega^*\|^2\le\epsilon", _row, "violated",
             kind="row", needs=(BY_DISTANCE,),
             note="in other units of w and of the loss the run is the same and the row as small as one likes: " + _ANY,
         ),

@@ -121,7 +121,7 @@ def _wire(rng: Any) -> dict[str, Any]:
     h = _table(rng, m, d, _positive)
     ratio, feedback = F(int(rng.choice([2, 5, 30]))), int(rng.random() < 0.4)
     lambda2 = ratio * max(max(row) for row in h)
-    l1 = F(0) if feedback or rng.random() < 0.4 else F(int(rng.integers(1, 5)), 4)
+    l1 = F(0) if rng.random() < (0.7 if feedback else 0.4) else F(int(rng.integers(1, 5)), 4)
     epsilon = F(int(rng.choice([1, 2, 4, 8])), 16)
     theta = [_signed(rng) * int(rng.choice([1, 4, 16])) for _ in range(d)]
     data = {"h": h, "c": _table(rng, m, d, _signed), "theta": theta, "lambda1": l1, "lambda2": lambda2}
@@ -156,6 +156,8 @@ BY_HAND = (  # where a bound is attained, or a formula is at its edge
         "h": [["1"]], "c": [["0"]], "theta": ["31"], "lambda1": "0", "lambda2": "30", "epsilon": "1/2", "T": 62}),
     ("threshold on the wire", "with lambda_1", {
         "h": [["1"]], "c": [["0"]], "theta": ["41"], "lambda1": "1", "lambda2": "30", "epsilon": "1/2", "T": 12}),
+    ("threshold on the wire", "fed back, and far away all the same", {
+        "h": [["1"]], "c": [["0"]], "theta": ["8"], "lambda1": "4", "lambda2": "30", "epsilon": "1/8", "T": 100, "feedback": 1}),
     ("threshold on the wire", "just enough to send nothing", {
         "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1", "lambda2": "2", "epsilon": "5/4", "T": 5}),
     ("threshold on the wire", "a twentieth less", {

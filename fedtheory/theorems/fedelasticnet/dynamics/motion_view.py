@@ -155,6 +155,14 @@ class MotionView(ClosedView):
         return float(8 * self.rounding * (size + self.lambda1 + self.lambda2))
 
     @property
+    def excess_noise(self) -> Any:
+        """What states that are equal up to rounding leave in R - R*, which is at most ||grad R||_inf ||theta - theta*||_1."""
+        if not self.rounding:
+            return self.noise
+        away = abs(self.theta[-1] - self.theta_star).sum() + abs(self.h[-1]).sum() / self.lambda2
+        return self.noise + self.gradient_noise * float(away)
+
+    @property
     def _silent_start(self) -> bool:
         if self.beta is None or self.stored[0].any() or self.h[0].any():
             return False

@@ -1,7 +1,7 @@
 """FedElasticNet's theory in pictures."""
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.theorems.fedelasticnet.figures import bounds, rules, tightness, traffic
+from fedtheory.theorems.fedelasticnet.figures import bounds, drift, rules, tightness, traffic
 
 __all__ = ["FIGURES"]
 
@@ -24,4 +24,5 @@ FIGURES = (
         "nonzeros_and_entropy", traffic.compute, traffic.draw,
         quick={"rounds": 50, "scenarios": 1}, full={"rounds": 300, "scenarios": 10},
     ),
+    Figure("drift_without_end", drift.compute, drift.draw, quick={"rounds": 100}, full={"rounds": 600}, seeded=False),
 )  # fmt: skip

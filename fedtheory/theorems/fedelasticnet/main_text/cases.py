@@ -27,7 +27,7 @@ from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
 
-__all__ = ["ACCEPTS", "CASES", "EachOf", "OfAProblem"]
+__all__ = ["ACCEPTS", "CASES", "REFUSED", "EachOf", "OfAProblem", "steps_of"]
 
 MOST_FEATURES, MOST_SAMPLES, MOST_STEPS, MOST_SUMS = 12, 1000, 8, 40_000
 ACCEPTS = {
@@ -155,6 +155,12 @@ def _above(value: float) -> Fraction:
     return Fraction(value) * (1 + Fraction(1, 10**12)) + Fraction(1, 10**30)
 
 
+def steps_of(problem: Any, number: int | None = None, lr: float | None = None) -> LocalSGD:
+    """Full gradient steps: 2 of length 1/(2 beta), to two digits, where nothing else is said."""
+    plain = float(f"{1 / (2 * float(problem.beta_k.max())):.2g}")
+    return LocalSGD(2 if number is None else number, plain if lr is None else lr)
+
+
 def _trial(case: Case) -> np.ndarray:
     if "trial" not in case.given:
         return _exact(case.x0) + 1
@@ -193,10 +199,10 @@ def steps(form: Form, case: Case) -> Any:
     """Local steps of all clients in the first round, or from fresh control variates."""
     _check_all(case)
     H, q = _quadratics(case)
-    solver, beta = case.local_solver, float(case.problem.beta_k.max())
-    if solver is not None and (not isinstance(solver, LocalSGD) or solver.batch_size or solver.noise_std or callable(solver.lr)):
+    solver = steps_of(case.problem) if case.local_solver is None else case.local_solver
+    if not isinstance(solver, LocalSGD) or solver.batch_size or solver.noise_std or callable(solver.lr):
         raise InvalidInput("the statement is about full gradient steps of one length: use LocalSGD(B, lr)")
-    B, lr = (2, simplest(float(f"{1 / (2 * beta):.2g}"))) if solver is None else (solver.steps, simplest(solver.lr))
+    B, lr = solver.steps, simplest(solver.lr)
     if B > MOST_STEPS:
         raise InvalidInput(f"B = {B} local steps, at most {MOST_STEPS} are judged in fractions")
     controls = case.given.get("controls", "zero")
@@ -272,7 +278,7 @@ CASES: dict[str, OfAProblem] = {
         "--problem least-squares --dimension 4 --given client=2", ("client", "trial"),
     ),
     "local": OfAProblem(
-        "about each client's local problem", (QUADRATIC,), local, "--problem diabetes --clients 3 --l1 0.5", ("trial",),
+        "about each client's local problem", (QUADRATIC,), local, "--problem diabetes --clients 3", ("trial",),
     ),
     "local-steps": OfAProblem(
         "about the local steps of one round", (QUADRATIC, ALL, f"full gradient steps of one length, at most {MOST_STEPS}"), steps,
@@ -283,7 +289,7 @@ CASES: dict[str, OfAProblem] = {
         "fedelasticnet-dyn", 30.0,
     ),
     "everybody": OfAProblem(
-        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3 --l1 1000", (),
+        "about the first round of Algorithm 3", (QUADRATIC, ALL), everybody, "--problem diabetes --clients 3", (),
         "fedelasticnet-dyn", 30.0,
     ),
     "signs": OfAProblem(

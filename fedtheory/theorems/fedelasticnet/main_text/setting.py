@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text import instances
-from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem
+from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem, steps_of
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
@@ -18,6 +18,8 @@ __all__ = ["MainTextSetting"]
 
 _NOT_OURS = ("inactive", "incomplete", "arrival", "departure", "batch_size", "noise", "lr_schedule", "lr_delay")
 _LOCAL_WORK = ("local_steps", "local_lr")
+AT_REST = ("fedelasticnet/consistency", "fedelasticnet/deviation")
+WITHOUT_L1 = ("fedelasticnet/eq-6", "fedelasticnet/eq-8", "fedelasticnet/eq-9")
 
 
 class MainTextSetting(Setting):
@@ -37,8 +39,8 @@ class MainTextSetting(Setting):
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
-        """With an eighth of what other papers take: there are eight kinds, and their views are all in fractions."""
-        return super().run_search(job, statements, max(1, budget // 8), seed, violated)
+        """With a third of the budget: there are eight kinds, and all their views are in fractions."""
+        return super().run_search(job, statements, max(1, budget // 3), seed, violated)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
@@ -57,7 +59,10 @@ class MainTextSetting(Setting):
         return "not provable here" if statement.scope == CLAIM else "about densities"
 
     def example(self, statement: Statement) -> str | None:
-        return CASES[statement.scope].example if statement.scope in CASES else None
+        """Of what is at rest with a lambda_1 above all slopes, so that the sign rule does not move."""
+        if statement.scope not in CASES:
+            return None
+        return CASES[statement.scope].example + (" --l1 1000" if statement.id in AT_REST else "")
 
     def shares_view(self, form: Form) -> Any:
         """Of signs, forms about weights have a view of their own."""
@@ -87,14 +92,13 @@ class MainTextSetting(Setting):
         if request.participants is not None:
             raise InvalidInput(f"--participants {request.participants}: {statement.id} is {kind.about}; leave it out")
         problem, o = request.problem("diabetes"), request.options
-        plain = statement.id in ("fedelasticnet/eq-8", "fedelasticnet/eq-9", "fedelasticnet/eq-6")
-        defaults: dict[str, Any] = {"l1": 0.0 if plain else 0.1}
+        defaults: dict[str, Any] = {"l1": 0.0 if statement.id in WITHOUT_L1 else 0.1}
         if o.get("l2") is None:
             defaults |= {"l2": 0.0} if statement.id == "fedelasticnet/eq-6" else {"l2_over_beta": kind.ratio}
         algorithm = request.algorithm(kind.method, problem, **defaults)
         solver = None
         if any(o.get(name) is not None for name in _LOCAL_WORK):
-            solver = request.local_sgd(algorithm, problem, request.sampling(problem), 1)
+            solver = steps_of(problem, o.get("local_steps"), o.get("local_lr"))
         head = (
             f"{problem.name}: m = {problem.num_clients}, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
             f"lambda_2 = {algorithm.l2:.6g}; {kind.about}"

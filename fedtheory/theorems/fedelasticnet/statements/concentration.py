@@ -241,8 +241,7 @@ STATEMENTS = (
             r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
             REPAIRED[0], "holds", REPAIRED[1], needs=IID,
             note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s delta)}, and s = "
-            "delta. No exponent larger than m delta^2/2 will do: with 11/20 for 1/2 it fails at m = 2500, delta = "
-            "9/50",
+            "delta. By the central limit theorem no number above 1/2 will do: 11/20 fails at m = 2500, delta = 9/50",
         ),
         form(
             "Bern(1/2) with values 0 and 1",

@@ -69,7 +69,7 @@ def _small_slope(v: MotionView) -> Sides:
 
 def _small_excess(v: MotionView) -> Sides:
     found = v.excess[-1:]
-    return le(found, v.lambda1 * v.lambda1 * v.d / (2 * v.mu) + 0 * found, noise=v.noise)
+    return le(found, v.lambda1 * v.lambda1 * v.d / (2 * v.mu) + 0 * found, noise=v.excess_noise)
 
 
 def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tuple[int, int] = (1, 1)) -> Sides:
@@ -92,7 +92,7 @@ def _moves(v: MotionView, most: bool) -> Sides:
 # --- coming back --------------------------------------------------------------------------------------------------------------
 def _optimal(v: MotionView) -> Sides:
     found = v.excess_gamma[-v.period :]
-    return le(found, 0 * found, noise=v.noise, axes=("state of the orbit",))
+    return le(found, 0 * found, noise=v.excess_noise, axes=("state of the orbit",))
 
 
 def _agree(v: MotionView) -> Sides:

@@ -203,6 +203,10 @@ def _C(v: EverybodyView) -> Sides:
     return le(v.C_next, v.beta**2 * v.off)
 
 
+def _C_literal(v: EverybodyView) -> Sides:
+    return le(v.mean(sq(v.grad_local - v.gradients([v.star] * v.m))), v.beta**2 * v.off)
+
+
 def _C_with_zeros(v: EverybodyView) -> Sides:
     return le(v.C_next, 2 * v.beta**2 * v.off, 2 * v.lambda1**2 * v.zeros)
 
@@ -254,7 +258,8 @@ STATEMENTS = (
         form(
             "no drift at rest", REST + r"\theta_k^t=\theta\text{ for every client}", _no_drift, ALL_HOLD,
             ("the clients' own optima", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
-            note="the models do agree: lambda_2 delta + lambda_1 sign(delta) = 0 only for delta = 0",
+            note="the models do agree: under the sign rule lambda_2 delta + lambda_1 sign(delta) = 0, so delta = 0; else the pull on "
+            "each client is 0",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -299,13 +304,21 @@ STATEMENTS = (
         "limits-of-c-and-epsilon", "C_t and epsilon_t go to 0 if all theta_k^t go to theta_*", "Appendix B, after (21)",
         "everybody",
         form(
-            "C_t", r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C, SIGN_FAILS,
-            (TENTH, lambda v: by_a_tenth(_C(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives. What the sign "
-            "rule "
-            "stores is not the gradient at theta_k: with L = (x - 1)^2/2 and (x + 1)^2/2, lambda_1 = 1, theta^0 = "
-            "0, all "
-            "models are theta_* in every round and C_t = 1",
+            "C_t, as stored",
+            r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2,"
+            r"\quad C_t=\tfrac1m\sum_k\|g_k^t-\nabla L_k(\theta_*)\|^2",
+            _C, SIGN_FAILS, (TENTH, lambda v: by_a_tenth(_C(v))), needs=(SOLVED,), wording=IN_WORDS,
+            note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives, for the g_k "
+            "that Algorithm 3 "
+            "stores and calls grad L_k(theta_k). The sign rule stores something else: with L = (x - 1)^2/2 and (x + "
+            "1)^2/2, "
+            "lambda_1 = 1, theta^0 = 0, all models are theta_* in every round and C_t = 1",
+        ),
+        form(
+            "C_t, gradients of L_k", r"\tfrac1m\sum_k\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2"
+            r"\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C_literal, ALL_HOLD,
+            (TENTH, lambda v: by_a_tenth(_C_literal(v))), needs=(SOLVED,), wording=IN_WORDS,
+            note="the same sentence with gradients of L_k themselves: smoothness, (14)",
         ),
         form(
             "C_t, repaired", r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", _C_with_zeros,

@@ -61,7 +61,7 @@ class LocalView(ClosedView):
         facts |= {PRACTICE} if self.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)) else set()
         facts |= {DIAGONAL} if diagonal else set()
         facts |= {LARGE} if diagonal and self.lambda2 > self.beta else set()
-        facts |= {STANDS} if (abs(self.pull) <= self.lambda1).all() else set()
+        facts |= {STANDS} if (abs(self.pull) < self.lambda1).all() else set()
         return frozenset(facts)
 
     @property
@@ -297,7 +297,7 @@ STATEMENTS = (
             lambda v: le(10**4 * sq(v.delta - v.without_l1.delta), sq(v.without_l1.delta)), "violated",
             needs=(CONVEX, PRACTICE), wording=IN_WORDS,
             note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a gradient below lambda_1 is "
-            "lost whole, and near convergence g_k - grad L_k is as small as one likes",
+            "lost whole, and where a run settles g_k - grad L_k may be as small as one likes",
         ),
         form(
             "repaired", r"\|\delta-\delta^0\|\le\tfrac{\lambda_1}{\lambda_2}\sqrt d", _impact, "holds",

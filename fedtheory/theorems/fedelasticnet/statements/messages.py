@@ -247,8 +247,7 @@ STATEMENTS = (
             "hence", r"h(f)\le\tfrac12\log(2\pi e\sigma^2)\text{ for a non-Gaussian }f", lambda v: _gaussian(v, above=True),
             "violated", wording=IN_WORDS,
             note="'hence FedElasticNet can reduce the entropy by transforming the Gaussian into the non-Gaussian one': "
-            "the variance changes with it, and a larger variance more than makes up for it. What reduces the entropy is "
-            "that the updates shrink",
+            "the variance changes with it, and a larger variance more than makes up for it",
         ),
         assumptions=("a density",), symbols=WORDS,
     ),

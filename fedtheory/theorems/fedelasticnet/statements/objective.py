@@ -194,7 +194,7 @@ STATEMENTS = (
             r"\quad c=\tfrac{5b(1+b)}{1-25b-50b^2}", _against_gap, "holds",
             ("9/10 of it", lambda v: by_a_tenth(_against_gap(v))), needs=(FAR, AWAY),
             note="a smooth R falls by at least ||grad R||^2/(2 beta). So the term is small where lambda_1 is small "
-            "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 5.3 at lambda_2 = 28 beta, "
+            "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 4.3 at lambda_2 = 28 beta, "
             "and "
             "about 5 beta/lambda_2 far above",
         ),

@@ -1,123 +1,40 @@
-"""Rounds to epsilon of tuned methods (and FedMLS on the two-client pull), on instances where a million rounds must take a second.
+"""Rounds to epsilon of FedMLS and of tuned methods, on instances where a million rounds must take a second.
 
-The loops here are FedMLS, FedAvg and FedProx on the two-client pull, and the subgradient method on Nesterov's function, each written
-out for its instance and compiled; the tests run the library's own methods beside them.
+The loops are in `fedtheory.theorems.fedmls.rates.loops`, and the tests run the library's own methods beside them. What is tuned is a
+length per slope with all of them: the step of the subgradient method, FedAvg's local steps of a round together, 1/mu of FedProx,
+1/alpha of FedDyn, lambda of FedMLS. So one grid serves all.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-import numba
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.errors import InvalidInput
-from fedtheory.local.subgradient import CUT, Schedule
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.local.subgradient import Schedule
 from fedtheory.local.subgradient import ScheduleKind as Kind
-from fedtheory.problems.nonsmooth_instances import NesterovWorst, TwoClientPull
+from fedtheory.problems.base import Problem
+from fedtheory.problems.maximum_and_chain import HALF, MaximumAndChain
+from fedtheory.problems.nonsmooth import LAD
+from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, TwoClientPull
+from fedtheory.theorems.fedmls.rates import loops
+from fedtheory.theorems.fedmls.rates.loops import Pace
+from fedtheory.theorems.fedmls.rates.proximal import Losses
 
-__all__ = ["Schedule", "fedmls_on_pull", "nesterov_rounds", "pull_rounds", "subgradient_rounds", "tune"]
+__all__ = ["Schedule", "Trials", "fedmls_last", "losses", "tune"]
 
 _CODES = {"constant": 0, "inverse-sqrt": 1, "hold-and-cut": 2}
+LARGEST_GAP = 1e-9  # of a local solution, in units of epsilon
 
 
-@numba.njit(cache=True)
-def _step(kind: int, step: float, hold: int, t: int) -> float:
-    if kind == 1:
-        return step / math.sqrt(t)
-    if kind == 2 and t > hold:
-        return step * CUT ** (t - hold)
-    return step
+def fedmls_last(problem: Problem, algorithm: FedMLS) -> np.ndarray:
+    """x_K (d,) of FedMLS from 0: averaged line 14, projected server, no noise, the mean norm; round K's local work is skipped.
 
-
-@numba.njit(cache=True)
-def _pull(
-    local_steps: int, kind: int, step: float, hold: int, limit: int, target: float,
-    pulls: np.ndarray, slopes: np.ndarray, first: float, second: float, shallow: float,
-) -> int:  # fmt: skip
-    x, y = 0.0, 0.0
-    for t in range(1, limit + 1):
-        h = _step(kind, step, hold, t)
-        mean_x, mean_y = 0.0, 0.0
-        for i in range(2):
-            u, v = x, y
-            if local_steps == 0:  # the exact proximal point, coordinate by coordinate
-                a, b = u - h * pulls[i] - first, v - second
-                u = first + math.copysign(max(abs(a) - h * slopes[i], 0.0), a)
-                v = second + math.copysign(max(abs(b) - h * shallow, 0.0), b)
-            for _ in range(local_steps):
-                u -= h * (pulls[i] + slopes[i] * np.sign(u - first))
-                v -= h * shallow * np.sign(v - second)
-            mean_x += u / 2
-            mean_y += v / 2
-        x, y = mean_x, mean_y
-        if slopes[1] / 2 * abs(x - first) + shallow * abs(y - second) <= target:
-            return t
-    return -1
-
-
-def pull_rounds(problem: TwoClientPull, schedule: Schedule, local_steps: int, limit: int, epsilon: float) -> float:
-    """First round with F(x_t) - F* <= epsilon from 0, within `limit` rounds; inf: not reached.
-
-    local_steps >= 1: FedAvg with that many subgradient steps a round, each as long as the schedule says (1: the distributed
-    subgradient method). local_steps = 0: FedProx, solved exactly, mu = 1/step. F* = 0; no projection, as both methods have none.
-    """
-    found = _pull(
-        int(local_steps), _CODES[schedule.kind], schedule.step, schedule.hold, int(limit), float(epsilon),
-        problem.pulls, problem.slopes, problem.first, problem.second, problem.shallow,
-    )  # fmt: skip
-    return math.inf if found < 0 else float(found)
-
-
-@numba.njit(cache=True)
-def _fedmls_pull(
-    steps: np.ndarray, lam: float, radius: float,
-    pulls: np.ndarray, slopes: np.ndarray, first: float, second: float, shallow: float,
-) -> tuple[float, float]:  # fmt: skip
-    rounds = len(steps)
-    x, z, y, sent = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, 2))
-    x_local, z_local = np.zeros((2, 2)), np.zeros((2, 2))
-    for k in range(1, rounds + 1):
-        gamma, beta = 2.0 / (k + 1), 4.0 / (lam * k)
-        sent[:] = (1 - gamma) * x_local + gamma * z_local
-        y[:] = (1 - gamma) * x + gamma * z
-        z -= k / 4 * (y - (sent[0] + sent[1]) / 2)
-        size = math.hypot(z[0], z[1])
-        if size > radius:
-            z *= radius / size
-        x[:] = (1 - gamma) * x + gamma * z
-        if k == rounds:
-            break
-        for i in range(2):
-            u, v = z_local[i, 0], z_local[i, 1]
-            # beta u_0 - g, and the average as a sum with weights t + 1
-            a, b = beta * u - (sent[i, 0] - y[0]) / lam - pulls[i], beta * v - (sent[i, 1] - y[1]) / lam
-            sum_u, sum_v, slope = 0.0, 0.0, slopes[i]
-            for t in range(1, steps[k - 1] + 1):
-                h = 2.0 / ((2.0 + t) * beta)
-                pull_u = slope if u > first else (-slope if u < first else 0.0)
-                pull_v = shallow if v > second else (-shallow if v < second else 0.0)
-                u -= h * (pull_u + beta * u - a)
-                v -= h * (pull_v + beta * v - b)
-                if u * u + v * v > radius * radius:
-                    size = math.hypot(u, v)
-                    u, v = u * (radius / size), v * (radius / size)
-                sum_u += (t + 1) * u
-                sum_v += (t + 1) * v
-            weight = steps[k - 1] * (steps[k - 1] + 3.0) / 2
-            z_local[i, 0], z_local[i, 1] = u, v
-            x_local[i, 0] = (1 - gamma) * x_local[i, 0] + gamma * sum_u / weight
-            x_local[i, 1] = (1 - gamma) * x_local[i, 1] + gamma * sum_v / weight
-    return x[0], x[1]
-
-
-def fedmls_on_pull(problem: TwoClientPull, algorithm: FedMLS) -> np.ndarray:
-    """x_K (2,) of FedMLS from 0: averaged line 14, projected server, no noise, the mean norm; round K's local work is skipped.
+    NaN where local steps on a `MaximumAndChain` leave the ball: the loop keeps one share for all.
 
     Raises
     ------
@@ -127,75 +44,89 @@ def fedmls_on_pull(problem: TwoClientPull, algorithm: FedMLS) -> np.ndarray:
     if algorithm.average != "averaged" or not algorithm.server_projection or algorithm.norm != "mean" or algorithm.noise_std:
         raise InvalidInput(f"{algorithm}: this loop is FedMLS as repaired and without noise; use simulate for other variants")
     counts = np.array([algorithm.steps(k) for k in range(1, int(algorithm.rounds) + 1)], dtype=np.int64)
-    return np.array(_fedmls_pull(
-        counts, float(algorithm.lam), float(algorithm.radius),
-        problem.pulls, problem.slopes, problem.first, problem.second, problem.shallow,
-    ))  # fmt: skip
+    return loops.fedmls(losses(problem, exact=False), counts, float(algorithm.lam), float(algorithm.radius))
 
 
-@numba.njit(cache=True)
-def _nesterov(n: int, mu: float, kind: int, step: float, hold: int, limit: int, target: float) -> int:
-    # x = scale * v: a round shrinks all coordinates and lowers the first largest one, which stands on top of the heap
-    heap = [(0.0, j) for j in range(n)]
-    heapq.heapify(heap)
-    scale, size_sq = 1.0, 0.0
-    for t in range(1, limit + 1):
-        h = _step(kind, step, hold, t)
-        shrink = 1.0 - h * mu
-        if shrink <= 0.0:
-            return -1
-        scale *= shrink
-        size_sq *= shrink * shrink
-        low, j = heap[0]
-        old = -low * scale
-        size_sq += h * h - 2 * h * old
-        heapq.heapreplace(heap, (low + h / scale, j))
-        if scale < 1e-150:
-            return -1
-        if -heap[0][0] * scale + mu / 2 * size_sq <= target:
-            return t
-    return -1
+def losses(problem: Problem, exact: bool) -> Losses:
+    """The compiled loops' numbers of an instance.
 
+    Parameters
+    ----------
+    exact : whether local problems are solved exactly: there a share of the maximum is one coordinate at its own client, which stands
+        for all of them. They start alike, and the proximal point of a loss that no permutation of them changes is alike, too.
 
-def nesterov_rounds(problem: NesterovWorst, schedule: Schedule, limit: int, epsilon: float) -> float:
-    """First round with F(x_t) - F* <= epsilon of x <- x - h_t g_t from 0 with the first-index subgradient; inf: not within `limit`.
-
-    Steps with h mu >= 1 count as not reaching. F* is the closed form on the ball of radius 1, which holds the minimiser when
-    mu = 1/sqrt(n).
+    Raises
+    ------
+    InvalidInput
+        A problem of another class.
     """
-    target = problem.least_value(1.0) + epsilon
-    code = _CODES[schedule.kind]
-    found = _nesterov(problem.dim, problem.mu, code, schedule.step, schedule.hold, int(limit), float(target))
+    N, none = problem.num_clients, np.zeros((problem.num_clients, 0, problem.dim))
+    flat, empty = np.zeros((N, problem.dim)), np.zeros((N, 0))
+    if isinstance(problem, LAD):
+        features, targets = np.ascontiguousarray(problem.features), np.ascontiguousarray(problem.targets)
+        return Losses(flat, flat, flat[0], flat, flat[0] + 1, 0.0, features, targets, 0, 0.0, 0.0)
+    if isinstance(problem, TwoClientPull):
+        linear, kinks = flat.copy(), np.column_stack([problem.slopes, np.full(2, problem.shallow)])
+        linear[:, 0] = problem.pulls
+        return Losses(linear, kinks, problem.minimiser, flat, flat[0] + 1, 0.0, none, empty, 0, 0.0, 0.0)
+    if not isinstance(problem, ArjevaniShamir | MaximumAndChain):
+        raise InvalidInput(f"{problem!r}: the loops know LAD, TwoClientPull, ArjevaniShamir and MaximumAndChain")
+    heads, links = problem.heads, problem.links
+    kinks = np.column_stack([heads, np.zeros_like(links)])
+    along, at = np.column_stack([links, np.zeros(N)]), np.append(problem.target, np.zeros(links.shape[1]))
+    none, copies = np.zeros((N, 0, len(at))), np.ones(len(at))
+    if isinstance(problem, ArjevaniShamir):
+        return Losses(np.zeros_like(kinks), kinks, at, along, copies, 0.0, none, empty, 0, 0.0, 0.0)
+    if not exact:
+        return Losses(np.zeros_like(kinks), kinks, at, along, copies, 0.0, none, empty, problem.share, HALF, problem.floor)
+    own, zeros = HALF / 2 * np.eye(N), np.zeros((N, N))  # p max(y, -c) = p/2 y + p/2 |y + c| - p c/2
+    return Losses(
+        np.hstack([own, np.zeros_like(kinks)]), np.hstack([own, kinks]), np.append(np.full(N, -problem.floor), at),
+        np.hstack([zeros, along]), np.append(np.full(N, float(problem.share)), copies), -HALF * problem.floor / 2,
+        np.zeros((N, 0, N + len(at))), empty, 0, 0.0, 0.0,
+    )  # fmt: skip
+
+
+class Trials:
+    """First rounds with F(x_t) - F* <= epsilon from x_0 = 0 of the tuned methods on one instance.
+
+    Parameters
+    ----------
+    value : F*
+    radius : of FedMLS's ball; the others have none
+    """
+
+    def __init__(self, problem: Problem, value: float, epsilon: float, radius: float) -> None:
+        self.epsilon, self.target, self.radius = epsilon, float(value + epsilon), float(radius)
+        self.exact, self.stepping = losses(problem, True), losses(problem, False)
+
+    def _pace(self, schedule: Schedule, limit: int) -> Pace:
+        return Pace(_CODES[schedule.kind], float(schedule.step), int(schedule.hold), int(limit), self.target)
+
+    def fedavg(self, schedule: Schedule, limit: int, steps: int) -> float:
+        """With that many local steps, together as long as the schedule says for the round; 1: the distributed subgradient method."""
+        return _rounds(loops.fedavg(self.stepping, self._pace(replace(schedule, step=schedule.step / steps), limit), int(steps)))
+
+    def fedprox(self, schedule: Schedule, limit: int) -> float:
+        """mu = 1/step, local problems solved exactly."""
+        return self._certified(*loops.fedprox(self.exact, self._pace(schedule, limit)))
+
+    def feddyn(self, schedule: Schedule, limit: int) -> float:
+        """alpha = 1/step, local problems solved exactly, every client in every round: consensus ADMM."""
+        return self._certified(*loops.feddyn(self.exact, self._pace(schedule, limit)))
+
+    def fedmls_exact(self, schedule: Schedule, limit: int) -> float:
+        """lambda = step, local problems solved exactly."""
+        return self._certified(*loops.fedmls_exact(self.exact, self._pace(schedule, limit), self.radius))
+
+    def _certified(self, found: int, gap: float) -> float:
+        if not gap <= LARGEST_GAP * self.epsilon:
+            raise NotCertified(f"a local problem was solved to a duality gap of {gap:.3g} only, above {LARGEST_GAP:g} epsilon")
+        return _rounds(found)
+
+
+def _rounds(found: int) -> float:
     return math.inf if found < 0 else float(found)
-
-
-def subgradient_rounds(
-    problem: Any, schedules: Sequence[Schedule], limit: int, optimum: float, epsilons: Sequence[float], radius: float = math.inf,
-    best_only: bool = False,
-) -> np.ndarray:  # fmt: skip
-    """First rounds (E, schedules) with F(x_t) - optimum <= epsilon of the projected distributed subgradient method from 0; inf: none.
-
-    All schedules run as one batch; it ends when every schedule has reached every epsilon (best_only: when some schedule has reached
-    each), or at `limit`.
-    """
-    from fedtheory.local.sliding import project_ball
-
-    goals = np.asarray(epsilons, dtype=float)[:, None]
-    found = np.full((len(goals), len(schedules)), math.inf)
-    x = np.zeros((len(schedules), problem.dim))
-    kinds = np.array([_CODES[s.kind] for s in schedules])
-    steps, hold = np.array([s.step for s in schedules]), np.array([s.hold for s in schedules])
-    for t in range(1, int(limit) + 1):
-        h = np.where(kinds == 1, steps / math.sqrt(t), steps)
-        h = np.where(kinds == 2, steps * CUT ** np.maximum(t - hold, 0).astype(float), h)
-        x = project_ball(x - h[:, None] * problem.full_gradient(x), radius)
-        gap = problem.objective(x) - optimum
-        new = (gap <= goals) & ~np.isfinite(found)
-        if new.any():
-            found[new] = t
-            if np.isfinite(found.min(axis=1) if best_only else found).all():
-                break
-    return found
 
 
 def tune(
@@ -204,7 +135,8 @@ def tune(
 ) -> tuple[float, Schedule | None]:  # fmt: skip
     """The fewest rounds over a grid of steps (and of holds), and the schedule that had them; (inf, None) when none gets there.
 
-    run(schedule, limit) gives rounds or inf. Steps near `likely` go first, so that a hopeless one is stopped at the best so far.
+    run(schedule, limit) gives rounds or inf. Steps near `likely` go first, so that a hopeless one is stopped at the best so far. A hold
+    of at least as many rounds as the best so far is a constant step within them, which is tried once.
     """
     best, winner = math.inf, None
     for step in sorted(steps, key=lambda s: abs(math.log(s / likely))):
@@ -215,4 +147,6 @@ def tune(
                 best, winner = rounds, schedule
             if best <= 1:
                 return best, winner
+            if hold >= min(limit, best - 1):
+                break
     return best, winner

@@ -1,9 +1,11 @@
-"""Rounds to epsilon, measured, on four instances, each with its methods.
+"""Rounds to epsilon, measured, on five instances, each method tuned by the same rule.
 
-The two-client pull and Nesterov's worst function are made anew for every epsilon: there FedMLS's 1/epsilon meets the 1/epsilon^2 of
-FedProx and FedAvg, and of one subgradient a round. On the pull the distributed subgradient method with a tuned step h/sqrt(t)
-needs fewer rounds than FedMLS all the same, and Nesterov's instance has one client, on which FedAvg with n local steps needs one
-round. The Arjevani-Shamir chain is a lower bound for every method. On the fixed low-dimensional LAD problem tuned steps win.
+Three instances are made anew for every epsilon: the two-client pull, the Arjevani-Shamir chain, and a maximum split over clients
+beside such a chain. Two are fixed: the pull with the slope it has at epsilon = 0.1, and LAD on one data set.
+
+The rule: what a method is tuned in is a length per slope (the step h of the subgradient method and of FedAvg, 1/mu of FedProx,
+1/alpha of FedDyn, lambda of FedMLS), on `STEPS`, the same 33 values for all; a schedule that is held and then cut has 33 holds, too.
+The best is the one with the fewest rounds until F(x) - F* <= epsilon, for every epsilon anew, within 2/epsilon^2 rounds.
 """
 
 from __future__ import annotations
@@ -11,99 +13,52 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds, printed_rounds
+from fedtheory.algorithms.fedmls import fewest_rounds, printed_rounds
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
-from fedtheory.local.sliding import SubgradientSliding, compiled
-from fedtheory.problems.base import Problem
+from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD
-from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.rates.fits import LEAST_POINTS, precision_floor
-from fedtheory.rates.series import Series, crossovers
-from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.fedmls.rates.competitors import (
-    CUT,
-    Kind,
-    Schedule,
-    fedmls_on_pull,
-    nesterov_rounds,
-    pull_rounds,
-    subgradient_rounds,
-    tune,
-)
+from fedtheory.rates.fits import LEAST_POINTS
+from fedtheory.rates.series import Series, best_of, crossovers
+from fedtheory.theorems.fedmls.rates.competitors import Kind, Schedule, Trials, tune
+from fedtheory.theorems.fedmls.rates.instances import INSTANCES, Case, bounds, cases, lad_case, lad_instance
 
-__all__ = ["EPSILONS", "INSTANCES", "QUICK_EPSILONS", "check_epsilons", "compute", "lad_instance", "smallest_rounds", "steps"]
+__all__ = [
+    "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS", "check_epsilons", "compute", "lad_instance",
+    "smallest_rounds", "steps", "tuned_lambda",
+]  # fmt: skip
 
 EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
 QUICK_EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-2, 5))
-INSTANCES = {
-    "pull": "two-client pull, made for each epsilon (s = 2 epsilon)",
-    "nesterov": "Nesterov's worst function, one client, n = ceil(1/(4 epsilon^2)) - 1",
-    "chain": "Arjevani-Shamir chain, d = about 1/(2 sqrt(2) epsilon)",
-    "lad": "LAD, one fixed data set",
-}
-AVERAGE_STEPS = 10  # FedAvg's local steps a round
-_PER_DECADE = 8  # of every grid of steps
+STEPS = tuple(float(f"{h:.6g}") for h in np.geomspace(1e-4, 1e4, 33))
+HOLDS = tuple(sorted({0, *(round(2 ** (k / 2)) for k in range(40))}))[: len(STEPS)]  # 0 to 65536
+SECONDS = {"quick": 1.0, "default": 3.0}  # that one run of FedMLS, or the tuning of one method, may be predicted to take
+BUDGET = 4  # local steps of a run with a lambda that is tried, in units of those with Theorem 2's lambda
 
 
 # --- FedMLS -------------------------------------------------------------------------------------------------------------
-@dataclass
-class _Case:
-    """A problem with what FedMLS is told about it."""
-
-    problem: Problem
-    radius: float
-    distance: float
-    value: float  # F*
-
-    def fedmls(self, epsilon: float, rounds: int | Literal["fewest", "printed"]) -> FedMLS:
-        return fedmls_parameters(
-            self.problem, epsilon, self.radius, self.distance, rounds=rounds, lipschitz=self.lipschitz, allow_long=True
-        )
-
-    @cached_property
-    def lipschitz(self) -> float:
-        return self.problem.lipschitz_rms(self.radius)
-
-    def gap(self, epsilon: float, rounds: int) -> float:
-        algorithm = self.fedmls(epsilon, rounds)
-        if isinstance(self.problem, TwoClientPull):
-            return float(self.problem.objective(fedmls_on_pull(self.problem, algorithm))) - self.value
-        run = simulate(self.problem, algorithm, rounds, record=(), local_solver=SubgradientSliding(threads=1))
-        return float(self.problem.objective(run.x)[0]) - self.value
-
-    def seconds(self, epsilon: float, rounds: int) -> float:
-        """A rough prediction: what a step costs in each engine, measured on a slow core."""
-        steps = self.fedmls(epsilon, rounds).total_steps()
-        if isinstance(self.problem, TwoClientPull):
-            return steps * 2.5e-8
-        work = self.problem.num_clients * (5e-8 + 3e-9 * self.problem.dim * float(np.max(self.problem.sample_counts)))
-        return rounds * 3e-4 + steps * (work if compiled(self.problem) else 5e-5 + work)
-
-
 def smallest_rounds(
-    case: _Case, epsilon: float, guess: int, seconds: float, precision: float = 0.005
+    case: Case, epsilon: float, guess: int, seconds: float, precision: float = 0.005, lam: float | None = None
 ) -> tuple[float, str]:
-    """The smallest K found by bisection at which FedMLS with Theorem 2's lambda and T_k has F(x_K) - F* <= epsilon.
+    """The smallest K found by bisection at which FedMLS with line 4's T_k has F(x_K) - F* <= epsilon; lambda is Theorem 2's, or given.
 
     Every K is a run of its own, since T_k depends on K. K reaches epsilon, and some K' >= K/(1 + precision) - 1 below it does not.
     NaN and the reason, when one of the runs would take more than `seconds`.
     """
-    if case.gap(epsilon, 1) <= epsilon:
+    if case.gap(epsilon, 1, lam) <= epsilon:
         return 1.0, "x_0 is good enough"
     low, high, width, K = 1, 0, 1.04, max(2, guess)  # low does not reach epsilon, high does (0: not known yet)
     while not high or high - low > max(1, precision * high):
-        predicted = case.seconds(epsilon, K)
+        predicted = case.seconds(epsilon, K, lam)
         if predicted > seconds:
-            steps = case.fedmls(epsilon, K).total_steps()
+            steps = case.with_lambda(epsilon, K, lam).total_steps()
             why = f"epsilon = {epsilon:.3g} not run: K = {K:,} takes {steps:,} local steps a client, about {predicted:.0f} s a run"
             return math.nan, why
-        if case.gap(epsilon, K) <= epsilon:
+        if case.gap(epsilon, K, lam) <= epsilon:
             high = K
             K = max(low + 1, math.floor(high / width)) if low < high / width else (low + high) // 2
         else:
@@ -113,172 +68,168 @@ def smallest_rounds(
     return float(high), ""
 
 
+def tuned_lambda(case: Case, epsilon: float, known: int) -> tuple[float, float, int]:
+    """The smallest K over all lambda of `STEPS`, that lambda, and how many of them were left out; (NaN, NaN, ...) when none is smaller
+    than `known`, what Theorem 2's lambda needs.
+
+    A lambda is tried with one round less than the best so far, and bisected where that reaches epsilon. It is left out when that run
+    would take more than `BUDGET` times the local steps that Theorem 2's lambda takes: ten times the lambda asks for a hundred times
+    as many in every round.
+    """
+    theory, most = epsilon / case.lipschitz**2, BUDGET * case.with_lambda(epsilon, known, None).total_steps()
+    best, winner, left_out = float(known), math.nan, 0
+    for lam in sorted(STEPS, key=lambda v: abs(math.log(v / theory))):
+        K = int(best) - 1
+        if K < 1:
+            break
+        if case.with_lambda(epsilon, K, lam).total_steps() > most:
+            left_out += 1
+        elif case.gap(epsilon, K, lam) <= epsilon:
+            best, winner = smallest_rounds(case, epsilon, K, math.inf, 0.02, lam)[0], lam
+    return (best, winner, left_out) if math.isfinite(winner) else (math.nan, math.nan, left_out)
+
+
 def _fedmls_series(
-    name: str, make: Callable[[float], _Case | None], epsilons: Sequence[float], seconds: float, tick: Callable[[str], Any]
+    name: str, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float, tick: Callable[[str], Any]
 ) -> list[Series]:
     rule = "lambda = eps/G^2, D~ = ||x_0 - x*||^2, T_k of line 4"
     measured = Series(name, "FedMLS", "FedMLS", "measured", f"{rule}; smallest K that reaches eps, by bisection to 0.5 %")
+    capped = f"lambda tuned, T_k of line 4, {BUDGET} times as many local steps at most; smallest K to 2 %"
+    tuned = Series(name, "FedMLS", "FedMLS, tuned", "measured", capped)
     least = Series(name, "FedMLS", "FedMLS, K_min", "theory", f"{rule}; K_min of Theorem 1 as repaired")
     printed = Series(name, "FedMLS", "FedMLS, printed K", "theory", f"{rule}; K of Theorem 2 as printed")
-    guess, stopped = 3.0, False
-    for epsilon in epsilons:
+    guess = 3.0
+    for at, epsilon in enumerate(epsilons):
         tick(f"FedMLS, {name}")
         case = make(epsilon)
         if case is None:
             measured.notes.append(f"epsilon = {epsilon:.3g}: no such instance")
+            tick(f"FedMLS, lambda tuned, {name}")
             continue
         for series, count in ((least, fewest_rounds), (printed, printed_rounds)):
             K = count(epsilon, case.lipschitz, case.distance)
             series.add(epsilon, K, case.fedmls(epsilon, K).total_steps() if K < 10**5 else math.nan)
-        if stopped:
-            continue
-        K, why = smallest_rounds(case, epsilon, round(guess), seconds)
-        if math.isnan(K):
+        found, why = (math.nan, "") if guess < 0 else smallest_rounds(case, epsilon, round(guess), seconds)
+        if guess > 0 and math.isnan(found):
             measured.notes.append(why + "; smaller ones neither")
-            stopped = True
+        guess = -1.0 if math.isnan(found) else found * epsilon / epsilons[min(at + 1, len(epsilons) - 1)]
+        tick(f"FedMLS, lambda tuned, {name}")
+        if guess < 0:
             continue
-        measured.add(epsilon, K, case.fedmls(epsilon, int(K)).total_steps(), why)
-        i = epsilons.index(epsilon) + 1
-        guess = K * epsilon / epsilons[i] if i < len(epsilons) else K  # only where the search begins
-    return [measured, least, printed]
+        measured.add(epsilon, found, case.fedmls(epsilon, int(found)).total_steps(), why)
+        if case.seconds(epsilon, int(found)) > seconds / 20:
+            continue
+        best, lam, left_out = tuned_lambda(case, epsilon, int(found))
+        ratio = lam * case.lipschitz**2 / epsilon
+        told = f"lambda = {lam:.4g}, {ratio:.2g} eps/G^2" if math.isfinite(lam) else "no other lambda that was run needs fewer rounds"
+        K = int(best) if math.isfinite(lam) else int(found)
+        local_steps = case.with_lambda(epsilon, K, lam if math.isfinite(lam) else None).total_steps()
+        tuned.add(epsilon, K, local_steps, f"{told}; {left_out} larger ones left out")
+    return [measured, tuned, least, printed]
 
 
-# --- the four instances -------------------------------------------------------------------------------------------------
-def _grid(low: float, high: float) -> np.ndarray:
-    return 10.0 ** (np.arange(round(low * _PER_DECADE), round(high * _PER_DECADE) + 1) / _PER_DECADE)
+# --- the methods ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Method:
+    """A method with one way to set its steps.
+
+    Attributes
+    ----------
+    name : methods of the same name are one line in figures, the best of them at every epsilon
+    steps : local subgradient steps a round, 0 where local problems are solved exactly
+    """
+
+    name: str
+    label: str
+    what: str
+    run: Callable[[Trials, Schedule, int], float]
+    kind: Kind = "constant"
+    steps: int = 0
 
 
 _SHORT: dict[Kind, str] = {"constant": "constant", "inverse-sqrt": "1/sqrt(t)", "hold-and-cut": "held, cut"}
 
 
-def _words(kind: Kind, letter: str = "h") -> str:
-    return {
-        "constant": f"constant {letter}", "inverse-sqrt": f"{letter}/sqrt(t)",
-        "hold-and-cut": f"{letter} held, then x{CUT:g} a round",
-    }[kind]  # fmt: skip
+def _methods() -> tuple[Method, ...]:
+    out = [
+        Method("FedDyn", "FedDyn, exact", "1/alpha = h, exact local solves: consensus ADMM", Trials.feddyn),
+        Method("FedMLS, exact", "FedMLS, exact", "lambda = h, exact local solves: T_k without end", Trials.fedmls_exact),
+    ]
+    out += [Method("FedProx", f"FedProx, {s}", "1/mu = h, exact local solves", Trials.fedprox, k) for k, s in _SHORT.items()]
+    for steps, name, label in ((10, "FedAvg", "FedAvg 10"), (100, "FedAvg", "FedAvg 100"), (1, "subgradient", "subgradient")):
+        what = f"{steps} local step{'s' * (steps > 1)} of h/{steps}" if steps > 1 else "1 local step"
+        out += [
+            Method(name, f"{label}, {s}", what, lambda t, schedule, most, n=steps: t.fedavg(schedule, most, n), k, steps)
+            for k, s in _SHORT.items()
+        ]  # fmt: skip
+    return tuple(out)
 
 
-def pull_case(epsilon: float) -> _Case:
-    problem = TwoClientPull(epsilon)
-    return _Case(problem, 4.0, float(np.linalg.norm(problem.minimiser)), 0.0)
+METHODS = _methods()
+_RULE: dict[Kind, str] = {"constant": "h constant", "inverse-sqrt": "h/sqrt(t)", "hold-and-cut": "h held, then x0.8 a round"}
 
 
-_PULL_GRID = (-6, 4)
-_HOLDS = tuple(sorted({round(2 ** (k / 2)) for k in range(16)}))
+def _predicted(method: Method, case: Case, rounds: float) -> float:
+    """Seconds that tuning takes when the best needs so many rounds, roughly: every step of the grid is run as far as that."""
+    N, d = case.problem.num_clients, case.problem.dim
+    if isinstance(case.problem, MaximumAndChain):
+        d = case.problem.length + 2  # the share's steps are counted below
+    if isinstance(case.problem, LAD):
+        d *= case.problem.features.shape[1]
+    a_round = N * d * (2e-9 * method.steps if method.steps else 5e-8 if isinstance(case.problem, LAD) else 4e-9) + 1.5e-7 * method.steps
+    held = 3.4 * rounds + len(HOLDS) * min(rounds, 80.0) if method.kind == "hold-and-cut" else rounds
+    return held * len(STEPS) * a_round
 
 
-def _pull_competitors(epsilons: Sequence[float], tick: Callable[[str], Any]) -> list[Series]:
-    out = []
-    for method, steps in (("FedProx", 0), ("FedAvg", AVERAGE_STEPS), ("subgradient method", 1)):
-        kinds: tuple[Kind, ...] = ("constant", "inverse-sqrt") + (("hold-and-cut",) if steps != 1 else ())
-        for kind in kinds:
-            local = {0: "1/mu = h, exact local solves", 1: "one local step"}.get(steps, f"{steps} local steps of h")
-            short = "subgradient" if steps == 1 else method
-            held = f"; rounds held: {_HOLDS[0]} to {_HOLDS[-1]}" if kind == "hold-and-cut" else ""
-            low, high = _PULL_GRID
-            grid = f"h tuned for each eps: 1e{low} to 1e{high}, {_PER_DECADE} a decade{held}"
-            series = Series("pull", method, f"{short}, {_SHORT[kind]}", "measured", f"{_words(kind)} ({local}); {grid}")
-            for epsilon in epsilons:
-                tick(f"{method}, two-client pull")
-                problem, limit = TwoClientPull(epsilon), math.ceil(10 / epsilon**2)
-                scale = {"constant": epsilon, "inverse-sqrt": 0.5, "hold-and-cut": 0.1 / epsilon}[kind] / max(1, steps)
-                rounds, best = tune(
-                    lambda s, most, p=problem, n=steps, e=epsilon: pull_rounds(p, s, n, most, e),
-                    kind, _grid(*_PULL_GRID), scale, limit if kind != "hold-and-cut" else 10_000,
-                    _HOLDS if kind == "hold-and-cut" else (0,),
-                )  # fmt: skip
-                series.add(epsilon, rounds, rounds * steps if steps else math.nan, _schedule_text(best))
-            out.append(series)
-    return out
+def _tuned_series(
+    name: str, method: Method, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float,
+    tick: Callable[[str], Any],
+) -> Series:  # fmt: skip
+    held = "; rounds held: 33 values from 0 to 65536" if method.kind == "hold-and-cut" else ""
+    rule = f"{_RULE[method.kind]} ({method.what}); h tuned for each eps: 33 values from 1e-4 to 1e4{held}"
+    series = Series(name, method.name, method.label, "measured", rule)
+    likely, guess = 0.5, 30.0
+    for epsilon in epsilons:
+        tick(f"{method.label}, {name}")
+        case = make(epsilon)
+        if case is None or series.notes:
+            continue
+        if series.rounds and math.isfinite(series.rounds[-1]):
+            guess = series.rounds[-1] * (series.epsilons[-1] / epsilon) ** 2
+        if (predicted := _predicted(method, case, guess)) > seconds:
+            series.notes.append(f"epsilon = {epsilon:.3g} and smaller not run: tuning would take about {predicted:.0f} s")
+            continue
+        trials = case.trials(epsilon)
+        holds = HOLDS if method.kind == "hold-and-cut" else (0,)
+        rounds, best = tune(lambda s, most, t=trials: method.run(t, s, most), method.kind, STEPS, likely, _limit(epsilon), holds)
+        likely = likely if best is None else best.step
+        series.add(epsilon, rounds, rounds * method.steps if method.steps else math.nan, _schedule_text(best))
+    return series
+
+
+def _limit(epsilon: float) -> int:
+    return math.ceil(2 / epsilon**2)
 
 
 def _schedule_text(best: Schedule | None) -> str:
     if best is None:
         return "not reached"
-    return f"h = {best.step:.4g}" + (f", held for {best.hold} rounds" if best.kind == "hold-and-cut" else "")
+    edge = " (the grid's end)" if best.step in (STEPS[0], STEPS[-1]) else ""
+    return f"h = {best.step:.4g}{edge}" + (f", held for {best.hold} rounds" if best.kind == "hold-and-cut" else "")
 
 
-def nesterov_case(epsilon: float) -> _Case:
-    problem = NesterovWorst.for_epsilon(epsilon)
-    return _Case(problem, 1.0, 1.0, problem.least_value(1.0))
-
-
-def _nesterov_competitors(epsilons: Sequence[float], tick: Callable[[str], Any]) -> list[Series]:
-    rule = "iterates in the span of one subgradient a round, any steps: n rounds (proved)"
-    bound = Series("nesterov", "any span method", "one subgradient a round", "lower bound", rule)
-    out = [bound]
+def _untuned(name: str, make: Callable[[float], Case | None], epsilons: Sequence[float], tick: Callable[[str], Any]) -> Series:
+    """The distributed subgradient method with the step of its theorem."""
+    rule = "h constant = eps/G^2 as theory gives it (1 local step), not tuned"
+    series = Series(name, "subgradient, not tuned", "subgradient, eps/G^2", "measured", rule)
     for epsilon in epsilons:
-        n = NesterovWorst.for_epsilon(epsilon).dim
-        bound.add(epsilon, n, n)
-    for kind in ("constant", "inverse-sqrt"):
-        grid = f"h tuned for each eps: 0.1 to 10 times {'1/sqrt(n)' if kind == 'constant' else '1'}, {_PER_DECADE} a decade"
-        rule = f"{_words(kind)} (one local step); {grid}"
-        series = Series("nesterov", "subgradient method", f"subgradient, {_SHORT[kind]}", "measured", rule)
-        for epsilon in epsilons:
-            tick("subgradient method, Nesterov's function")
-            problem = NesterovWorst.for_epsilon(epsilon)
-            scale = 1 / math.sqrt(problem.dim) if kind == "constant" else 1.0
-            rounds, best = tune(
-                lambda s, most, p=problem, e=epsilon: nesterov_rounds(p, s, most, e),
-                kind, scale * _grid(-1, 1), scale, 20 * problem.dim,
-            )  # fmt: skip
-            series.add(epsilon, rounds, rounds, _schedule_text(best))
-        out.append(series)
-    return out
-
-
-def chain_case(epsilon: float) -> _Case | None:
-    try:
-        return _Case(ArjevaniShamir.for_epsilon(epsilon), 2.0, 1.0, 0.0)
-    except InvalidInput:  # no chain is short enough
-        return None
-
-
-def _chain_bound(epsilons: Sequence[float]) -> list[Series]:
-    bound = Series("chain", "any method", "any method at all", "lower bound", "any local work, any steps: d - 1 rounds (proved)")
-    for epsilon in epsilons:
-        case = chain_case(epsilon)
+        tick(f"subgradient, eps/G^2, {name}")
+        case = make(epsilon)
         if case is not None:
-            bound.add(epsilon, case.problem.dim - 1)
-    return [bound]
-
-
-def lad_instance(seed: int = 0, clients: int = 5, samples: int = 20, dim: int = 5) -> LAD:
-    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled from 1 to 0.1; noise and the entries
-    of v_k have standard deviation 1/2."""
-    rng = np.random.default_rng(seed)
-    features = rng.standard_normal((clients, samples, dim)) * np.geomspace(1, 0.1, dim)
-    models = 2 * np.ones(dim) / math.sqrt(dim) + 0.5 * rng.standard_normal((clients, dim))
-    return LAD(features, np.einsum("knd,kd->kn", features, models) + 0.5 * rng.standard_normal((clients, samples)))
-
-
-_LAD_RADIUS, _LAD_GRID, _LAD_LIMIT = 8.0, (-3, 1), 2000
-
-
-def _lad_competitors(case: _Case, epsilons: Sequence[float], tick: Callable[[str], Any]) -> list[Series]:
-    out, steps = [], _grid(*_LAD_GRID)
-    grid = f"h tuned for each eps: 1e{_LAD_GRID[0]} to 1e{_LAD_GRID[1]}, {_PER_DECADE} a decade"
-    holds = (0, 2, 4, 8, 16, 32, 64)
-    for kind in ("constant", "inverse-sqrt", "hold-and-cut"):
-        tick("subgradient method, LAD")
-        schedules = [Schedule(kind, float(h), hold) for h in steps for hold in (holds if kind == "hold-and-cut" else (0,))]
-        found = subgradient_rounds(case.problem, schedules, _LAD_LIMIT, case.value, epsilons, case.radius, best_only=True)
-        held = f"; rounds held: {', '.join(map(str, holds))}" if kind == "hold-and-cut" else ""
-        rule = f"{_words(kind)} (one local step); {grid}{held}"
-        series = Series("lad", "subgradient method", f"subgradient, {_SHORT[kind]}", "measured", rule)
-        for epsilon, row in zip(epsilons, found, strict=True):
-            best = int(row.argmin())
-            series.add(epsilon, row[best], row[best], _schedule_text(schedules[best] if np.isfinite(row[best]) else None))
-        out.append(series)
-    tick("subgradient method, LAD")
-    rule = "constant eps/G^2 as theory gives it (one local step), not tuned"
-    series = Series("lad", "subgradient method", "subgradient, eps/G^2", "measured", rule)
-    schedules = [Schedule("constant", epsilon / case.lipschitz**2) for epsilon in epsilons]
-    limit = math.ceil(2 * (case.lipschitz * case.distance / min(epsilons)) ** 2)
-    found = subgradient_rounds(case.problem, schedules, min(limit, 50_000), case.value, epsilons, case.radius)
-    for i, epsilon in enumerate(epsilons):
-        series.add(epsilon, found[i, i], found[i, i], _schedule_text(schedules[i]))
-    return [*out, series]
+            schedule = Schedule("constant", epsilon / case.lipschitz**2)
+            rounds = case.trials(epsilon).fedavg(schedule, _limit(epsilon), 1)
+            series.add(epsilon, rounds, rounds, _schedule_text(schedule))
+    return series
 
 
 # --- all together -------------------------------------------------------------------------------------------------------
@@ -298,22 +249,39 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     if len(found) < LEAST_POINTS:
         raise InvalidInput(f"{len(found)} different epsilons: a slope with an interval needs at least {LEAST_POINTS}")
     if found[-1] < 1e-4:
-        raise InvalidInput(f"epsilon = {found[-1]:g}: below 1e-4 Nesterov's function has n > 25 million; stay at or above 1e-4")
+        raise InvalidInput(f"epsilon = {found[-1]:g}: below 1e-4 an instance has 50 million coordinates; stay at or above 1e-4")
     return found
 
 
+def _measured(
+    name: str, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float, tick: Callable[[str], Any]
+) -> list[Series]:
+    kept: dict[float, Case | None] = {}
+
+    def case(epsilon: float) -> Case | None:
+        if epsilon not in kept:
+            kept[epsilon] = make(epsilon)
+        return kept[epsilon]
+
+    series = [*_fedmls_series(name, case, epsilons, seconds, tick), *bounds(name, case, epsilons)]
+    series += [_tuned_series(name, m, case, epsilons, seconds, tick) for m in METHODS]
+    return [*series, _untuned(name, case, epsilons, tick)]
+
+
 def compute(
-    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None
-) -> dict[str, Any]:
-    """All series and their fits; with KeyboardInterrupt the instances and methods that are finished, and ``complete`` is False.
+    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """All series and their fits; with KeyboardInterrupt the instances that are finished, and ``complete`` is False.
 
     Parameters
     ----------
     epsilons : four or more in [1e-4, 0.25]; default 1e-1 to 1e-3 (quick: to 1e-2)
     quick : bool
-        No single run of FedMLS predicted to take more than a second (otherwise twelve).
+        Fewer accuracies, and shorter runs.
     seed : of the LAD data
     progress : called with a name `steps(epsilons)` times
+    seconds : that one run of FedMLS, or the tuning of one method, may be predicted to take; default `SECONDS`
 
     Raises
     ------
@@ -322,38 +290,35 @@ def compute(
     """
     chosen = check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS)
     tick = progress or (lambda name: None)
-    seconds = 1.0 if quick else 12.0
-    problem = lad_instance(seed)
-    optimum = problem.optimum_on_ball(_LAD_RADIUS)
-    if precision_floor(optimum) > chosen[-1] / 100:
-        raise InvalidInput(f"epsilon = {chosen[-1]:g} is too near what is known of F* of the LAD problem ({optimum.gap:.2g})")
-    lad = _Case(problem, _LAD_RADIUS, float(np.linalg.norm(optimum.x)), optimum.value)
-    parts: list[Callable[[], list[Series]]] = [
-        lambda: _fedmls_series("pull", pull_case, chosen, seconds, tick), lambda: _pull_competitors(chosen, tick),
-        lambda: _fedmls_series("nesterov", nesterov_case, chosen, seconds, tick), lambda: _nesterov_competitors(chosen, tick),
-        lambda: _fedmls_series("chain", chain_case, chosen, seconds, tick), lambda: _chain_bound(chosen),
-        lambda: _fedmls_series("lad", lambda e: lad, chosen, seconds, tick), lambda: _lad_competitors(lad, chosen, tick),
-    ]  # fmt: skip
+    seconds = SECONDS["quick" if quick else "default"] if seconds is None else seconds
+    lad, floor = lad_case(seed)
+    if floor > chosen[-1] / 100:
+        raise InvalidInput(f"epsilon = {chosen[-1]:g} is too near what is known of F* of the LAD problem ({floor:.2g})")
     series: list[Series] = []
     complete = False
     try:
-        for part in parts:
-            series += part()
+        for name, make in cases(lad).items():
+            series += _measured(name, make, chosen, seconds, tick)
         complete = True
     except KeyboardInterrupt:
         if not series:
             raise
-    reached = {s.instance for s in series}
+    best = [
+        best_of(name, [s for s in series if s.method == name and s.instance == instance])
+        for instance in dict.fromkeys(s.instance for s in series) for name in ("FedProx", "FedAvg", "subgradient")
+    ]  # fmt: skip
+    rivals = [s for s in series if s.label in ("FedMLS", "FedMLS, exact", "FedDyn, exact") or s.role == "lower bound"] + best
     return {
         "epsilons": chosen, "quick": quick, "complete": complete,
-        "instances": {name: title for name, title in INSTANCES.items() if name in reached},
-        "series": [s.to_json() for s in series], "crossovers": crossovers(series, "FedMLS"),
-        "lad": {"clients": problem.num_clients, "dim": problem.dim, "radius": lad.radius, "lipschitz": lad.lipschitz,
-                "distance": lad.distance, "optimum": optimum.value, "gap": optimum.gap},
+        "instances": {name: title for name, title in INSTANCES.items() if any(s.instance == name for s in series)},
+        "series": [s.to_json() for s in series], "best": [s.to_json() for s in best],
+        "crossovers": [*crossovers(rivals, "FedMLS"), *crossovers(rivals, "FedMLS, exact")],
+        "lad": {"clients": lad.problem.num_clients, "dim": lad.problem.dim, "radius": lad.radius, "lipschitz": lad.lipschitz,
+                "distance": lad.distance, "optimum": lad.value, "floor": floor},
     }  # fmt: skip
 
 
 def steps(epsilons: Sequence[float] | None = None, quick: bool = False) -> int:
     """How often `compute` calls `progress`."""
     count = len(check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS))
-    return count * (4 + 8 + 2) + 4
+    return count * len(INSTANCES) * (2 + len(METHODS) + 1)

@@ -1,5 +1,6 @@
 """All statements of the FedMLS poster, the steps of the proof first; then those about MOPES and MOLES, on which it stands."""
 
+from fedtheory.theorems.fedmls.statements.claims import CLAIMS
 from fedtheory.theorems.fedmls.statements.envelope import ENVELOPE
 from fedtheory.theorems.fedmls.statements.exact_prox import EXACT_PROX
 from fedtheory.theorems.fedmls.statements.mopes import MOPES
@@ -9,4 +10,4 @@ from fedtheory.theorems.fedmls.statements.theorems_1_and_2 import THEOREMS
 
 __all__ = ["STATEMENTS"]
 
-STATEMENTS = (*PROOF, *THEOREMS, *ORDERS, *EXACT_PROX, *ENVELOPE, *MOPES)
+STATEMENTS = (*PROOF, *THEOREMS, *ORDERS, *CLAIMS, *EXACT_PROX, *ENVELOPE, *MOPES)

@@ -78,7 +78,7 @@ EXACT_PROX = (
         SOURCE,
         form(
             "repaired",
-            BOUND % 8 + r",\quad" + ARGMIN,
+            BOUND % 8 + r",\quad " + ARGMIN,
             _bound,
             EXACT,
             ("7.2 for 8", lambda v: _bound(v, start=Fraction(36, 5) if v.excess.dtype == object else 7.2)),

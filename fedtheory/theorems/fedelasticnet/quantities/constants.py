@@ -1,0 +1,66 @@
+"""The constants of Theorems 3.1 and B.1, and of their repairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.verification.statement import Form
+
+__all__ = ["ElasticConstants"]
+
+
+@dataclass(frozen=True)
+class ElasticConstants:
+    """The constants of Theorems 3.1/B.1 and of their repairs; all numbers of one type.
+
+    With c = 25, a = 10 (lambda2 + beta)/(lambda2 (lambda2^2 - 25 beta^2)) these are the paper's; Theorems A and B have their own.
+    """
+
+    m: Any
+    P: Any
+    beta: Any
+    lambda1: Any
+    lambda2: Any
+
+    def family(self, lead: Any, c: Any) -> tuple[Any, Any, Any]:
+        """(a, kappa, kappa_0) with a = kappa P/m = lead (l2 + b)/(l2 (l2^2 - c b^2)) and
+        kappa_0 = (2/l2) (l2^2 - c b l2 - 2 c b^2)/(l2^2 - c b^2)."""
+        b, l2 = self.beta, self.lambda2
+        core = l2 * l2 - c * b * b
+        a = lead * (l2 + b) / (l2 * core)
+        return a, a * self.m / self.P, 2 * (core - c * b * l2 - c * b * b) / (l2 * core)
+
+    @property
+    def printed(self) -> tuple[Any, Any, Any]:
+        """kappa P/m, kappa, kappa_0 of Theorem 3.1."""
+        return self.family(10, 25)
+
+    @property
+    def theorem_a(self) -> tuple[Any, Any, Any]:
+        """Of Theorem A (true-gradient rule)."""
+        return self.family(3, 9)
+
+    def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
+        """Of Theorem B (sign rule)."""
+        return self.family(3, 9 + 6 * tau)
+
+    @property
+    def theorem_c(self) -> tuple[Any, Any, Any]:
+        """Of strongly convex clients, in Theorem C."""
+        b, l2 = self.beta, self.lambda2
+        core = l2 * l2 - 21 * b * b
+        a = 3 * (l2 + 2 * b) / (l2 * core)
+        return a, a * self.m / self.P, 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
+
+    def outside(self, form: Form, rule: str) -> str | None:
+        """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""
+        if rule not in form.established:
+            return f"not claimed for the {rule} rule"
+        if not np.all(self.lambda1 > 0):
+            return f"lambda_1 = {np.min(self.lambda1)} is not above 0, as Algorithm 3 asks"
+        ratio, limit = np.min(self.lambda2 / self.beta), form.limits.get(RATIO, 0)
+        return None if ratio > limit else f"{RATIO} = {float(ratio):.6g} is not above {limit:.6g}"

@@ -111,20 +111,20 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("statement", "more", "judged"),
     [
-        ("mopes-bound", ("--set", "simplex"), {"10 and 8", "10 and 4"}),
-        ("mopes-bound", ("--local-training", "exact-prox"), {"local problem solved"}),
-        ("moles-bound", ("--set", "l1-ball"), {"with 2C"}), ("moles-calls", ("--set", "box"), {"calls in all", "calls a round"}),
-        ("moles-calls", ("--given", "C=0.5"), {"calls a round"}),
-        ("exact-prox", (), {"repaired", "7.9 for 8", "rounds to epsilon"}), ("exact-prox-recursion", (), {"repaired"}),
-        ("theorem-2-orders", ("--rounds", 9), {f.name for f in get("fedmls/theorem-2-orders").forms}),
-        ("mopes-calls", (), {f.name for f in get("fedmls/mopes-calls").forms}),
+        ("mopes-bound", ("--set", "simplex"), ["10 and 8", "10 and 4"]),
+        ("mopes-bound", ("--local-training", "exact-prox"), ["local problem solved"]),
+        ("moles-bound", ("--set", "l1-ball"), ["with 2C"]), ("moles-calls", ("--set", "box"), ["calls in all", "calls a round"]),
+        ("moles-calls", ("--given", "C=0.5"), ["calls a round"]),
+        ("exact-prox", (), ["repaired", "7.9 for 8", "rounds to epsilon"]), ("exact-prox-recursion", (), ["repaired"]),
+        ("theorem-2-orders", ("--rounds", 9), [f.name for f in get("fedmls/theorem-2-orders").forms]),
+        ("mopes-calls", (), [f.name for f in get("fedmls/mopes-calls").forms]),
     ],
     ids=str,
 )
 def test_a_statement_on_a_problem(statement, more, judged):
     result = json.loads(call("verify", f"fedmls/{statement}", "--problem", "lad", "--epsilon", 0.8, *more, "--json").stdout)
     verdicts = {c["form"]: c["verdict"] for c in result["checks"]}
-    assert {form for form, verdict in verdicts.items() if verdict == "holds"} == judged
+    assert {form for form, verdict in verdicts.items() if verdict == "holds"} == set(judged)
     assert result["as_recorded"] and all(v in ("holds", "not applicable") for v in verdicts.values())
 
 

@@ -21,12 +21,13 @@ from fedtheory.cli.problems import PROBLEMS
 from fedtheory.errors import UnknownName
 from fedtheory.report.reviews import page
 from fedtheory.verification import reviews
-from fedtheory.verification.registry import paper, papers
+from fedtheory.verification.registry import all_statements, paper, papers
 from fedtheory.verification.reviews import Point, Rests, points_of, told
 
 ALL = [(p, point) for p in papers() for point in points_of(p)]
 COMMANDS = sorted({c for _, point in ALL for c in point.commands})
 FEN = paper("fedelasticnet")
+CLAIMS = [s for s in all_statements() if s.shown_by]
 
 
 @pytest.mark.parametrize(("whose", "point"), ALL, ids=lambda v: getattr(v, "id", v))
@@ -46,7 +47,7 @@ def test_the_points_are_those_of_four_reviewers():
     assert ids == [f"R{r}.{n}" for r, count in counts.items() for n in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", sorted({*COMMANDS, *(c.shown_by for c in CLAIMS)}))
 def test_every_command_is_one(command):
     program, name, *words = shlex.split(command)
     assert program == "fedtheory"
@@ -80,6 +81,15 @@ def test_what_is_only_looked_up_is_there(command):
 def test_what_is_outside_the_assumptions_is_told(command, said):
     assert f"fedtheory {command}" in COMMANDS
     assert said in " ".join(call(*command.split()).stdout.split())
+
+
+def test_a_claim_says_what_measures_it():
+    assert CLAIMS and {s.kind for s in CLAIMS} == {"claim"}
+    for claim in CLAIMS:
+        assert claim.shown_by in " ".join(call("explain", claim.id).stdout.split())
+        assert claim.shown_by in " ".join(refused("verify", claim.id, "--problem", "diabetes").split())
+    listed = {r["id"]: r["shown_by"] for r in json.loads(call("list", "--json").stdout)}
+    assert all(listed[s.id] == s.shown_by for s in CLAIMS)
 
 
 def test_run_runs_the_first_command(monkeypatch):

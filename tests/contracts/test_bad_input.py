@@ -216,6 +216,13 @@ RUNS = [
 BALL, NAN = central.Ball(2, 1.0), np.array([math.nan, 0.0])
 SETS = [
     (lambda: central.Box(1, 0), "lower is 0 and upper is not given"),
+    (lambda: central.named_set("ball", 2, "1"), "set_size is '1'"),
+    (lambda: central.named_set("ball", 2.5), "dim is 2.5"),
+    (lambda: central.optimum_over(problems.L1Distance(np.ones((1, 2))), BALL, gap=1j), "gap is"),
+    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, epsilon="small"), "epsilon is 'small'"),
+    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NAN), "x0"),
+    (lambda: local.ExactProx(radius="1"), "radius = '1'"),
+    (lambda: local.ExactProx(tolerance=0), "tolerance"),
     (lambda: central.Box(2, upper=0), "upper is 0 and lower is not given"),
     (lambda: central.Box(2, "a", "b"), "lower holds text"),
     (lambda: central.Box(2, 1j, 2), "lower holds complex"),

@@ -157,6 +157,13 @@ def test_its_parameters_and_what_it_counts():
     assert run.metrics["objective"][-1, 0] - best.lower_bound <= 0.2
 
 
+def test_under_torch_it_is_the_same_run():
+    problem = lad()
+    exact = fedmls_parameters(problem, 0.4, 2.0, 1.0, local_training="exact-prox")
+    plain, other = (simulate(problem, exact, exact.rounds, like=a).x for a in (None, torch.zeros(1, dtype=torch.float64)))
+    np.testing.assert_allclose(np.asarray(other), plain, rtol=0, atol=1e-12)
+
+
 def test_line_14_has_one_reading_then():
     problem, g = lad(), lad().lipschitz_rms(2.0)
     averaged = FedMLS(0.4, 1.0, 5, 2.0, g, local_training="exact-prox")

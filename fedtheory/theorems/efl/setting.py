@@ -28,7 +28,7 @@ __all__ = ["EFLSetting"]
 THEOREM = "efl/theorem-1"
 # of the search's budget: instances of these kinds take longer than others
 SHARE = {
-    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.3, "term": 0.2, "samples": 0.5, "compressed": 0.1,
+    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5, "compressed": 0.1,
     "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
 }  # fmt: skip
 

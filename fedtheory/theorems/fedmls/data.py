@@ -287,7 +287,23 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[FractionInstance]:
             rng = Stream(seed).generator(f"fedmls {kind} {n}")
             out.append(random_instance(kind, rng, seed * 1000 + n))
     plane = to_file(_in_the_plane(Fraction(40, 41), Fraction(9, 41)))
+    out += [FractionInstance(BUILDERS, kind, label, given) for kind, label, given in _ONE_OF_EACH]
     return [*out, FractionInstance(BUILDERS, "envelope", "two clients in the plane", plane)]
+
+
+_KINK = {"slopes": [["-1", "2"]], "offsets": [["0", "-3/2"]], "low": "-1/2", "high": "1", "radius": "2", "D": "3", "rounds": 3}
+_PULL = {"shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2"}
+_ONE_OF_EACH: list[tuple[str, str, dict[str, Any]]] = [  # whatever is drawn, every form has an instance
+    ("mopes", "x_0 in X", {**_KINK, "lam": "1/2", "x0": "0", "local": "sliding"}),
+    ("mopes", "x_0 outside X", {**_KINK, "lam": "1/2", "x0": "3/2", "local": "sliding"}),
+    ("mopes", "solved", {**_KINK, "lam": "1/2", "x0": "0", "local": "exact"}),
+    ("orders", "the printed K", {"reach": "40", "sigma": "1", "rounds": "printed"}),
+    ("orders", "K_min", {"reach": "40", "sigma": "1", "rounds": "fewest"}),
+    ("conventional", "FedProx on the pull", {"method": "fedprox", **_PULL, "step": "1/3", "rounds": 8}),
+    ("conventional", "one subgradient a round", {"method": "subgradient", "n": 6, "mu": "1/2", "step": "1/4", "rounds": 6}),
+    ("prox", "one slope", {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1", "x0": "0", "rounds": 20}),
+    ("prox", "enough rounds", {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1", "x0": "1", "rounds": 4}),
+]
 
 
 def _in_the_plane(b: Fraction, t: Fraction) -> dict[str, Any]:

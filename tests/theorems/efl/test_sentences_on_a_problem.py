@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction as F
+
 import numpy as np
 import pytest
 import worked_efl_sentences_4 as worked
@@ -127,3 +129,20 @@ def test_what_a_shift_needs_is_named(problem, how, missing):
 def test_the_order_of_c_on_a_law_that_changes():
     found = verdicts("order-of-c", DIAGONAL, sampling=varying(LAW, {2: Away(4, 9)}), rounds=12)
     assert set(found.values()) == {"holds"}
+
+
+def test_the_order_of_c_on_real_runs():
+    """Runs in scenarios: both sides are numbers of Theorem 1's constants, the same in every scenario."""
+    found = checks_of("order-of-c", LOGISTIC, sampling=LAW, rounds=5, scenarios=20)
+    assert {c.verdict for c in found.values()} == {"holds"} and {c.mode for c in found.values()} == {"statistical"}
+
+
+def test_clients_selected_with_probability_p_k_and_weighted_by_it_count_with_its_square():
+    """Algorithm 1's header read literally, scheme B: p = (1/2, 1/3, 1/6), h = (1, 2, 3), minimisers 1, -1, 2."""
+    data = {
+        "scheme": "B", "weights": ["1/2", "1/3", "1/6"], "h": [["1"], ["2"], ["3"]], "c": [["1"], ["-1"], ["2"]], "eta": "1/10",
+        "law": [["1/2", "1/2"], ["2/3", "1/3"], ["5/6", "1/6"]], "x0": ["0"], "step": "10", "offset": "100", "rounds": 1,
+    }  # fmt: skip
+    squares = [F(1, 4) * 1, F(1, 9) * 2, F(1, 36) * 3]
+    view = BUILDERS["limit"](data)
+    assert view.limit[0] == (squares[0] - squares[1] + 2 * squares[2]) / sum(squares) == F(7, 20) != view.star[0]

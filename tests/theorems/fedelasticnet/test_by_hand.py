@@ -27,7 +27,11 @@ THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1",
 
 
 # --- lambda_1 > 0, as Algorithm 3 asks ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("witness", builtin_witnesses("fedelasticnet"), ids=lambda w: w.name)
+KINDS = ("round", "run", "motion", "standstill")  # other kinds have files of their own
+WITHIN = [w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS]
+
+
+@pytest.mark.parametrize("witness", WITHIN, ids=lambda w: w.name)
 def test_every_shipped_witness_is_within_algorithm_3(witness):
     assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
     with pytest.raises(InvalidInput, match="lambda_1 = 0 is not above 0"):

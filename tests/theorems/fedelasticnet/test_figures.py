@@ -87,7 +87,7 @@ def test_the_chart_of_verdicts_has_as_many_columns_as_it_needs():
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):
     empty = tuple(replace(f, compute=lambda **_: {}, draw=lambda data: Figure()) for f in figures.FIGURES)
     monkeypatch.setattr(figures, "FIGURES", empty)
-    assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 12
+    assert len(draw_all(tmp_path, effort=TINY, papers=["fedelasticnet"])) == 3 * len(empty) == 15
 
 
 def test_repaired_bounds_hold_at_every_plotted_horizon(bounds):

@@ -161,3 +161,13 @@ def test_certificates_that_fail_are_refused(change, says):
     assert (view.psi_star, view.F_star, view.F_at, view.G_sq) == (Fraction(1, 2), 1, 1, 1)
     with pytest.raises(InvalidInput, match=says):
         data.envelope_of({**given, **change})
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_every_form_has_an_instance_in_the_smallest_battery(seed):
+    met = set()
+    for instance in data.battery(seed, 0.01):
+        view = instance.view()
+        met |= {(s.id, f.name) for s, f in FORMS if f.kind == instance.kind and view.applies(f) is None}
+    linear = {(s.id, f.name) for s, f in FORMS if s.id.startswith("fedmls/moles")}  # in floats
+    assert {(s.id, f.name) for s, f in FORMS if "holds" in f.established.values()} - met == linear

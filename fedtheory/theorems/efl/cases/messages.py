@@ -21,7 +21,7 @@ from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import STEPS, law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
-from fedtheory.theorems.efl.statements.error_feedback import COUNTED, DENSE, PLAIN, SHORT, Costs, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import DENSE, PLAIN, SHORT, Costs, ServerRound
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
@@ -257,7 +257,7 @@ def feedback(form: Form, case: Case) -> Any:
     if algorithm.compressor is None and algorithm.down_compressor is None:
         facts.add(DENSE)
     costs = _costs(case, path, cohorts)
-    facts |= {COUNTED, *costs.facts} if costs else set()
+    facts |= costs.facts if costs else set()
     eta = None if callable(recorded.lr) else float(recorded.lr)
     run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
     return Made(ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, frozenset(facts)))

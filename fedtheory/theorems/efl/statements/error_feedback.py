@@ -37,7 +37,7 @@ class Costs:
     ----------
     n, k : entries of a message, and those that ST keeps
     steps : (T, N) local steps of every round
-    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without
+    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without; (0,) where rounds are not counted
     """
 
     n: int
@@ -64,8 +64,8 @@ class Costs:
     @property
     def facts(self) -> set[str]:
         """Whether the dense run reaches the accuracy, and whether ST's messages are shorter."""
-        found = {REACHED} if (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any() else set()
-        return found | ({CHEAP} if self.message <= self.dense else set())
+        there = len(self.dense_distance_sq) and (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any()
+        return {COUNTED} | ({REACHED} if there else set()) | ({CHEAP} if self.message <= self.dense else set())
 
     def steps_to(self, distance_sq: np.ndarray) -> Fraction:
         """Local steps of all clients until then."""
@@ -133,7 +133,7 @@ class FeedbackView(ClosedView):
             facts.add(PLAIN)
         if len(self.x0) == 1:
             facts.add(DENSE)  # ST keeps one entry as it is
-        self.facts = frozenset({*facts, COUNTED, *self.costs.facts})
+        self.facts = frozenset(facts | self.costs.facts)
 
     @cached_property
     def rounds_seen(self) -> list[ServerRound]:
@@ -166,7 +166,10 @@ class FeedbackView(ClosedView):
 
     @cached_property
     def costs(self) -> Costs:
-        """Of this run, and of the same one without compression."""
+        """Of this run, and of the same one without compression; rounds are counted of the consistent form only."""
+        k = compressors.ST(self.q).sizes(len(self.x0))[0]
+        if self.variant != "consistent":
+            return Costs(len(self.x0), k, self.schedule[:0], self.x0[:0], self.x0[:0])
         steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
         w, dense = self.x0, [self.x0]
         for row in steps:
@@ -174,7 +177,7 @@ class FeedbackView(ClosedView):
             w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
             dense.append(w)
         found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
-        return Costs(len(self.x0), compressors.ST(self.q).sizes(len(self.x0))[0], steps, *found)
+        return Costs(len(self.x0), k, steps, *found)
 
     @cached_property
     def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

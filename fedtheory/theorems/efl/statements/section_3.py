@@ -6,7 +6,8 @@ Algorithm 1 in fractions, and the order of C_tau on the constants of Theorem 1's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,24 +154,25 @@ def _C(c: EFLConstants, at: np.ndarray, largest: bool = False, rest: Any = 1) ->
     return np.maximum(start, noise) if largest else start + rest * noise
 
 
-def _judged(v: IrregularRunView) -> np.ndarray:
-    at = np.asarray(v.horizons)
-    return at[at > 0]
+def _after_0(v: IrregularRunView) -> tuple[EFLConstants, np.ndarray, Callable[..., Sides]]:
+    """The constants, the horizons tau >= 1, and lhs <= sum of terms there, for every scenario alike where there are several."""
+    v = replace(v, horizons=v.horizons[v.horizons > 0])
+    return v.constants, v.horizons, lambda *sides: le(*(v.column(np.asarray(side)) for side in sides))
 
 
 def _order(v: IrregularRunView, largest: bool = False, share: Any = 1, power: int = 1) -> Sides:
     """C_tau <= tau (gamma^2 ||w_0 - w*||^2 + (16E/mu)^2 max_t E[B_t]/S_t^2), the larger of both for the maximum."""
-    c, at = v.constants, _judged(v)
+    c, at, both = _after_0(v)
     start, most = c.gamma**2 * c.start_sq, (16 * c.E / c.mu) ** 2 * (c.B("added" if largest else "positive part") / c.S**2).max()
     tau = at + 0 * c.y[at]
-    return le(_C(c, at, largest), share * (max(start, most) if largest else start + most) * (tau if power else tau**0))
+    return both(_C(c, at, largest), share * (max(start, most) if largest else start + most) * (tau if power else tau**0))
 
 
 def _affine(v: IrregularRunView, share: Any = 1) -> Sides:
     """C_tau <= gamma^2 ||w_0 - w*||^2 + tau (16E/mu)^2 max_t E[B_t]/S_t^2."""
-    c, at = v.constants, _judged(v)
+    c, at, both = _after_0(v)
     most = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2).max()
-    return le(_C(c, at), c.gamma**2 * c.start_sq + 0 * c.y[at], share * at * most)
+    return both(_C(c, at), c.gamma**2 * c.start_sq + 0 * c.y[at], share * at * most)
 
 
 def slope_of_C(c: EFLConstants) -> Any:
@@ -185,16 +187,16 @@ def slope_of_C(c: EFLConstants) -> Any:
 
 def _explicit(v: IrregularRunView, share: Any = 1) -> Sides:
     """C_tau <= gamma^2 ||w_0 - w*||^2 + tau (16E/mu)^2 b/min S."""
-    c, at = v.constants, _judged(v)
-    return le(_C(c, at), c.gamma**2 * c.start_sq + 0 * c.y[at], share * at * (16 * c.E / c.mu) ** 2 * slope_of_C(c) / c.S.min())
+    c, at, both = _after_0(v)
+    return both(_C(c, at), c.gamma**2 * c.start_sq + 0 * c.y[at], share * at * (16 * c.E / c.mu) ** 2 * slope_of_C(c) / c.S.min())
 
 
 def _converges(v: IrregularRunView, share: Any = 1) -> Sides:
     """The bound of Theorem 1 is at most K/(E^2 tau) + (J/E) H_tau/tau, K the constant with C_tau <= K tau."""
-    c, at = v.constants, _judged(v)
+    c, at, both = _after_0(v)
     most = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2).max()
     K, H, y = c.gamma**2 * c.start_sq + most, c.H()[at], c.y[at]
-    return le(_C(c, at) / y**2 + H * c.J / y, share * K / (c.E**2 * at), share * c.J / c.E * H / at)
+    return both(_C(c, at) / y**2 + H * c.J / y, share * K / (c.E**2 * at), share * c.J / c.E * H / at)
 
 
 B_MAX = r"(\tfrac{16E}\mu)^2\max_t\tfrac{\mathbb E[B_t]}{S_t^2}"

@@ -129,8 +129,10 @@ def shifted_run(old: Side, new: Side, w0: np.ndarray, shift: ShiftView) -> Shift
         A round with S_tau = 0.
     """
     gammas, legs = [_gamma(shift, laws) for _, laws in (old, new)], []
+    before, path = _leg(shift, old, w0, gammas[0])
     for gamma, first in ((gammas[0], None), (max(gammas), len(old[1]))):
-        before, path = _leg(shift, old, w0, gamma)
+        if gamma != gammas[0]:
+            before, path = _leg(shift, old, w0, gamma)
         moment = _about(path.second_moment, old[0].star, new[0].star)
         after, _ = _leg(shift, new, w0, gammas[1] if first is None else gamma, moment, first or 0)
         legs.append((before, after))

@@ -355,8 +355,7 @@ FULL = (
             r"\lim_{t\to0}\zeta(t\theta)=\lim_{t\to0}\zeta(t\theta'),\ t>0",
             lambda v: eq(v.zeta(v.theta), v.zeta(v.theta[::-1])), "violated", kind="aggregation", needs=(SENSITIVE,),
             note="zeta(t theta) = zeta(theta) for t > 0, so that judged is zeta(theta) = zeta(theta'), theta' being "
-            "theta's entries in reverse. "
-            "The limit depends on the direction: no choice of zeta at 0 is continuous",
+            "theta's entries in reverse. The limit depends on the direction: no choice of zeta at 0 is continuous",
         ),
         assumptions=("linear models, one batch a client",),
     ),

@@ -104,18 +104,17 @@ ATTRACTION = (
             ("nineteen tenths for 2", lambda v: _if(v.dominated(NEARLY), v.X is not None)),
             ("0 for 2", lambda v: _if(v.dominated(0), v.X is not None)),
             kind="linearised", needs=(SMOOTH, PLAIN),
-            note="A and q as in sampled-stability, for diagonal Hessians and Gram matrices. -J is similar to diag(A + q) - (q_ij), and "
-            "Gershgorin's discs lie on the right, as A_i + sum_j q_ij > sum_j |q_ij|. The 2 is needed: for two "
-            "parameters with A_1 = A_2 "
-            "and q_1 = q_2 = q < 0 the determinant is A (A + 2q)",
+            note="A and q as in sampled-stability, for diagonal Hessians and Gram matrices. -J is similar to diag(A + q) - "
+            "(q_ij), and Gershgorin's discs lie on the right, as A_i + sum_j q_ij > sum_j |q_ij|. The 2 is needed: for two "
+            "parameters with A_1 = A_2 and q_1 = q_2 = q < 0 the determinant is A (A + 2q)",
         ),
         form(
             "all take part", r"P=N,\ \eta(1+\tau)L<2\Rightarrow" + SQUARE,
             lambda v: _everyone(v, NEARLY), "holds",
             ("21/10 for 2", lambda v: _everyone(v, BEYOND)), kind="linearised", needs=(SMOOTH, ALL),
-            note="judged at eta (1 + tau) L = 19/10. One cohort, A = I - eta zeta M, and zeta M is similar to "
-            "zeta^(1/2) M zeta^(1/2) <= "
-            "(1 + tau) L. M is positive definite. The limit is attained where the steepest parameter is not sensitive at all",
+            note="judged at eta (1 + tau) L = 19/10. One cohort, A = I - eta zeta M, and zeta M is similar to zeta^(1/2) M "
+            "zeta^(1/2) <= (1 + tau) L. M is positive definite. The limit is attained where the steepest parameter is not "
+            "sensitive at all",
         ),
         form(
             "one parameter",
@@ -123,10 +122,9 @@ ATTRACTION = (
             r"r\le1-\eta\tau(2-\eta\tau L)\mathbb Em_C",
             _contraction, "holds", ("eleven tenths of the decrease", lambda v: _contraction(v, Fraction(11, 10))),
             kind="linearised", needs=(ONE, STABLE_STEP),
-            note="judged is the bound on r = E(1 - eta tau m_C)^2, r measured by rounds from both sides of the zero. "
-            "zeta is tau for every "
-            "theta != 0, so this is no linearisation, of a theta with mean theta_infinity. (1 - x m)^2 <= 1 - x m (2 - x L) for "
-            "0 <= m <= L; attained where all m_C are L",
+            note="judged is the bound on r = E(1 - eta tau m_C)^2, r measured by rounds from both sides of the zero. zeta "
+            "is tau for every theta != 0, so this is no linearisation, of a theta with mean theta_infinity. (1 - x m)^2 <= "
+            "1 - x m (2 - x L) for 0 <= m <= L; attained where all m_C are L",
         ),
         form(
             "one parameter, spread",

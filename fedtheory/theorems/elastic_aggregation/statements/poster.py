@@ -97,8 +97,7 @@ WORDS = (
             "less drift", r"\Omega'>0,\ \eta(1+\tau)L\le1\Rightarrow\|\theta^+-\theta^*\|\le\|\theta^{\text{naive}}-\theta^*\|",
             _drift, "violated", kind="aggregation", needs=(SENSITIVE, SHORT, TAU),
             note="the ideal model read as the optimum theta* of sum_k w_k f_k; judged are the squares. A sensitive "
-            "parameter on its way "
-            "to theta* is held back",
+            "parameter on its way to theta* is held back",
         ),
         form(
             "lower in the mean", r"\eta(1+\tau)L<2\Rightarrow F(\theta^+)\le F(\theta)",
@@ -112,9 +111,9 @@ WORDS = (
             r"{\partial\theta_i}\big)^2", _descent, "holds",
             ("three times the decrease", lambda v: _descent(v, 3)), ("eleven tenths of it", lambda v: _descent(v, Fraction(11, 10))),
             kind="aggregation", needs=(SMALL, ONE_STEP),
-            note="l is the clients' step, L >= the largest eigenvalue of M = l H, H the Hessian of F, and eta (1 + "
-            "tau) L < 2. With one "
-            "local step V of elastic-aggregation/stability is l (F - F*): the mean loss falls, each client's need not",
+            note="l is the clients' step, L >= the largest eigenvalue of M = l H, H the Hessian of F, and eta (1 + tau) L "
+            "< 2. With one local step V of elastic-aggregation/stability is l (F - F*): the mean loss falls, each client's "
+            "need not",
         ),
         assumptions=(*QUADRATICS, "all clients take part; naive is the same round with zeta = 1"),
     ),
@@ -128,10 +127,9 @@ WORDS = (
             ("the labelled loss", lambda v: eq(abs(v.loss_gradients(v.theta)), np.stack([abs(2 * (S @ v.theta)) for S in v.gram]))),
             ("nine tenths", lambda v: eq(v.sensitivities(v.theta), Fraction(9, 5) * np.stack([abs(S @ v.theta) for S in v.gram]))),
             kind="labels", wording="in words",
-            note="a reading of the quoted words, for linear models F(theta; a) = a' theta, one batch a client: the "
-            "left side is Algorithm "
-            "1's, sample by sample. It depends on theta and on the second moments of B_k's inputs, and on no label of B_k. That it was "
-            "the first to do so is history, and not judged",
+            note="a reading of the quoted words, for linear models F(theta; a) = a' theta, one batch a client: the left "
+            "side is Algorithm 1's, sample by sample. It depends on theta and on the second moments of B_k's inputs, and "
+            "on no label of B_k. That it was the first to do so is history, and not judged",
         ),
         form(
             "no trace of labels", r"\Omega_k(\theta^+)\text{ is the same for other labels of }D_k",
@@ -142,10 +140,9 @@ WORDS = (
             "as the loss", r"\Omega^i>\Omega^j\Rightarrow\big|\tfrac{\partial}{\partial\theta_i}\textstyle\sum_kw_k\ell_k\big|\ge"
             r"\big|\tfrac\partial{\partial\theta_j}\textstyle\sum_kw_k\ell_k\big|",
             _order, "violated", kind="labels",
-            note="the poster explains a more sensitive parameter as one of 'a larger gradient norm': it is the "
-            "output's, not the loss's. "
-            "l_k is the mean of (a' theta - y)^2 over B_k, with its labels. Near a fit the loss's gradient is small while the output's "
-            "is not",
+            note="the poster explains a more sensitive parameter as one of 'a larger gradient norm': it is the output's, "
+            "not the loss's. l_k is the mean of (a' theta - y)^2 over B_k, with its labels. Near a fit the loss's gradient "
+            "is small while the output's is not",
         ),
         assumptions=("linear models with the loss (a' theta - y)^2/2, one batch of held-out samples B_k a client",),
     ),
@@ -171,9 +168,8 @@ CLAIMS = (
     _claim(
         "claim-settings", "improvements across partitions, participation and local epochs", "poster, figure on the left",
         r"\text{accuracy, elastic }\ge\text{ naive, for all partitions, participation rates and }E",
-        "an experiment on networks; the figure's settings are not printed. On quadratics sampled-bias says where "
-        "fewer clients and more "
-        "local steps end farther from the optimum than FedAvg",
+        "an experiment on networks; the figure's settings are not printed. On quadratics sampled-bias says where fewer "
+        "clients and more local steps end farther from the optimum than FedAvg",
         "fedtheory verify elastic-aggregation/sampled-bias --problem diabetes --clients 3 --held-out 0.3 --participants 2",
     ),
     _claim(

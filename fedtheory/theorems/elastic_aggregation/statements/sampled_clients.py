@@ -206,9 +206,8 @@ SAMPLED = (
             r"|\theta_\infty-\theta^*|_i\le"
             r"|\bar\theta-\theta^*|_i",
             lambda v: _farther(v, True), "holds", ("farther", _farther), kind="sampled", needs=(PAIR, BETWEEN),
-            note="in each coordinate the steeper client is called 1: its share lies between FedAvg's and the "
-            "optimum's; only where it is the less sensitive "
-            "one",
+            note="in each coordinate the steeper client is called 1: its share lies between FedAvg's and the optimum's; "
+            "only where it is the less sensitive one",
         ),
         assumptions=(*QUADRATICS, "as many samples at every client"),
     ),

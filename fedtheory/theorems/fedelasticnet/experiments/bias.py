@@ -98,9 +98,8 @@ def finding(data: dict[str, Any]) -> list[str]:
         f"Runs end where the closed form says (to {number(off)}). Without l1 a larger lambda_2 lessens the bias, from "
         f"{number(first['bias'])} to {number(last['bias'])}, and slows the rate from {number(first['rate'])} to {number(last['rate'])} "
         "a round.",
-        f"With lambda_1 = {most:g} the run from {START:g} ends at least {number(min(rests))} from the optimum "
-        f"for every lambda_2: it rests "
-        "where no client's gradient exceeds lambda_1.",
+        f"With lambda_1 = {most:g} the run from {START:g} ends at least {number(min(rests))} from the optimum for every lambda_2: "
+        "it rests where no client's gradient exceeds lambda_1.",
     ]
     if less:
         words = " or ".join(f"{v:g}" for v in less)

@@ -43,9 +43,8 @@ def finding(data: dict[str, Any]) -> list[str]:
     silent = np.nonzero(sign["nonzeros"][1:] < 1)[0]
     when = f"below one entry a message from round {silent[0] + 1}" if len(silent) else "never below one entry a message"
     return [
-        f"Under the sign rule the messages thin out as gradients fall below lambda_1: {when}, and then the run stands still at "
+        f"Under the sign rule the messages thin out as gradients fall below lambda_1: {when}. The run ends at "
         f"F - F* = {number(sign['suboptimality'][-1])}.",
-        f"Under the true-gradient rule it ends at {number(true['suboptimality'][-1])}, with "
-        f"{number(true['nonzeros'][-1])} of {data['dim']} "
-        "entries in the last round.",
+        f"Under the true-gradient rule it ends at {number(true['suboptimality'][-1])}, with {number(true['nonzeros'][-1])} of "
+        f"{data['dim']} entries in the last round.",
     ]

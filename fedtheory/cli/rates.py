@@ -135,8 +135,8 @@ def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: 
         "'better than 1/eps' when the whole interval is above -0.75, 'between the two' when it is inside (-1.9, -1.1). "
         "Counted: the first round with F(x) - F* <= eps, of the last iterate. Every method is tuned by one rule: the same grid of 33 "
         "values for its step, FedProx's 1/mu, FedDyn's 1/alpha, FedMLS's lambda, and 33 holds, where a step is held; the fewest rounds "
-        "for each eps, within 2/eps^2. 'best' is the best schedule, and for FedAvg 10 or 100 local steps. 'exact': local problems are "
-        "solved exactly. FedMLS without a word has lambda = eps/G^2, as Theorem 2 says.",
+        "for each eps, within 2/eps^2 rounds. 'best' is the best schedule, and for FedAvg 10 or 100 local steps. 'exact': local "
+        "problems are solved exactly. FedMLS without a word has lambda = eps/G^2, as Theorem 2 says.",
         "dim",
     ))  # fmt: skip
     console.print("wrote " + ", ".join(str(f) for f in files))

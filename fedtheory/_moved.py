@@ -233,6 +233,11 @@ GONE: dict[str, str] = {
     **_gone("use fedtheory.verification.replay.exact_check", "fedtheory.theorems.efl_rational.exact_sides"),
     **_gone("a paper's builders are a table, as fedtheory.theorems.efl.notation.BUILDERS", "fedtheory.theorems.efl_rational.builder"),
     **_gone("use fedtheory.verification.papers()", "fedtheory.report.tables.PAPERS"),
+    **_gone(
+        "fedtheory.theorems.fedmls.rates.loops has every method's rounds on every instance",
+        "fedtheory.rates.competitors.fedmls_on_pull", "fedtheory.rates.competitors.nesterov_rounds",
+        "fedtheory.rates.competitors.pull_rounds", "fedtheory.rates.competitors.subgradient_rounds",
+    ),
     **_gone("use fedtheory.verification.registry.rule_words", "fedtheory.report.tables.rule_text"),
 }  # fmt: skip
 

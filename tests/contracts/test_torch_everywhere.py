@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,16 @@ from fedtheory.arrays import to_numpy
 from fedtheory.clients.fisher import FISHERS, client_fisher
 from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import FedTheoryError, MissingCapability
-from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, Schedule, SubgradientSliding, SubgradientSteps
+from fedtheory.local import (
+    SGD,
+    Exact,
+    ExactProx,
+    GradientSteps,
+    LocalSGD,
+    Schedule,
+    SubgradientSliding,
+    SubgradientSteps,
+)
 from fedtheory.participation import irregular as participation
 from fedtheory.problems import hold_out
 from fedtheory.problems.base import Problem
@@ -144,6 +154,7 @@ RUNS = {  # method, problem, local solver, who takes part
     "fedelasticnet-dyn, Newton": (A.FedElasticNetDyn(0.1, 0.4), "Logistic", Exact(method="newton"), Uniform(2)),
     "fedmls": (SLIDE, "LAD", SubgradientSliding(noise_std=0.1, batch_size=2), Full()),
     "fedmls, all samples": (SLIDE, "LAD", SubgradientSliding(), Full()),
+    "fedmls, solved": (replace(SLIDE, local_training="exact-prox"), "LAD", ExactProx(2.0), Full()),
     "subgradient": (A.Subgradient(0.1, "inverse-sqrt", "average", 3.0), "Hinge", Exact(), Uniform(2)),
     "efl": (
         A.EFL(0.3, "A", messages.TopK(k=2), messages.RandomK(k=2, scaled=False)),

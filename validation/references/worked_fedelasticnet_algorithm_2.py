@@ -280,10 +280,10 @@ def two_clients(v):
 
 
 SIDES = {
-    ("algorithm-2-control-variates", "c is the mean"): ("two rounds", Rounds, mean_of_c_k),
-    ("algorithm-2-control-variates", "what c_k holds"): ("two rounds", Rounds, what_c_k_holds),
-    ("algorithm-2-control-variates", "its l1 part"): ("two rounds", Rounds, l1_part),
-    ("algorithm-2-control-variates", "the server's step"): ("everybody", Rounds, servers_step),
+    ("algorithm-2-variates", "c is the mean"): ("two rounds", Rounds, mean_of_c_k),
+    ("algorithm-2-variates", "what c_k holds"): ("two rounds", Rounds, what_c_k_holds),
+    ("algorithm-2-variates", "its l1 part"): ("two rounds", Rounds, l1_part),
+    ("algorithm-2-variates", "the server's step"): ("everybody", Rounds, servers_step),
     ("algorithm-2-second-message", "twice"): ("two rounds", Rounds, twice),
     ("algorithm-2-second-message", "recovered"): ("two rounds", Rounds, recovered),
     ("algorithm-2-second-message", "nonzeros of both"): ("two rounds", Rounds, nonzeros),

@@ -211,13 +211,13 @@ def verdicts(id, algorithm, **options):
 def test_rounds_on_a_users_problem():
     solver, algorithm = GradientSteps(4, 0.1), algorithms.FedElasticNetScaffold(0.3, 0.2)
     options = {"local_solver": solver, "sampling": Uniform(2), "rounds": 6}
-    found = verdicts("fedelasticnet/algorithm-2-control-variates", algorithm, **options)
+    found = verdicts("fedelasticnet/algorithm-2-variates", algorithm, **options)
     assert found == {"c is the mean": "holds", "what c_k holds": "holds", "its l1 part": "holds", "the server's step": "not applicable"}
     found = verdicts("fedelasticnet/algorithm-2-second-message", algorithm, **options)
     assert found == {"twice": "violated", "recovered": "holds", "nonzeros of both": "holds"}
     found = verdicts("fedelasticnet/algorithm-2-sparsity", algorithm, **options)
     assert found["sparsifies"] == "violated" and found["to and fro"] == found["what epsilon has to be"] == "holds"
-    everybody = verdicts("fedelasticnet/algorithm-2-control-variates", algorithm, local_solver=solver)
+    everybody = verdicts("fedelasticnet/algorithm-2-variates", algorithm, local_solver=solver)
     assert everybody["the server's step"] == "holds"
 
 

@@ -80,8 +80,8 @@ def test_the_chart_of_verdicts_has_as_many_columns_as_it_needs():
         got, height = figures_verdicts._shape(lines, 3)
         assert got == columns and got * height >= lines > (got - 1) * height - (lines == 0)
     rows = [r for r in Campaign(summarise([])).to_json()["rows"] if r["statement"].startswith("fedmls/")]
-    figure = figures_verdicts.draw({"rows": [{**r, "verdict": "holds"} for r in rows]})
-    assert rows and len(figure.axes) == 1 and figure.get_figwidth() < 13
+    figure = figures_verdicts.draw({"rows": [{**r, "verdict": "holds"} for r in rows[:16]]})
+    assert len(rows) >= 16 and len(figure.axes) == 1 and figure.get_figwidth() < 13
 
 
 def test_without_a_campaign_there_is_no_chart_of_verdicts(tmp_path, monkeypatch):

@@ -18,19 +18,19 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
 from fedtheory.theorems.fedelasticnet.statements import algorithm_2, algorithm_2_at_rest, threshold
 
 NUMBERS = {
-    ("algorithm-2-control-variates", "c is the mean"): (
+    ("algorithm-2-variates", "c is the mean"): (
         "49/192 -47/192 9269/24576 -9943/36864",
         "49/192 -47/192 9269/24576 -9943/36864",
     ),
-    ("algorithm-2-control-variates", "what c_k holds"): (
+    ("algorithm-2-variates", "what c_k holds"): (
         "-1/8 -119/96 61/96 3/4 0 0 10805/12288 12905/18432",
         "-1/8 -119/96 61/96 3/4 0 0 10805/12288 12905/18432",
     ),
-    ("algorithm-2-control-variates", "its l1 part"): (
+    ("algorithm-2-variates", "its l1 part"): (
         "0 4/3 4/3 4/3 0 0 4/3 4/3",
         "4/3 4/3 4/3 4/3 4/3 4/3 4/3 4/3",
     ),
-    ("algorithm-2-control-variates", "the server's step"): (
+    ("algorithm-2-variates", "the server's step"): (
         "-147/256 141/256",
         "-147/256 141/256",
     ),

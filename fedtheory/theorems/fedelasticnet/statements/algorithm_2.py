@@ -133,7 +133,7 @@ def _drag(v: RoundsView, later: int = 1) -> Sides:
 
 STATEMENTS = (
     statement(
-        "algorithm-2-control-variates",
+        "algorithm-2-variates",
         "what Algorithm 2's control variates are, and which way its server steps",
         "Algorithm 2, lines 9 and 13; section 3.2 prints the update (6) and no statement about it",
         form(

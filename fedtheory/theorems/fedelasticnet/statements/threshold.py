@@ -158,7 +158,7 @@ STATEMENTS = (
         ),
         form(
             "nothing is ever sent",
-            r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in rounds }1,\dots,T",
+            r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in any of }T\text{ rounds}",
             _silent,
             "holds",
             ("nine tenths of it", lambda v: _silent(v, times=Fraction(9, 10) if v.theta.dtype == object else 0.9)),

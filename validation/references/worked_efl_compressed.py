@@ -324,7 +324,7 @@ def drift_bound(data):
     return left, right
 
 
-_WITH, _PROOF = "efl/compressed-convergence", "efl/compressed-convergence-proof"
+_WITH, _PROOF = "efl/compressed-convergence", "efl/compressed-proof"
 WORKED = {
     (_WITH, "literal formulas"): ({**HELD, "variant": "literal"}, held),
     (_WITH, "text of 3.1"): (HELD_TEXT, held),

@@ -17,7 +17,7 @@ from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
-    "elastic-stability", "elastic-drift", "compressed-convergence", "compressed-convergence-proof",
+    "elastic-stability", "elastic-drift", "compressed-convergence", "compressed-proof",
     "compressed-participation", "table-1-row", "table-1-non-convex",
 )  # fmt: skip
 # (statement, form, and what tells several instances apart): both sides; of an equality those that should agree
@@ -58,48 +58,48 @@ NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
         "52929178/5175625 3938685986526482/1037302121480625",
         "341787748304/5175625 170866519016/1334025",
     ),
-    ("compressed-convergence-proof", "repaired"): (
+    ("compressed-proof", "repaired"): (
         "302325034/20385225 33295933318/3445103025",
         "171255880346/20385225 142386251761678/17225515125",
     ),
-    ("compressed-convergence-proof", "virtual iterate"): (
+    ("compressed-proof", "virtual iterate"): (
         "12328/4225 4348/4225 8515742/4601025 7725182/4601025",
         "12328/4225 4348/4225 8515742/4601025 7725182/4601025",
     ),
-    ("compressed-convergence-proof", "one compression"): (
+    ("compressed-proof", "one compression"): (
         "512/16641 6400/16641 2267008/70308225 112896/312481",
         "2816/16641 7808/16641 2568512/14061645 2654624/2812329",
     ),
-    ("compressed-convergence-proof", "shorter messages"): (
+    ("compressed-proof", "shorter messages"): (
         "13307904/17850625 29942784/17850625 861184/1185921 4454902520896/846777242025",
         "219392/274625 4135168/1373125 16567041848384/21169431050625 9783742046272/1628417773125",
     ),
-    ("compressed-convergence-proof", "residuals of the clients"): (
+    ("compressed-proof", "residuals of the clients"): (
         "952576/17850625 952576/714025 81577024/1445900625 1757342619904/2352159005625",
         "191296/1089 191296/1089 765184/4489 765184/4489",
     ),
-    ("compressed-convergence-proof", "residual of the server"): ("831744/17850625 0", "12242944/1089 48971776/4489"),
-    ("compressed-convergence-proof", "distance of the models"): (
+    ("compressed-proof", "residual of the server"): ("831744/17850625 0", "12242944/1089 48971776/4489"),
+    ("compressed-proof", "distance of the models"): (
         "4192544/3570125 10601054117476/21169431050625",
         "1721664/121 61979904/4489",
     ),
-    ("compressed-convergence-proof", "distance of the models", "one way"): (
+    ("compressed-proof", "distance of the models", "one way"): (
         "13455136/17850625 10601054117476/21169431050625",
         "191296/1089 765184/4489",
     ),
-    ("compressed-convergence-proof", "one local step"): (
+    ("compressed-proof", "one local step"): (
         "302325034/20385225 33295933318/3445103025",
         "396201098/20385225 15520126282/1148367675",
     ),
-    ("compressed-convergence-proof", "one local step", "two steps"): (
+    ("compressed-proof", "one local step", "two steps"): (
         "615866/41405 52929178/5175625 6019100424068/952527200625 3938685986526482/1037302121480625",
         "4025946/207025 181737474/13456625 10522118606/976950975 238323637775752/31433397620625",
     ),
-    ("compressed-convergence-proof", "drift, identity"): (
+    ("compressed-proof", "drift, identity"): (
         "0 24/325 4192544/3570125 7917032426/6479776875",
         "0 24/325 4192544/3570125 7917032426/6479776875",
     ),
-    ("compressed-convergence-proof", "drift"): (
+    ("compressed-proof", "drift"): (
         "0 24/325 4192544/3570125 7917032426/6479776875",
         "0 3904/4225 4192544/3570125 8050122416/3887866125",
     ),

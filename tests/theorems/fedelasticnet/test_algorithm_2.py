@@ -213,7 +213,7 @@ def test_rounds_on_a_users_problem():
     options = {"local_solver": solver, "sampling": Uniform(2), "rounds": 6}
     found = verdicts("fedelasticnet/algorithm-2-variates", algorithm, **options)
     assert found == {"c is the mean": "holds", "what c_k holds": "holds", "its l1 part": "holds", "the server's step": "not applicable"}
-    found = verdicts("fedelasticnet/algorithm-2-second-message", algorithm, **options)
+    found = verdicts("fedelasticnet/second-message", algorithm, **options)
     assert found == {"twice": "violated", "recovered": "holds", "nonzeros of both": "holds"}
     found = verdicts("fedelasticnet/algorithm-2-sparsity", algorithm, **options)
     assert found["sparsifies"] == "violated" and found["to and fro"] == found["what epsilon has to be"] == "holds"

@@ -34,15 +34,15 @@ NUMBERS = {
         "-147/256 141/256",
         "-147/256 141/256",
     ),
-    ("algorithm-2-second-message", "twice"): (
+    ("second-message", "twice"): (
         "4 4",
         "2 2",
     ),
-    ("algorithm-2-second-message", "recovered"): (
+    ("second-message", "recovered"): (
         "-9/8 -23/96 61/96 -5/4 0 0 999/4096 -919/18432",
         "-9/8 -23/96 61/96 -5/4 0 0 999/4096 -919/18432",
     ),
-    ("algorithm-2-second-message", "nonzeros of both"): (
+    ("second-message", "nonzeros of both"): (
         "2 2 0 2",
         "4 4 0 4",
     ),

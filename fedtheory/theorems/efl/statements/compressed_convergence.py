@@ -211,7 +211,7 @@ STATEMENTS = (
             r"\mathbb E\|\omega_t-\omega^*\|^2\le2" + _V + r"+2\rho^2\eta_t^2,\ " + _STEPS + r",\ " + _B, _bound, "holds",
             ("49 hundredths of the first term", lambda v: _bound(v, first=_part(v, 490_000))),
             ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed",
-            note="proved by `efl/compressed-convergence-proof`: O(1/t) as without compression, with rho^2 = O(E^2 G^2/delta^4), or "
+            note="proved by `efl/compressed-proof`: O(1/t) as without compression, with rho^2 = O(E^2 G^2/delta^4), or "
             "O(E^2 G^2/delta^2) where only the clients compress",
         ),
         form(
@@ -223,7 +223,7 @@ STATEMENTS = (
         assumptions=ASSUMPTIONS,
     ),
     statement(
-        "compressed-convergence-proof",
+        "compressed-proof",
         "convergence with compression, the steps of the proof",
         "not in the paper; the proof of the repaired form of `efl/compressed-convergence`",
         form(

@@ -180,7 +180,7 @@ STATEMENTS = (
         symbols=NUMBERS,
     ),
     statement(
-        "algorithm-2-second-message",
+        "second-message",
         "whether Algorithm 2, and SCAFFOLD, must send two messages",
         "section 3.2: SCAFFOLD incurs twice much communication cost since it should communicate the local update "
         "and the control variate",

@@ -160,7 +160,7 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
     return [*out, *_noisy(seed)]
 
 
-MANY_ROUNDS = {"LAD": (3, 2, 6), "l1 distance": (1, 2, 12)}  # clients, dim, scenarios
+MANY_ROUNDS = {"LAD": (3, 2, 12), "l1 distance": (1, 2, 64)}  # clients, dim, scenarios
 
 
 def _noisy(seed: int) -> list[MLSInstance]:

@@ -17,7 +17,7 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalSta
 from fedtheory.theorems.fedelasticnet.letters import RUN
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.statements import lemma_b5
-from fedtheory.verification.closed import closed
+from fedtheory.verification.closed import closed, expressions
 from fedtheory.verification.statement import le
 
 ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
@@ -110,6 +110,29 @@ def used(form, scope: str, views) -> set[str]:
 def test_a_closed_formula_has_the_values_of_what_runs(statement, form, views):
     for rule in form.established:
         agrees(form, views[statement.scope, rule], f"{rule} rule")
+
+
+CLOSED_ROUND = [(s, f) for s, f in CLOSED if s.scope == "round"]
+
+
+@pytest.mark.parametrize(("statement", "form"), CLOSED_ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_what_is_uncertain_in_the_suboptimality_is_in_the_noise(statement, form, views):
+    """The noise of a side is at least the coefficient of D times D's own, and no more than a few times all such terms."""
+    import sympy as sp
+
+    for rule in form.established:
+        view = copy.copy(views["round", rule])
+        view.__dict__ |= {"noise_D": np.ones(8), "noise_A": np.zeros(8), "noise_sq": np.zeros(8)}
+        letters = form.letters[f"{rule} rule"] if isinstance(form.letters, dict) else form.letters
+        lhs, _, terms = expressions(form.sides, letters)
+        numbers = {letter: np.asarray(value, dtype=float) for letter, value in letters.values(view).items()}
+
+        def slope(expression, numbers=numbers, letters=letters):
+            return abs(sp.lambdify(list(numbers), sp.diff(expression, letters.D))(*numbers.values())) + np.zeros(8)
+
+        noise = np.asarray(form.sides(view).noise, dtype=float) + np.zeros(8)
+        assert (noise >= slope(sum(terms) - lhs) * (1 - 1e-9)).all()
+        assert (noise <= 5 * sum(slope(e) for e in (lhs, *terms)) + 1e-12).all()
 
 
 def test_the_formula_follows_the_code():

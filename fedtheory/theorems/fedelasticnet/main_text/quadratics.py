@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.verification.rational import fraction, objects, table, to_file, vector
 
 __all__ = [
-    "WIDEST", "identity", "matrices", "matrix", "minimiser", "minimisers", "number", "semidefinite", "sign", "soft",
+    "WIDEST", "Quadratics", "identity", "matrices", "matrix", "minimiser", "minimisers", "number", "semidefinite", "sign", "soft",
     "solve", "sq",
 ]  # fmt: skip
 
@@ -55,6 +56,31 @@ def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
             if j != i and rows[j][i]:
                 rows[j] = [v - rows[j][i] * w for v, w in zip(rows[j], rows[i], strict=True)]
     return objects([row[-1] for row in rows])
+
+
+class Quadratics:
+    """What views of m clients with L_k(y) = y'H_k y/2 - q_k'y share; theirs are H (m, d, d), q (m, d) and theta (d,)."""
+
+    H: np.ndarray
+    q: np.ndarray
+    theta: np.ndarray
+
+    @property
+    def m(self) -> int:
+        return len(self.H)
+
+    @property
+    def d(self) -> int:
+        return len(self.theta)
+
+    def gradients(self, points: Any) -> np.ndarray:
+        """grad L_k at the k-th point: (m, d)."""
+        return np.stack([h @ x - q for h, x, q in zip(self.H, points, self.q, strict=True)])
+
+    @cached_property
+    def star(self) -> np.ndarray | None:
+        """theta_*, where R has one minimiser."""
+        return solve(self.H.sum(axis=0), self.q.sum(axis=0))
 
 
 def semidefinite(A: np.ndarray) -> bool:

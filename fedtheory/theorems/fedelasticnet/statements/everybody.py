@@ -15,13 +15,13 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
+    Quadratics,
     identity,
     matrices,
     minimiser,
     number,
     semidefinite,
     sign,
-    solve,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD
@@ -35,7 +35,7 @@ AT_REST, SOLVED = "a state that a round leaves as it is", "an R with one minimis
 
 
 @dataclass
-class EverybodyView(ClosedView):
+class EverybodyView(Quadratics, ClosedView):
     """One round of Algorithm 3 in which all clients take part, from any state, with L_k(x) = x'H_k x/2 - q_k'x.
 
     Attributes
@@ -64,25 +64,9 @@ class EverybodyView(ClosedView):
         still = not (self.stored_next != self.stored).any() and not (self.theta_next != self.theta).any()
         return frozenset(facts | ({AT_REST} if still else set()))
 
-    @property
-    def m(self) -> int:
-        return len(self.H)
-
-    @property
-    def d(self) -> int:
-        return len(self.theta)
-
-    def gradients(self, points: Any) -> np.ndarray:
-        """grad L_k at the k-th point: (m, d)."""
-        return np.stack([h @ x - q for h, x, q in zip(self.H, points, self.q, strict=True)])
-
     def mean(self, values: np.ndarray) -> Any:
         """(1/m) sum_k."""
         return values.sum(axis=0) / Fraction(self.m)
-
-    @cached_property
-    def star(self) -> np.ndarray | None:
-        return solve(self.H.sum(axis=0), self.q.sum(axis=0))
 
     @cached_property
     def h(self) -> np.ndarray:

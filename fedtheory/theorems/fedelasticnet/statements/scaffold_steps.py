@@ -14,7 +14,13 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, statement
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import matrices, number, semidefinite, sign, solve
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
+    Quadratics,
+    matrices,
+    number,
+    semidefinite,
+    sign,
+)
 from fedtheory.verification.rational import integer, table, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -27,7 +33,7 @@ AT_REST, L1, SOLVED = "theta^{t-1} = theta_*", "lambda_1 > 0", "an R with one mi
 
 
 @dataclass
-class StepsView(ClosedView):
+class StepsView(Quadratics, ClosedView):
     """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y.
 
     Attributes
@@ -60,18 +66,6 @@ class StepsView(ClosedView):
         return frozenset(facts)
 
     @property
-    def m(self) -> int:
-        return len(self.H)
-
-    @property
-    def d(self) -> int:
-        return len(self.theta)
-
-    def gradients(self, points: Any) -> np.ndarray:
-        """grad L_k at the k-th point: (m, d)."""
-        return np.stack([h @ y - q for h, y, q in zip(self.H, points, self.q, strict=True)])
-
-    @property
     def mean_control(self) -> np.ndarray:
         """c, (d,)."""
         return self.controls.sum(axis=0) / Fraction(self.m)
@@ -80,11 +74,6 @@ class StepsView(ClosedView):
     def slope(self) -> np.ndarray:
         """grad R(theta)."""
         return self.gradients([self.theta] * self.m).sum(axis=0) / Fraction(self.m)
-
-    @cached_property
-    def star(self) -> np.ndarray | None:
-        """theta_*, where R has one minimiser."""
-        return solve(self.H.sum(axis=0), self.q.sum(axis=0))
 
     @cached_property
     def path(self) -> list[np.ndarray]:

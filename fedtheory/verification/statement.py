@@ -161,7 +161,7 @@ class Statement:
     kind : 'statement', or 'claim' for what is stated but cannot be run
     witness_limits : dict parameter -> number
         Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
-    shown_by : of a claim, the command that measures what it is about; '' where there is none
+    shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Rounds to epsilon on four instances, and below each the local steps they cost; every line carries its measured slope."""
+"""Rounds to epsilon on five instances, and local steps on one; every line carries its measured slope."""
 
 from __future__ import annotations
 

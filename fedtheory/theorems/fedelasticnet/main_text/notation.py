@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -41,10 +42,11 @@ def statement(
     return notation.statement(id, title, source, *forms, scope=kind, assumptions=assumptions, symbols=symbols)
 
 
-def claim(id: str, title: str, source: str, latex: str, note: str) -> Statement:
-    """What the paper says and nothing here can judge; the note says why, and which statements bear on it."""
+def claim(id: str, title: str, source: str, latex: str, note: str, shown_by: str) -> Statement:
+    """What the paper says and nothing here can judge: the note says why, the command measures what it is about."""
     only = form("printed", latex, None, "open", note=note, kind=CLAIM)
-    return notation.statement(id, title, source, only, kind="claim", scope=CLAIM, assumptions=(), symbols={})
+    made = notation.statement(id, title, source, only, kind="claim", scope=CLAIM, assumptions=(), symbols={})
+    return replace(made, shown_by=shown_by)
 
 
 def truth(condition: Any) -> Any:

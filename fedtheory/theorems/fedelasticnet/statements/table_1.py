@@ -13,11 +13,14 @@ STATEMENTS = (
         "l1-and-entropy and no-additional-costs (communication of FedElasticNet), eq-6 (SCAFFOLD's second vector), "
         "algorithm-1-fixed-point (FedProx), local-direction (SCAFFOLD), consistency and deviation (FedDyn and "
         "FedElasticNet)",
+        "fedtheory experiment compression; fedtheory experiment heterogeneity",
     ),
     claim(
         "accuracy-unaffected", "epsilon is chosen in a range that does not affect classification accuracy",
         "section 3, before Algorithm 1",
         r"\Delta_k^t(i)=0\text{ if }|\Delta_k^t(i)|\le\epsilon\text{ does not affect classification accuracy}",
-        "it is about the paper's networks and data, and no epsilon is given",
+        "it is about the paper's networks and data, and no epsilon is given. The command runs what epsilon does to F - F* and to the "
+        "zeros of the messages on a problem whose optimum is known",
+        "fedtheory experiment tuning",
     ),
 )  # fmt: skip

@@ -61,6 +61,7 @@ CLAIMS = (
             "clients cost stands in G, the root mean square of the G_i, which is the longer the less their subgradients cancel",
         ),
         kind="claim", scope="claims", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+        shown_by="fedtheory verify fedmls/theorem-1 --problem two-client-pull",
     ),
     statement(
         "communication-time",
@@ -69,10 +70,10 @@ CLAIMS = (
         form(
             "as quoted", r"\text{rounds of FedMLS}\ll\text{rounds of existing algorithms}", None, "open", wording="in words",
             note="an experiment, whose data, competitors and step sizes the poster does not say: it cannot be proved or refuted here. "
-            "`fedtheory rates` measures rounds and local steps on four instances; there a tuned subgradient step, or "
+            "`fedtheory rates` measures rounds and local steps on five instances; there a tuned subgradient step, or "
             "a step that is held "
-            "and then cut, needs fewer rounds than FedMLS on some (docs/fedmls.md, Rates)",
+            "and then cut, needs fewer rounds than FedMLS on some (docs/fedmls_rates.md)",
         ),
-        kind="claim", scope="claims", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+        kind="claim", scope="claims", assumptions=ASSUMPTIONS, symbols=SYMBOLS, shown_by="fedtheory rates",
     ),
 )  # fmt: skip

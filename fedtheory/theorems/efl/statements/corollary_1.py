@@ -12,8 +12,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE, KeepView
-from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import InactiveView
-from fedtheory.verification.closed import Letters, closed
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import RULE_8, InactiveView
+from fedtheory.verification.closed import closed
 from fedtheory.verification.rational import fraction, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, form, le
@@ -93,13 +93,6 @@ def _threshold(v: InactiveView, factor: Any, power: int = 1) -> Sides:
     return le(v.threshold, factor * v.order(power))
 
 
-class _Inactive(Letters):
-    """The constants of (8); its two sides are the view's."""
-
-    f_1, threshold, order = InactiveView.f_1, InactiveView.threshold, InactiveView.order
-
-
-RULE_8 = _Inactive({"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"})
 F_1 = r"f_1(T)=\tfrac{TC}{(E(T-\tau_0)+\gamma)^2}"
 
 STATEMENTS = (

@@ -39,9 +39,11 @@ MIXED = {**CURVED, **NET, "g": "7/5 -2/9 4/3"}
 LOCAL = {
     "stored": MIXED,
     "not stored": {**MIXED, "g": "0 0 0"},
-    "without l1": {**MIXED, "l1": "0"},
+    "without l1": {**MIXED, "l1": "0", "g": "7/5 0 4/3"},
     "in practice": {**MIXED, "l1": "1/1000000"},
     "at rest": {**MIXED, "l1": "25/2"},
+    "at the limit": {**MIXED, "l1": "463/120"},  # the largest entry of g - grad L(theta)
+    "below it": {**MIXED, "l1": "463/160"},
     "does not mix": {**MIXED, "H": "3 0 0;0 5/2 0;0 0 4/3"},
     "concave": {**MIXED, "H": "-3 0 0;0 5/2 0;0 0 -4/3", "g": "0 0 0", "l2": "7/2"},
     "stands": {**MIXED, "H": "-3 0 0;0 5/2 0;0 0 -4/3", "g": "0 0 0", "l1": "45/4"},

@@ -27,6 +27,7 @@ from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.verification.check import judge
 
+
 def _fractions(rows: str) -> list[list[F]]:
     """'1/2 3, 5/2 3' -> [[1/2, 3], [5/2, 3]]"""
     return [[F(x) for x in row.split()] for row in rows.split(",")]

@@ -5,6 +5,7 @@ A bound is at most the number worked out here, and at most a billionth of it bel
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -112,18 +113,18 @@ class Plane(Structure):
         return self.number, self.g
 
     def hessian(self, x, every_row=False, quick=False):
-        self.asked.append(("hessian", every_row))
+        self.asked.append(("hessian", every_row, x.tolist()))
         return self.h, self.majorant, self.relative
 
     def span_rows(self):
         return self.rows
 
     def local_curvature(self, x, coordinates, metric, radius):
-        self.asked.append(("radius", radius))
+        self.asked.append(("radius", radius, x.tolist(), coordinates.tolist()))
         return super().local_curvature(x, coordinates, metric, radius) if self.mu is None else self.mu
 
-    def bounds(self):
-        return lower_bounds(self, np.zeros(self.dim), self.number, self.g)
+    def bounds(self, x=None, **limit):
+        return lower_bounds(self, np.zeros(self.dim) if x is None else x, self.number, self.g, **limit)
 
 
 VALUE = Enclosure(np.float64(2.25), np.float64(0.0), np.float64(0.125))
@@ -157,9 +158,37 @@ def test_a_local_curvature_bounds_in_its_ball():
     made = Plane(H, GRADIENT, VALUE, mu=0.6, radius_law="nearby")
     (bound,) = made.bounds()
     assert just_below(bound.value, Fraction(17, 8) - Fraction(61, 16) / Fraction(6, 5))
-    ((_, radius),) = [a for a in made.asked if a[0] == "radius"]
+    ((_, radius, x, coordinates),) = [a for a in made.asked if a[0] == "radius"]
+    assert x == [0.0, 0.0] and coordinates == [0, 1]
     assert just_above(radius, 4 * mp.sqrt(real(Fraction(61, 16))))
     assert bound.name == f"ball of radius {radius:.3g} in the Newton metric (nearby)"
+
+
+@pytest.mark.parametrize(("mu", "bounds"), [(0.5, 0), (0.5 * (1 + 2.0**-38), 1)])
+def test_a_local_curvature_must_outgrow_the_gradient_with_room_for_rounding(mu, bounds):
+    assert len(Plane(H, GRADIENT, VALUE, mu=mu, radius_law="nearby").bounds()) == bounds
+
+
+def test_everything_is_asked_at_the_point():
+    """And the coordinates at 0, of the matrix whose null space is F's."""
+    class Further(Plane):
+        def further_bounds(self, x, value, gradient):
+            self.asked.append(("further", x.tolist(), value, gradient))
+            return []
+
+    made, x = Further(H, GRADIENT, VALUE, mu=0.6, radius_law="nearby"), np.array([0.5, 0.25])
+    made.bounds(x)
+    asked = {(a[0], a[1]) if a[0] == "hessian" else a[0]: a for a in made.asked}
+    assert asked["hessian", True][2] == [0.0, 0.0] and asked["hessian", False][2] == x.tolist()
+    assert asked["radius"][2] == x.tolist() and asked["further"] == ("further", x.tolist(), VALUE, GRADIENT)
+
+
+def test_no_bound_is_left_out_unless_one_meets_the_value():
+    """By default the search ends only where F(x) itself is a bound: at F(x) = 0 of what is not negative."""
+    zero = Plane(H, GRADIENT, Enclosure.exact(0.0), non_negative=True)
+    assert [b.name for b in zero.bounds()] == ["non-negativity"]
+    near = Plane(H, Enclosure.exact(np.array([0.5, 0.25])), Enclosure.exact(0.25), ridge=2.5, non_negative=True)
+    assert len(near.bounds()) == 3
 
 
 def test_coordinates_on_which_nothing_depends_are_left_out_and_the_bound_says_so():
@@ -203,7 +232,7 @@ def test_the_error_of_a_hessian_is_relative_to_its_majorant():
     made = Plane(np.diag([4.0, 7.0, 16.0]), GRADIENT, VALUE, majorant=[3.0, 5.0, 20.0], relative=2.0**-4)
     assert just_above(made.metric(np.zeros(3), np.array([0, 2])).delta, Fraction(1, 4))
     made.metric(np.zeros(3), np.array([0, 2]), every_row=True)
-    assert [a for a in made.asked if a[0] == "hessian"] == [("hessian", False), ("hessian", True)]
+    assert [a[:2] for a in made.asked if a[0] == "hessian"] == [("hessian", False), ("hessian", True)]
 
 
 @pytest.mark.parametrize(("relative", "regular"), [(0.9 / 16, True), (1.1 / 16, False)])
@@ -214,6 +243,37 @@ def test_the_coordinates_are_proven_by_the_same_majorant(relative, regular):
     thin = Plane(np.diag([4.0, 0.0, 16.0]), GRADIENT, VALUE, majorant=[3.0, 0.0, 20.0], relative=relative)
     assert thin.coordinates[1] is regular and thin.coordinates[0].tolist() == [0, 2]
     assert Plane(H, GRADIENT, VALUE, relative=9.0, ridge=2.5).coordinates[1]  # a ridge needs no proof
+
+
+@pytest.mark.parametrize(("relative", "regular"), [(0.9 / 16, True), (1.1 / 16, False)])
+def test_small_hessians_are_proven_in_their_own_scale(relative, regular):
+    """diag(1/64, 1/256) scaled by 8 and 16 is the identity, and so is its majorant: twice the error is 2 2 2 relative."""
+    assert Plane(np.diag([2.0**-6, 2.0**-8]), GRADIENT, VALUE, relative=relative).coordinates[1] is regular
+
+
+def test_no_rows_at_all_span_nothing():
+    (bound,) = Plane(np.zeros((2, 2)), Enclosure.exact(np.zeros(2)), VALUE, rows=np.zeros((0, 2))).bounds()
+    assert bound.name == "F is constant"
+
+
+def test_the_metric_need_not_be_the_inverse_factor_and_how_far_it_is_off_counts(monkeypatch):
+    """X = 11/10 I of H = I: X'HX - I = 21/100 I, of the norm 21/100 sqrt(2)."""
+    true = certificates.scipy.linalg.solve_triangular
+    monkeypatch.setattr(certificates.scipy.linalg, "solve_triangular", lambda *a, **k: 1.1 * true(*a, **k))
+    delta = newton_metric(np.diag([4.0, 16.0]), lambda scale: 0.0).delta
+    assert 0.21 * 2**0.5 * (1 - 1e-12) <= delta <= 0.21 * 2**0.5 * (1 + 1e-9)
+
+
+def test_an_overflow_shows_as_a_number_that_is_not_finite_and_is_not_warned_of():
+    class Huge(Plane):
+        def evaluate(self, x):
+            large = np.array([1e300]) * 1e300
+            return large, large - large
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        large, nothing = Huge(H, GRADIENT, VALUE).enclose(np.zeros(2))
+    assert np.isinf(large).all() and np.isnan(nothing).all()
 
 
 def test_an_evaluation_is_kept_for_the_last_point():
@@ -291,6 +351,12 @@ def test_a_combination_with_fractions_is_checked_with_every_weight():
         wrong = last.copy()
         wrong[row] = np.nextafter(wrong[row], np.inf)
         assert not exact_columns(np.stack([first, second, wrong], axis=1), np.array([0, 1]))
+
+
+@pytest.mark.parametrize(("denominator", "spans"), [(1000, True), (1001, False)])
+def test_denominators_up_to_1000_are_short(denominator, spans):
+    first, second = np.array([1.0, 0.0, 3.0]) * denominator, np.array([0.0, 2.0, 5.0])
+    assert exact_columns(np.stack([first, second, first / denominator + second], axis=1), np.array([0, 1])) is spans
 
 
 def test_a_square_is_rounded_up_even_where_it_underflows():

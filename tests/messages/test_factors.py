@@ -99,7 +99,7 @@ SENT = [  # compressor, message, uniforms, what is sent
     (messages.TopK(2), [3, F(-1, 2), F(1, 2), -4], None, [3, 0, 0, -4]),
     (messages.TopK(2), [F(1, 2), F(-1, 2), 2, F(1, 2)], None, [F(1, 2), 0, 2, 0]),
     (messages.ST(F(1, 2)), [3, F(-1, 2), F(1, 2), -4], None, [F(7, 2), 0, 0, F(-7, 2)]),
-    (messages.ST(F(3, 5), "printed"), [3, F(-1, 2), F(1, 2), -4], None, [F(8, 1) / F(12, 5), F(-8) / F(12, 5), F(8) / F(12, 5), F(-8) / F(12, 5)]),
+    (messages.ST(F(3, 5), "printed"), [3, F(-1, 2), F(1, 2), -4], None, [F(10, 3), F(-10, 3), F(10, 3), F(-10, 3)]),
     (messages.RandomK(2), [3, F(-1, 2), F(1, 2), -4], [0.6, 0.2, 0.9, 0.3], [0, F(-1, 2), 0, -4]),
     (messages.RandomK(2, scaled=True), [3, F(-1, 2), F(1, 2), -4], [0.6, 0.2, 0.9, 0.3], [0, -1, 0, -8]),
     (messages.Threshold(F(1, 2)), [3, F(-1, 2), F(5, 8), -4], None, [3, 0, F(5, 8), -4]),

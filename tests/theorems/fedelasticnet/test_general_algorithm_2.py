@@ -16,6 +16,7 @@ from worked_fedelasticnet_stability import Stability
 from fedtheory import theorems
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 
 H = [["3/7", "5/2"], ["4/3", "2/5"], ["7/4", "5/6"]]
 C = [["3/2", "-5/3"], ["-7/2", "2"], ["4/5", "-9/4"]]
@@ -51,16 +52,22 @@ FAR = {  # after the first round nothing arrives of the second coordinate, somet
     "h": [["5/2", "3/7"], ["7/3", "2/5"]], "c": C[:2], "theta": ["37/3", "245/4"], "lambda1": "5/3", "lambda2": "17/3",
     "epsilon": "4/7", "T": 4,
 }  # fmt: skip
+ZEROS = {"c": [[row[0], "-5/4"] for row in C], "c_k": [[row[0], "0"] for row in C_K]}  # the second coordinate stays at its optimum
+UNMOVED = {"shift": ["0", "3/700"], "shift_k": [["0", "-3/800"], ["0", "7/1700"], ["0", "-4/2300"]]}
 SLOW = {"lambda2": "3/8", "eta": "2/9", "B": 3, "eta_g": "7/5"}
 INSTANCES = {
     "rounds": ("algorithm-2", {**ROUNDS, "B": 3, "cohorts": [[0, 2], [1], [2, 1]]}),
     "everybody": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "2/7", "cohorts": [[0, 1, 2], [2, 1, 0]]}),
     "one step": ("algorithm-2", {**ROUNDS, "B": 1, "cohorts": [[2, 0], [1]]}),
     "outweighed": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "19/3", "cohorts": [[1, 0], [2, 0]]}),
+    "own start": ("algorithm-2", {**ROUNDS, "B": 3, "c_k": [["0", "0"]] * 3, "cohorts": [[1, 0], [2, 0]]}),
+    "zeros": ("algorithm-2", {**ROUNDS, **ZEROS, "B": 3, "cohorts": [[1, 0], [2, 0]]}),
     "signs": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[1, 0], [-1, 1], [0, -1]]}),
     "one sign": ("algorithm-2 at rest", {**REST, "B": 4, "sigma": [[1, -1], [1, -1], [1, -1]]}),
     "optimum": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[0, 0], [0, 0], [0, 0]]}),
     "optimum, even": ("algorithm-2 at rest", {**REST, "B": 4, "sigma": [[0, 0], [0, 0], [0, 0]]}),
+    "unmoved": ("algorithm-2 at rest", {**REST, **UNMOVED, "B": 3, "sigma": [[0, 0], [0, 0], [0, 0]]}),
+    "rest, one step": ("algorithm-2 at rest", {**REST, "B": 1, "sigma": [[0, 0], [0, 0], [0, 0]]}),
     "plane": (
         "scaffold stability",
         {**SLOW, "H": [[["3/7", "1/5"], ["1/5", "5/2"]], [["4/3", "-2/3"], ["-2/3", "7/5"]]]},
@@ -127,10 +134,12 @@ def flat(side, shape):
 
 @pytest.mark.parametrize(("statement", "form"), FORMS, ids=lambda x: getattr(x, "id", None) or x.name)
 def test_both_writings_agree(statement, form, views):
+    """Of the sides as formulas, also where the form is not about an instance: where both are 0 they are not told apart."""
     key, compared = (statement.id.split("/")[1], form.name), 0
     for name in [name for name, (kind, _) in INSTANCES.items() if kind == form.kind]:
         view, (kind, data) = views[name], INSTANCES[name]
-        if view.applies(form) is not None:
+        compared += view.applies(form) is None
+        if form.name == "two clients" and view.applies(form) is not None:
             continue
         sides = form.sides(view)
         shape = np.broadcast_shapes(*(np.shape(t) for t in sides.terms))
@@ -139,8 +148,8 @@ def test_both_writings_agree(statement, form, views):
         if form.name == "these states rest":  # of Algorithm 1 the model is all there is
             left = right = left[: len(found[0])]
         assert [flat(s, shape) for s in found[:2]] == [list(left), list(right)]
-        assert len(sides.axes) in (0, np.ndim(sides.lhs))
-        compared += 1
+        assert np.size(sides.lhs) == 1 or form.name == "these states rest" or len(sides.axes) == np.ndim(sides.lhs)
+        assert set(sides.axes) <= {"round", "client", "coordinate", "state"}
     assert compared
 
 
@@ -148,3 +157,30 @@ def test_both_writings_agree(statement, form, views):
 def test_the_room_of_two_clients_is_the_same_number(name, views):
     """The form compares its sign only."""
     assert views[name].room() == room(Matrix({k: numbers(v) for k, v in INSTANCES[name][1].items()}))
+
+
+@pytest.mark.parametrize(("share", "stable"), [(F(1), 0), (F(999, 1000), 1), (F(1001, 1000), 0)])
+def test_two_clients_at_the_edge(share, stable):
+    """At the eta_g that leaves no room an eigenvalue is -1, which is not stable; a thousandth less is, a thousandth more is not."""
+    kind, data = INSTANCES["two"]
+    at = Matrix({k: numbers(v) for k, v in data.items()})
+    view = BUILDERS[kind]({**data, "eta_g": str(F(data["eta_g"]) * at.most / at.rise * share)})
+    assert (view.room() > 0) == stable and (view.largest() < 1) == stable and view.largest() < 2
+    sides = theorems.get("fedelasticnet/algorithm-2-stability").form("two clients").sides(view)
+    assert sides.terms == (stable, stable)
+
+
+@pytest.mark.parametrize("share", [F(1), F(11, 10)])
+def test_the_spectral_radius_in_floats(share, views):
+    """Of one round, with eta_g times a share: of the matrix that the second writing makes column by column."""
+    data, method = INSTANCES["plane"][1], views["plane"].method
+    in_floats = FloatStabilityView(views["plane"].H.astype(float), method._replace(
+        lambda2=float(method.lambda2), eta=float(method.eta), eta_g=float(method.eta_g)
+    ))  # fmt: skip
+    said = Stability({k: numbers(v) for k, v in data.items()} | {"eta_g": F(data["eta_g"]) * share}).matrix
+    assert (views["plane"].matrix(share) == np.array(said)).all()
+    radius = np.abs(np.linalg.eigvals(np.array(said, dtype=float))).max()
+    np.testing.assert_allclose(in_floats.largest(float(share)), radius, rtol=1e-12)
+    sides = theorems.get("fedelasticnet/algorithm-2-stability").form("every heterogeneity").sides(in_floats)
+    np.testing.assert_allclose(sides.lhs, in_floats.largest(1.0), rtol=1e-12)
+    assert sides.rhs == 1

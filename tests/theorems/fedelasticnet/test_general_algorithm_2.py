@@ -13,9 +13,11 @@ import pytest
 from worked_fedelasticnet_algorithm_2 import SIDES, Matrix, numbers, room
 from worked_fedelasticnet_stability import Stability
 
-from fedtheory import theorems
+from fedtheory import problems, theorems
+from fedtheory.authoring.worlds import ProblemWorld
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 
 H = [["3/7", "5/2"], ["4/3", "2/5"], ["7/4", "5/6"]]
@@ -27,12 +29,12 @@ ROUNDS = {
     "theta": ["7/3", "-5/4"],
     "c_k": C_K,
     "lambda1": "5/3",
-    "lambda2": "3/8",
+    "lambda2": "5/11",
     "eta": "2/9",
     "eta_g": "7/5",
 }
 REST = {
-    "h": H, "c": C, "lambda1": "5/3", "lambda2": "3/8", "eta": "2/9", "eta_g": "7/5", "shift": ["3/700", "-2/900"],
+    "h": H, "c": C, "lambda1": "5/3", "lambda2": "5/11", "eta": "2/9", "eta_g": "7/5", "shift": ["3/700", "-2/900"],
     "shift_k": [["2/1100", "-3/800"], ["-5/1300", "7/1700"], ["1/1900", "-4/2300"]],
 }  # fmt: skip
 STILL = {
@@ -40,7 +42,7 @@ STILL = {
     "theta": ["7/3", "-5/4"],
     "epsilon": "3/7",
     "lambda1": "5/3",
-    "lambda2": "3/8",
+    "lambda2": "5/11",
     "eta": "2/9",
     "B": 3,
     "eta_g": "7/5",
@@ -53,8 +55,10 @@ FAR = {  # after the first round nothing arrives of the second coordinate, somet
     "epsilon": "4/7", "T": 4,
 }  # fmt: skip
 ZEROS = {"c": [[row[0], "-5/4"] for row in C], "c_k": [[row[0], "0"] for row in C_K]}  # the second coordinate stays at its optimum
-UNMOVED = {"shift": ["0", "3/700"], "shift_k": [["0", "-3/800"], ["0", "7/1700"], ["0", "-4/2300"]]}
-SLOW = {"lambda2": "3/8", "eta": "2/9", "B": 3, "eta_g": "7/5"}
+UNMOVED = {
+    "c": [[row[0], "0"] for row in C], "shift": ["0", "3/700"], "shift_k": [["0", "-3/800"], ["0", "7/1700"], ["0", "-4/2300"]],
+}  # fmt: skip
+SLOW = {"lambda2": "5/11", "eta": "2/9", "B": 3, "eta_g": "7/5"}
 INSTANCES = {
     "rounds": ("algorithm-2", {**ROUNDS, "B": 3, "cohorts": [[0, 2], [1], [2, 1]]}),
     "everybody": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "2/7", "cohorts": [[0, 1, 2], [2, 1, 0]]}),
@@ -62,6 +66,7 @@ INSTANCES = {
     "outweighed": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "19/3", "cohorts": [[1, 0], [2, 0]]}),
     "own start": ("algorithm-2", {**ROUNDS, "B": 3, "c_k": [["0", "0"]] * 3, "cohorts": [[1, 0], [2, 0]]}),
     "zeros": ("algorithm-2", {**ROUNDS, **ZEROS, "B": 3, "cohorts": [[1, 0], [2, 0]]}),
+    "flat": ("algorithm-2", {**ROUNDS, "h": [H[0], ["0", "0"], H[2]], "B": 2, "cohorts": [[1, 0], [2, 1]]}),
     "signs": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[1, 0], [-1, 1], [0, -1]]}),
     "one sign": ("algorithm-2 at rest", {**REST, "B": 4, "sigma": [[1, -1], [1, -1], [1, -1]]}),
     "optimum": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[0, 0], [0, 0], [0, 0]]}),
@@ -184,3 +189,39 @@ def test_the_spectral_radius_in_floats(share, views):
     sides = theorems.get("fedelasticnet/algorithm-2-stability").form("every heterogeneity").sides(in_floats)
     np.testing.assert_allclose(sides.lhs, in_floats.largest(1.0), rtol=1e-12)
     assert sides.rhs == 1
+
+
+# --- floats, and the limits of what is accepted ---------------------------------------------------------------------------------
+def test_floats_follow_the_same_rounds(views):
+    exact, data = views["rounds"], {k: numbers(v) for k, v in INSTANCES["rounds"][1].items()}
+    problem = problems.Quadratic([np.diag(row) for row in np.array(data["h"], dtype=float)], np.array(data["c"], dtype=float))
+    method = exact.method._replace(**{k: float(getattr(exact.method, k)) for k in ("lambda1", "lambda2", "eta", "eta_g")})
+    start = [np.array(data[k], dtype=float) for k in ("theta", "c_k")]
+    floats = RoundsView(ProblemWorld(problem), method, *start, data["cohorts"])
+    for name in ("theta", "c", "c_k", "slopes", "signs", "delta", "here"):
+        np.testing.assert_allclose(getattr(floats, name), getattr(exact, name).astype(float), rtol=1e-12, atol=1e-12, err_msg=name)
+    assert floats.h is None and "separable quadratics" not in floats.facts
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"eta": "2/3"}, r"= \[\[Fraction\(1, 1\)\]\s\[Fraction\(2, 3\)\]\]: it must lie strictly between"),
+        ({"h": [["1"], ["0"]], "lambda2": "0"}, r"Fraction\(0, 1\)\]\]: it must lie strictly between"),
+        ({"c": [["0"]]}, "as many minimisers"),
+        ({"h": [["1"], ["-1/9"]]}, "expected curvatures >= 0"),
+        ({"lambda1": "-1/9"}, "must be >= 0"),
+        ({"lambda2": "-1/9"}, "must be >= 0"),
+        ({"eta": "0"}, "eta_l and eta_g > 0"),
+        ({"eta_g": "0"}, "eta_l and eta_g > 0"),
+        ({"B": 21}, "B = 21"),
+    ],
+)
+def test_a_little_beyond_what_is_accepted(change, says):
+    data = {
+        "h": [["1"], ["1/2"]], "c": [["0"], ["0"]], "sigma": [[1], [1]], "shift": ["0"], "shift_k": [["0"], ["0"]], "lambda1": "0",
+        "lambda2": "1/2", "eta": "1/2", "B": 20, "eta_g": "1",
+    }  # fmt: skip
+    BUILDERS["algorithm-2 at rest"](data)
+    with pytest.raises(InvalidInput, match=says):
+        BUILDERS["algorithm-2 at rest"](data | change)

@@ -9,6 +9,7 @@ though its bound may hold all the same.
 
 from __future__ import annotations
 
+import copy
 from fractions import Fraction as F
 
 import numpy as np
@@ -366,6 +367,28 @@ def test_both_agree_on_other_numbers(key, others):
     """So that a factor is seen that is 1, or that another one undoes, on the first instance."""
     for view, by_hand in others.values():
         agree(key, view, *(entries(side) for side in by_hand[key]))
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_the_axes_are_named_by_what_the_entries_are(key, others):
+    """Four clients, six cohorts, one state; entries of one axis are states."""
+    view = others["sign", 1][0]
+    sides = theorems.get(f"fedelasticnet/{key[0]}").form(key[1]).sides(view)
+    sizes = {"state": 1, "cohort": 6, "client": 4}
+    assert np.shape(sides.lhs) == tuple(sizes[a] for a in sides.axes or ["state"])
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_a_bound_allows_for_what_is_uncertain_in_the_suboptimality(key, others):
+    """D is R(gamma) - R*, off by noise_D: what that makes of right side minus left side, and not many times as much."""
+    for view, _ in others.values():
+        form, exact, moved, noisy = theorems.get(f"fedelasticnet/{key[0]}").form(key[1]), *(copy.copy(view) for _ in range(3))
+        moved.__dict__["D"] = view.D + 1
+        noisy.__dict__ |= {"noise_D": view.D * 0 + 1, "noise_A": view.D * 0, "position_noise": view.D * 0}
+        (before, after), noise = (form.sides(v) for v in (exact, moved)), form.sides(noisy).noise
+        change = [np.max(abs(b - a)) for a, b in zip(before.terms, after.terms, strict=True)]
+        if before.relation == "<=" and any(change):
+            assert np.max(abs((after.rhs - after.lhs) - (before.rhs - before.lhs))) <= np.max(noise) <= 5 * sum(change)
 
 
 def test_no_number_of_the_others_hides_a_factor(others):

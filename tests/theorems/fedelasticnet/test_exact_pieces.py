@@ -6,7 +6,15 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, absolute, huber, piece_of, quadratic, ramp
+from fedtheory.theorems.fedelasticnet.exact_pieces import (
+    Piece,
+    SeparableLosses,
+    absolute,
+    huber,
+    piece_of,
+    quadratic,
+    ramp,
+)
 
 # (p, q, G): two ramps that overlap, a jump inside one of them, and one that stands alone
 RAMPS = ((F(-2), F(1, 3), F(3, 2)), (F(-1), F(5, 2), F(2, 5)), (F(1, 4), F(1, 4), F(5, 7)), (F(4), F(9, 2), F(7, 3)))

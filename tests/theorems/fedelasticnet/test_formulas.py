@@ -23,6 +23,7 @@ from fedtheory.verification.statement import le
 ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
 FORMS = [(s, f) for s, f in ALL if f.letters is None]  # of the others the formula is made by the code
 CLOSED = [(s, f) for s, f in ALL if f.letters is not None]
+EVERY_ROUND = [(s, f) for s, f in ALL if s.scope == "round"]
 ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]
 
 
@@ -112,7 +113,8 @@ def test_a_closed_formula_has_the_values_of_what_runs(statement, form, views):
         agrees(form, views[statement.scope, rule], f"{rule} rule")
 
 
-CLOSED_ROUND = [(s, f) for s, f in CLOSED if s.scope == "round"]
+CLOSED_EVERY_ROUND = [(s, f) for s, f in ALL if s.scope == "round"]
+ROUND = [(s, f) for s, f in CLOSED if s.scope == "round"]
 
 
 @pytest.mark.parametrize(("statement", "form"), CLOSED_ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
@@ -133,6 +135,31 @@ def test_what_is_uncertain_in_the_suboptimality_is_in_the_noise(statement, form,
         noise = np.asarray(form.sides(view).noise, dtype=float) + np.zeros(8)
         assert (noise >= slope(sum(terms) - lhs) * (1 - 1e-9)).all()
         assert (noise <= 5 * sum(slope(e) for e in (lhs, *terms)) + 1e-12).all()
+
+
+@pytest.mark.parametrize(("statement", "form"), EVERY_ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_the_noise_of_float64_is_small_against_what_is_added_up(statement, form, views):
+    for rule in form.established:
+        sides = form.sides(views["round", rule])
+        noise = np.asarray(sides.noise, dtype=float)
+        assert np.broadcast_shapes(noise.shape, sides.lhs.shape) == sides.lhs.shape
+        assert (noise >= 0).all() and (noise <= 1e-9 * sides.scale.max()).all()
+
+
+def test_the_noise_of_a_square_covers_models_that_are_off(views):
+    """Coordinates of x that are off by up to n change ||x||^2 by at most 2 n ||x||_1 + d n^2."""
+    view = views["round", "sign"]
+    biggest = [np.abs(np.asarray(a)).reshape(8, -1).max(axis=1) for a in (view.tilde, view.gamma, view.stored, view.grad_tilde)]
+    n = np.asarray(view.position_noise)
+    eps, l2 = 2.0**-52, np.asarray(view.lambda2)
+    np.testing.assert_allclose(n, 64 * eps * (biggest[0] + biggest[1]) + 1e-12 * (biggest[2] + biggest[3]) / l2, rtol=1e-12)
+    away = np.asarray(view.tilde) - np.asarray(view.gamma)[:, None]
+    for x in (away, 1e-3 * away, away[:, 0]):  # (states, clients, d), (states, d)
+        off = n.reshape(8, *(1,) * (x.ndim - 2))
+        worst = 2 * off * np.abs(x).sum(axis=-1) + 2 * off**2
+        noise = np.asarray(view.noise_of_sq((x * x).sum(axis=-1)))
+        assert noise.shape == x.shape[:-1]
+        assert (worst * (1 - 1e-12) <= noise).all() and (noise <= 2 * worst * (1 + 1e-12)).all()
 
 
 def test_the_formula_follows_the_code():

@@ -408,6 +408,18 @@ def test_two_forms_apply_at_every_lambda_2():
         assert ElasticConstants(F(3), F(2), F(1), F(5), F(1, 100)).outside(one, "true-gradient") is None
 
 
+def test_where_a_form_is_not_claimed():
+    """At the limit itself; the words have the value and the limit."""
+    form = _form("theorem-b1", "printed")  # lambda_2 > 27 beta
+    at, above = (ElasticConstants(F(3), F(2), F(2), F(1, 2), 2 * ratio) for ratio in (F(27), F("27.001")))
+    assert at.outside(form, "sign") == "lambda_2/beta = 27 is not above 27" and above.outside(form, "sign") is None
+    several = ElasticConstants(3.0, 2.0, np.array([2.0, 4.0]), np.array([0.5, 0.25]), np.array([60.0, 60.0]))
+    assert several.outside(form, "sign") == "lambda_2/beta = 15 is not above 27"
+    none = ElasticConstants(F(3), F(2), F(2), F(0), F(60))
+    assert none.outside(form, "sign") == "lambda_1 = 0 is not above 0, as Algorithm 3 asks"
+    assert above.outside(_form("theorem-b", "repaired"), "true-gradient") == "not claimed for the true-gradient rule"
+
+
 @pytest.mark.parametrize(("c", "lead", "below"), [(25, 10, "26.861"), (9, 3, "10.684"), (21, 3, "22.838")])
 def test_kappa_0_is_positive_from_the_threshold_on(c, lead, below):
     """Where x^2 - c x - 2 c is; at c = 25 the least such whole number is 27, where it is 4."""

@@ -113,8 +113,7 @@ def test_a_closed_formula_has_the_values_of_what_runs(statement, form, views):
         agrees(form, views[statement.scope, rule], f"{rule} rule")
 
 
-CLOSED_EVERY_ROUND = [(s, f) for s, f in ALL if s.scope == "round"]
-ROUND = [(s, f) for s, f in CLOSED if s.scope == "round"]
+CLOSED_ROUND = [(s, f) for s, f in CLOSED if s.scope == "round"]
 
 
 @pytest.mark.parametrize(("statement", "form"), CLOSED_ROUND, ids=lambda x: getattr(x, "id", None) or x.name)

@@ -391,6 +391,14 @@ def test_a_bound_allows_for_what_is_uncertain_in_the_suboptimality(key, others):
             assert np.max(abs((after.rhs - after.lhs) - (before.rhs - before.lhs))) <= np.max(noise) <= 5 * sum(change)
 
 
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_a_mutant_is_another_claim_than_its_form(key, others):
+    form = theorems.get(f"fedelasticnet/{key[0]}").form(key[1])
+    for mutant in form.mutants:
+        pairs = [(form.sides(view), mutant.sides(view)) for view, _ in others.values()]
+        assert any((a.lhs != b.lhs).any() or (a.rhs != b.rhs).any() for a, b in pairs), mutant.name
+
+
 def test_no_number_of_the_others_hides_a_factor(others):
     for view, _ in others.values():
         letters = [view.beta, view.lambda1, view.lambda2, view.m, view.P, view.d]

@@ -10,6 +10,7 @@ import ast
 import inspect
 import re
 import runpy
+from dataclasses import replace
 from fractions import Fraction as F
 from math import isqrt
 from pathlib import Path
@@ -199,6 +200,24 @@ def test_both_agree_on_another_instance(rule, statement, form, others):
     view, by_hand, forms = others[rule, one.kind]
     sides = one.sides(view)
     assert tuple(np.ravel(side)[-1] for side in (sides.lhs, sides.rhs)) == forms[statement, form](by_hand)
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
+def test_a_mutant_is_another_claim_than_its_form(rule, statement, form, others):
+    one = _form(statement, form)
+    view = others[rule, one.kind][0]
+    for mutant in one.mutants:
+        pairs = [[np.ravel(side)[-1] for side in (of.sides(view).lhs, of.sides(view).rhs)] for of in (one, mutant)]
+        assert pairs[0] != pairs[1], mutant.name
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), [row for row in ROWS if _form(*row[1:]).kind == "run"])
+def test_what_is_uncertain_in_the_excess_is_in_the_noise(rule, statement, form, others):
+    """The coefficient of the excess times what it is off by."""
+    view, sides = others[rule, "run"][0], _form(statement, form).sides
+    moved, noisy = replace(view, excess=view.excess + 1), replace(view, noise=view.excess * 0 + 1)
+    assert (sides(moved).rhs == sides(view).rhs).all()
+    assert (sides(noisy).noise == sides(moved).lhs - sides(view).lhs).all()
 
 
 def test_the_other_instance_hides_nothing(others):

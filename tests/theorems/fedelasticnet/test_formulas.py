@@ -145,6 +145,20 @@ def test_the_noise_of_float64_is_small_against_what_is_added_up(statement, form,
         assert (noise >= 0).all() and (noise <= 1e-9 * sides.scale.max()).all()
 
 
+def test_the_letters_of_the_theorems_constants_and_products_are_written_as_they_are_defined():
+    """Theorem A's kappa as in its definition beside the bound; kappa' as Theorem 3.1 prints it; the last term of Lemma B.4."""
+    latex = {(s.id.partition("/")[2], f.name): f.latex for s, f in CLOSED}
+    for of, name in (("A", "theorem-a"), ("B", "theorem-b")):
+        for shown in (latex[name, "repaired"], latex[f"{name}-step", "repaired"]):
+            bound, defined = shown.split(r",\quad\kappa^", maxsplit=1)
+            assert defined.startswith(of + "=") and rf",\ \kappa_0^{of}=" in defined
+            assert rf"\kappa^{of}" in bound and rf"\kappa_0^{of}" in bound
+    assert r"\kappa'" in latex["theorem-3.1", "printed"]
+    product = r"\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k%s\rangle"
+    assert product % "s_k^t" in latex["lemma-b4", "repaired"]
+    assert product % r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})" in latex["lemma-b4", "printed"]
+
+
 def test_the_noise_of_a_square_covers_models_that_are_off(views):
     """Coordinates of x that are off by up to n change ||x||^2 by at most 2 n ||x||_1 + d n^2."""
     view = views["round", "sign"]

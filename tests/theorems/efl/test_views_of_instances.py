@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import worked_efl
 import worked_efl_claims
 import worked_efl_elastic as elastic
 import worked_efl_messages as messages
@@ -61,6 +63,23 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     for name in [n for n in dir(view) if n.startswith("noise")]:
         setattr(view, name, (lambda *_: much) if callable(getattr(view, name)) else much)
     assert np.min(form.sides(view).noise) == much
+
+
+@pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run"])
+def test_what_is_uncertain_in_a_run_is_in_the_noise_of_its_bound(name):
+    view = BUILDERS["run"]({**worked_efl.RUNS["C"], "scheme": "C"})
+    form = get("efl/theorem-1" if name in worked_efl.THEOREM_1 else "efl/theorem-1-step-7").form(name)
+    assert np.min(form.sides(replace(view, noise=Fraction(7, 3))).noise) == Fraction(7, 3)
+
+
+def test_a_run_is_judged_from_its_first_round():
+    """At tau = 0 both sides are ||w_0 - w*||^2."""
+    view = BUILDERS["run"]({**worked_efl.MANY, "scheme": "C"})  # of one round
+    assert list(view.horizons) == [0, 1]
+    for name in worked_efl.THEOREM_1:
+        assert len(get("efl/theorem-1").form(name).sides(view).lhs) == 1
+    for name in worked_efl_sentences.ORDER:
+        assert len(get("efl/order-of-c").form(name).sides(view).lhs) == 1
 
 
 @pytest.mark.parametrize("key", IN_FLOATS)

@@ -240,3 +240,20 @@ def test_both_writings_of_the_proof_agree(number, scheme):
 @functools.cache
 def round_views(scheme):
     return BUILDERS["step"]({**ROUND, "scheme": scheme}), steps.Round(scheme, ROUND)
+
+
+@pytest.mark.parametrize("key", [("5", "expectation"), ("5", "sharpened"), ("7", "repaired")], ids=" ".join)
+def test_both_writings_agree_where_all_clients_have_one_law(key):
+    """r_tau = 0, though somebody's D_k is not."""
+    data = {**ROUND, "law": [["1/5", "1/2", "3/10"]] * 2}
+    view, r = BUILDERS["step"]({**data, "scheme": "C"}), steps.Round("C", data)
+    assert r.same_ratio(0) and r.sum_D() > 0
+    compared(get(f"efl/theorem-1-step-{key[0]}").form(key[1]).sides(view), *map(list, steps.STEPS[key](r)))
+
+
+def test_both_writings_agree_on_what_an_arrival_adds_as_printed():
+    """(11) as printed has n + n_a below the line, (10) has n."""
+    key = ("shift-bound", "an additional term")
+    data = {**CASES[key], "event": "arrival"}
+    sides = get("efl/shift-bound").form(key[1]).sides(BUILDERS["restart"](data))
+    compared(sides, *WORKED[key][1](data))

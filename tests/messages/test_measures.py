@@ -1,0 +1,88 @@
+"""Nonzeros and entropies worked out by hand, and bins counted by every path against np.unique."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.messages import entropy_bits, measures, nonzeros
+
+torch = pytest.importorskip("torch")
+
+
+def test_nonzeros() -> None:
+    assert nonzeros(np.array([[0.0, 1.0, -2.0], [0.0, -0.0, 0.0]])).tolist() == [2, 0]
+
+
+def test_an_entropy_by_hand() -> None:
+    """Bins 0, 0, 0, 1, 2, 1: the shares are 1/2, 1/3, 1/6, and 1/2 + log2(3)/3 + log2(6)/6 = 2/3 + log2(3)/2."""
+    message = np.array([[0.0, 0.004, -0.004], [0.006, 0.02, 0.014]])
+    assert entropy_bits(message) == pytest.approx(2 / 3 + math.log2(3) / 2, rel=1e-14)
+    assert entropy_bits(10 * message, 0.1) == pytest.approx(2 / 3 + math.log2(3) / 2, rel=1e-14)
+    assert entropy_bits(message, 0.1) == 0.0 and math.copysign(1, entropy_bits(message, 0.1)) == 1
+    assert measures.entropy_of_counts(np.array([2, 1, 1])) == 3 / 2
+
+
+def test_bins_are_centred_and_halves_go_to_even() -> None:
+    numbers, counts = measures.bin_counts(np.array([1.25, 0.25, -0.25, 0.75, -0.8]), 0.5)
+    assert (numbers.tolist(), counts.tolist()) == ([-2, 0, 2], [1, 2, 2])
+    # 0.015 in single precision is below it: in double precision the quotient is below 3/2, in single it would be rounded to 3/2
+    numbers, _ = measures.bin_counts(np.array([0.015], dtype=np.float32))
+    assert numbers.tolist() == [1]
+    assert [len(part) for part in measures.bin_counts(np.zeros((0, 3)))] == [0, 0]
+
+
+def expected(message, width):
+    numbers, counts = np.unique(np.round(np.asarray(message, dtype=float).ravel() / width), return_counts=True)
+    return numbers.tolist(), counts.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 21, 24])
+def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
+    """Whole blocks and parts of one, pieces of a device, what is compiled run as it stands, and ranges too wide to be counted."""
+    message = np.random.default_rng(size).normal(size=size)
+    wanted = expected(message, 0.3)
+
+    def same(found):
+        return ([float(v) for v in found[0]], [int(v) for v in found[1]]) == wanted
+
+    assert same(measures.bin_counts(message, 0.3))
+    monkeypatch.setattr(measures, "BLOCK", 8)
+    monkeypatch.setattr(measures, "PIECE", 5)
+    monkeypatch.setattr(measures, "COMPILED", size)
+    monkeypatch.setattr(measures, "_compiled_count", lambda: measures.count_bins)
+    assert same(measures.bin_counts(message, 0.3))
+    assert same(measures._on_device(torch.asarray(message), 0.3))
+    monkeypatch.setattr(measures, "COUNTED", 0)
+    monkeypatch.setattr(np, "bincount", None)  # nothing is counted by place
+    assert same(measures.bin_counts(message, 0.3))
+    assert same(measures._on_device(torch.asarray(message), 0.3))
+
+
+def test_counts_are_added_row_by_row() -> None:
+    counts = np.ones((4, 3), dtype=np.int64)
+    measures.count_bins(np.array([0.0, 1.0, 1.0, 2.0, 0.0, 0.0]), 1.0, 0.0, counts)
+    assert counts.sum(axis=0).tolist() == [4 + 3, 4 + 2, 4 + 1]
+
+
+def test_ranges() -> None:
+    assert measures._range(-0.02, 0.034, 0.01) == (-2.0, 6)
+    assert measures._range(0.0, measures.COUNTED - 1.0, 1.0) == (0.0, measures.COUNTED)
+    assert measures._range(0.0, float(measures.COUNTED), 1.0)[1] == 0
+    assert measures._range(0.0, math.nan, 1.0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "width", "says"),
+    [
+        (np.zeros((2, 0)), 0.01, r"shape \(2, 0\)"),
+        (np.array([1.0, np.inf]), 0.01, r"shape \(2,\)"),
+        (np.array([1.0]), 0.0, "bin_width is 0.0"),
+    ],
+)
+def test_what_has_no_entropy(message, width, says) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        entropy_bits(message, width)

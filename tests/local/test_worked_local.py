@@ -136,6 +136,23 @@ def test_zeros_at_the_anchor_have_the_residual_that_no_l1_slope_takes_away():
     assert objective.kkt_residual(y, g) == 0.25  # max(1/4, 0, |1/2 - 3/4|)
     assert objective.kkt_residual(y, np.array([-1.25, 0.0, 0.5])) == 0.5
     assert objective.kkt_residual(y, np.array([0.0, 0.0, -1.0])) == 1.75
+    assert objective.kkt_residual(y, np.array([1.25, 0.0, 0.5])) == 0.5
+
+
+def test_the_prox_with_a_step_of_each_coordinate():
+    """Soft thresholds of 3/2 and 1/2 around the anchors."""
+    objective = LocalObjective(np.zeros(3), l1=0.5, anchor=np.array([1.0, -1.0, 0.25]))
+    v, step = np.array([[3.0, -1.25, -2.0]]), np.array([3.0, 1.0, 3.0])
+    assert objective.prox(v, step).tolist() == [[1.5, -1.0, -0.5]]
+    assert objective.prox(v, 1.0).tolist() == [[2.5, -1.0, -1.5]] and LocalObjective(v).prox(v, step) is v
+
+
+def test_rounding_is_that_of_the_numbers_given():
+    y = np.array([[[0.5, 2.0]]])
+    double, single = (
+        residual_scale(LocalObjective(np.zeros(2)), y.astype(kind), np.ones(1), 2.0**-20)[1] for kind in (np.float64, np.float32)
+    )
+    assert double == pytest.approx(1 + 32 * 2.0**-32 * 4.25**0.5) and single == pytest.approx(32 * 2.0**-3 * (1 + 4.25**0.5))
 
 
 @pytest.mark.parametrize("tolerance", [1e-6, 2.0**-50])

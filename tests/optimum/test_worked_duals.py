@@ -185,6 +185,20 @@ def test_a_ridge_that_is_known_up_to_a_radius_counts_with_its_least_member():
         assert true - 1e-9 <= bound <= true
 
 
+def test_a_slope_whose_square_underflows_bounds_from_below():
+    """-2^-1200/(2 5/4), of which float64 knows only that it is negative."""
+    form = NonsmoothStructure(1, linear=exact([2.0**-600]), ridge=exact(1.25))
+    bound, _ = form.bound(Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0)
+    assert -(2.0**-990) <= bound and Fraction(bound) <= -Fraction(1, 2**1200) / Fraction(5, 2)
+
+
+def test_a_largest_coordinate_of_little_weight_counts():
+    form = NonsmoothStructure(2, top_weight=exact(0.75))
+    assert form.value(np.array([0.5, 2.0])).upper == pytest.approx(1.5, rel=1e-15)
+    bound, _ = form.bound(replace(FEASIBLE, u=np.zeros(0), s=np.zeros((0, 1)), q=np.zeros((0, 2)), top=np.array([0.25, 0.5])), 2.0)
+    assert bound == pytest.approx(-2 * (0.25**2 + 0.5**2) ** 0.5, rel=1e-9)
+
+
 # --- multipliers that are not feasible -----------------------------------------------------------------------------------------
 def test_shares_are_scaled_and_sum_exactly_to_every_weight_enclosed():
     """(3, -1, nan, 1) of a weight 10: (7.5, 0, 0, 2.5), and the largest takes what is enclosed beyond it."""
@@ -265,7 +279,7 @@ def test_the_root_of_what_is_no_square_is_enclosed():
     assert nothing.hi[0] == nothing.lo[0] == 0.0 and 2.5 <= nothing.rad[0] <= 2.5 * (1 + 1e-9)
     below = _root(ball(-1.0, 0.0, 7.25))  # what may be a square is between 0 and 6.25
     assert below.hi[0] == below.lo[0] == 0.0 and 2.5 <= below.rad[0] <= 2.5 * (1 + 1e-9)
-    assert _root(ball(0.0)).rad[0] <= 2.0**-450
+    assert 0 <= _root(ball(0.0)).rad[0] <= 2.0**-450 and 0 <= _root(ball(4.0)).rad[0] <= 2.0**-900
 
 
 def test_the_largest_of_each_group_counts_every_piece_that_may_be_larger():

@@ -449,6 +449,11 @@ def test_a_view_is_its_problem_seen_through():
     np.testing.assert_array_equal(view.client_gradient(START), SAMPLES.client_gradient(START))
     np.testing.assert_array_equal(view.client_batch_gradient(START, PICKS), SAMPLES.client_batch_gradient(START, PICKS))
     assert not hasattr(view, "walk") and not hasattr(View(SimpleNamespace(walk=1)), "walk")
+    for name in ("__len__", "problem"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(View.__new__(View) if name == "problem" else View(SimpleNamespace(__len__=1)), name)
+    with pytest.raises(AttributeError, match="problem"):
+        View.__new__(View).dim  # noqa: B018
     g = SAMPLES.client_gradient(START)
     np.testing.assert_array_equal(
         view.clipped_direction(made("everything"), START, g, True, 0.5, "curvature"),
@@ -471,6 +476,12 @@ def test_a_scaled_view():
         factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
         needed = s * (own * factor + RIDGE * START) + (0 if held is None else held)
         np.testing.assert_allclose(got, needed, rtol=1e-12)
+    # with a prox for the l1 term and the curvature spared: neither is clipped
+    objective, along = LocalObjective(CENTER, LINEAR, CURVATURE, L1), view.client_gradient(START)
+    spared = view.clipped_direction(objective, START, along, True, 0.5, "curvature")
+    own = SAMPLES.client_gradient(START) - RIDGE * START - (CURVATURE * CENTER + LINEAR) / s
+    factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
+    np.testing.assert_allclose(spared, s * (own * factor + RIDGE * START) + CURVATURE * START, rtol=1e-12)
     bare = view.clipped_direction(LocalObjective(CENTER), START, view.client_gradient(START), True, 0.5, None)
     own = SAMPLES.client_gradient(START) - RIDGE * START
     factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
@@ -508,10 +519,10 @@ def test_two_models_and_their_mixture(adaptive):
             slope = sum((p - q) * g for p, q, g in zip(v, w, at_m)) if adaptive else Fraction(0)
             close(got[k, b], [*at_w, *(a * g for g in at_m), slope])
     whole, a = view.client_gradient(y), np.clip(mix, 0, 1)[..., None]
-    got = view.clipped_direction(LocalObjective(y), y, whole, False, 0.5, None)
+    got = view.clipped_direction(LocalObjective(y), y, whole, False, 0.0625, None)
     for part, decay in ((slice(0, 2), RIDGE * START), (slice(2, 4), RIDGE * a * (a * ANCHOR + (1 - a) * START))):
         own = whole[..., part] - decay
-        factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
+        factor = np.minimum(1, 0.0625 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
         np.testing.assert_allclose(got[..., part], own * factor + decay, rtol=1e-12)
     np.testing.assert_array_equal(got[..., 4:], whole[..., 4:])
 
@@ -524,6 +535,11 @@ def test_a_solver_on_a_view_is_that_solver():
     for _ in range(3):
         y = y - LR * 0.375 * SAMPLES.client_gradient(y)
     np.testing.assert_allclose(got, y, rtol=1e-12)
+    asked = []
+    noting = SimpleNamespace(check=lambda *a: asked.append(a), solve=lambda *a: asked.append(a))
+    OnView(noting, None).check(SAMPLES, "objective")
+    OnView(noting, lambda *a: asked.append(a) or "view").solve(SAMPLES, "objective", "start", "rows")
+    assert asked == [(SAMPLES, "objective"), (SAMPLES, "start"), ("view", "objective", "start", "rows")]
     with pytest.raises(MissingCapability, match="no samples"):
         OnView(LocalSGD(1, 1.0, 1), None).check(PROBLEM)
     assert draws_batches(LocalSGD(1, 1.0, 1)) and not draws_batches(LocalSGD(1, 1.0)) and not draws_batches(GradientSteps(1, 1.0))

@@ -13,6 +13,7 @@ from active_rows import rows_of
 from fedtheory import problems
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local import Exact, LocalObjective
+from fedtheory.local import exact as exact_module
 from fedtheory.local import newton as newton_module
 from fedtheory.local.exact import _curvature_bounds, _proximal_gradient, _steps_needed
 from fedtheory.local.objective import LocalResult
@@ -177,6 +178,30 @@ def test_proximal_gradient_is_taken_while_it_needs_few_steps(fast, most):
     assert Exact(method="prox")._plan(PROBLEM, ELASTIC, lower, upper, fast) == ("prox", most + 1)
 
 
+def test_which_walk_is_taken(monkeypatch):
+    """The fused one for float64 numbers and one curvature, the generic one else, and Newton's where many steps are needed."""
+    taken = []
+    for name in ("affine_proximal_gradient", "_proximal_gradient", "newton"):
+        true = getattr(exact_module, name)
+        monkeypatch.setattr(exact_module, name, lambda *a, true=true, name=name: taken.append(name) or true(*a))
+    single = [LocalObjective(a.astype(np.float32), curvature=Q, l1=L1) for a in (CENTER,)]
+    Exact().solve(PROBLEM, ELASTIC, START, ROWS)
+    Exact().solve(PROBLEM, LocalObjective(CENTER, LINEAR, np.array([0.4375, 1.5]), L1, ANCHOR), START, ROWS)
+    Exact(tolerance=1e-3).solve(PROBLEM.like(single[0].center), single[0], START.astype(np.float32), ROWS)
+    steep = problems.Quadratic(np.array([np.diag([1.0, 1e4])] * 2), np.array(CENTERS))
+    Exact().solve(steep, LocalObjective(CENTER, LINEAR, Q, L1), START, ROWS)
+    assert taken == ["affine_proximal_gradient", "_proximal_gradient", "_proximal_gradient", "newton"]
+
+
+def test_the_steps_of_a_loss_that_is_not_convex():
+    """Its curvature is between -beta and beta, so that the step is 1/q: center + linear/q - grad f/q, and the threshold l1/q."""
+    flat = SimpleNamespace(convex=False, beta_k=np.array([0.25, 0.5]), mu_k=np.ones(2), client_gradient=PROBLEM.client_gradient)
+    got = _proximal_gradient(flat, ELASTIC, START, ROWS, np.ones(2), np.ones(2), 1)
+    for k, b in np.ndindex(2, 2):
+        _, y = proximal_steps(k, b, [1 / Fraction(Q)] * 2, 1)
+        np.testing.assert_allclose(got.y[k, b], [float(v) for v in y], rtol=1e-12)
+
+
 def test_a_path_that_is_not_there_is_refused():
     for objective in (ELASTIC, LocalObjective(CENTER, curvature=np.ones(2))):
         with pytest.raises(InvalidInput, match="method = 'direct' needs a quadratic problem, one curvature and no l1"):
@@ -206,13 +231,16 @@ def test_a_minimiser_that_is_not_unique_is_refused_by_client_and_curvature(metho
             continue
         with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: the local objective has no unique minimiser \(least curvature"):
             solve(problem, LocalObjective(CENTER), START, ROWS)
+    with pytest.raises(LocalSolveFailed, match=r"client 1: .*\(least curvature 9e-13 of the largest, limit 1e-12\)"):
+        quarter = problems.Quadratic(np.array([np.eye(2), np.diag([0.25, 0.25 * 0.9e-12])]), np.array(CENTERS))
+        Exact(method="direct").solve(quarter, LocalObjective(CENTER), START, ROWS)
 
 
 def test_what_was_not_reached_is_told_with_the_worst_row():
     residual = np.array([[1e-13, 0.25], [0.5, 1e-14]])
 
     def check(y, residual, rows=ROWS):
-        Exact()._check(PROBLEM, ELASTIC, np.ones(2), LocalResult(y, residual), rows)
+        Exact()._check(ELASTIC, np.ones(2), LocalResult(y, residual), rows)
 
     check(START, np.full((2, 2), 1e-12))
     with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: local KKT residual 0\.5 \(relative .*\) is above 1e-12"):
@@ -311,7 +339,7 @@ def test_pieces_cover_all_rows_once(monkeypatch):
     assert newton_module._client_pieces(PROBLEM, (2, 1, 2))[0][1] is PROBLEM
     monkeypatch.setattr(newton_module, "_CELLS", 2 * 2 * 2 * 3)
     assert newton_module._point_pieces(PROBLEM, 2, (2, 7, 2)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
-    whole = newton_module.newton(PROBLEM, ELASTIC, START, ROWS, np.array([5.0, 6.0]), 1e-12)
+    whole = newton_module.newton(PROBLEM, ELASTIC, START, np.array([5.0, 6.0]), 1e-12)
     monkeypatch.undo()
-    same = newton_module.newton(PROBLEM, ELASTIC, START, ROWS, np.array([5.0, 6.0]), 1e-12)
+    same = newton_module.newton(PROBLEM, ELASTIC, START, np.array([5.0, 6.0]), 1e-12)
     np.testing.assert_allclose(whole.y, same.y, atol=1e-12)

@@ -208,7 +208,7 @@ def test_what_it_cannot_solve_is_refused_with_value_and_remedy(monkeypatch):
             ExactProx().solve(problem, LocalObjective(start, curvature=curvature), start, rows_of(1, 1))
     with pytest.raises(InvalidInput, match=r"l1 = 0\.5: the exact prox has no l1 penalty; put it into the problem's loss"):
         ExactProx().solve(problem, LocalObjective(start, curvature=1.0, l1=0.5), start, rows_of(1, 1))
-    with pytest.raises(LocalSolveFailed, match=r"round 1, client 0: .* solved to a gap of .*, above the tolerance 1e-40: allow a larger"):
+    with pytest.raises(LocalSolveFailed, match=r"round 1, client 0: .* to a gap of .*, above the tolerance 1e-40: allow a larger"):
         ExactProx(tolerance=1e-40).solve(
             problems.EuclideanDistance([[2.7, -0.8]]), LocalObjective(start + 0.3, start + 0.1, 0.7), start, rows_of(1, 1)
         )

@@ -16,7 +16,7 @@ from fedtheory.local import Exact, LocalObjective
 from fedtheory.local import exact as exact_module
 from fedtheory.local import newton as newton_module
 from fedtheory.local.exact import _curvature_bounds, _proximal_gradient, _steps_needed
-from fedtheory.local.objective import LocalResult
+from fedtheory.local.objective import LocalResult, residual_scale
 from fedtheory.local.quadratic import _prefix_counts, affine_proximal_gradient
 
 HESSIANS = [[[3.0, 0.75], [0.75, 2.0]], [[1.5, -0.25], [-0.25, 4.0]]]
@@ -243,8 +243,10 @@ def test_what_was_not_reached_is_told_with_the_worst_row():
         Exact()._check(ELASTIC, np.ones(2), LocalResult(y, residual), rows)
 
     check(START, np.full((2, 2), 1e-12))
-    with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: local KKT residual 0\.5 \(relative .*\) is above 1e-12"):
+    relative = 0.5 / residual_scale(ELASTIC, START, np.ones(2), 1e-12)[1][1, 0]
+    with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: local KKT residual 0\.5") as refused:
         check(START, residual)
+    assert f"(relative {relative:.3g}) is above 1e-12;" in str(refused.value)
     check(START, residual, ROWS._replace(valid=residual < 0.1))
     lost = START.copy()
     lost[1, 1, 0] = np.nan

@@ -391,6 +391,17 @@ def test_sgd_in_fractions_on_the_samples_it_drew():
         assert got.step_sum[k, b, 0] == pytest.approx(float(sums[k]), rel=1e-14)
 
 
+def test_clients_of_as_many_samples_have_one_step_sum():
+    """A number; with unequal ones, one for each row, (N, B, 1). A problem that walks itself is left to it."""
+    rng = np.random.default_rng(4)
+    alike = problems.LeastSquares(rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3)))
+    assert SGD(2, LR, epochs=2).solve(alike, made("linear"), START, rows_of(2, 2)).step_sum == pytest.approx(4 * LR)
+    assert SGD(2, LR, epochs=1).solve(SAMPLES, made("linear"), START, rows_of(2, 2)).step_sum.shape == (2, 2, 1)
+    alike.walk = lambda *given: given
+    solver, objective, rows = SGD(2, LR, epochs=2), made("linear"), rows_of(2, 2)
+    assert solver.solve(alike, objective, START, rows) == (solver, objective, START, rows)
+
+
 @pytest.mark.parametrize("l1", ["subgradient", "prox"])
 @pytest.mark.parametrize("spares", [None, "curvature"])
 def test_clipped_sgd_steps(l1, spares):

@@ -15,6 +15,7 @@ from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local import Exact, LocalObjective
 from fedtheory.local import exact as exact_module
 from fedtheory.local import newton as newton_module
+from fedtheory.local import quadratic as quadratic_module
 from fedtheory.local.exact import _curvature_bounds, _proximal_gradient, _steps_needed
 from fedtheory.local.objective import LocalResult, residual_scale
 from fedtheory.local.quadratic import _prefix_counts, affine_proximal_gradient
@@ -129,6 +130,27 @@ def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
     part = affine_proximal_gradient(PROBLEM, ELASTIC, start, padded, lower, upper, count)
     np.testing.assert_allclose(part.y[0, 0], got.y[0, 0], rtol=1e-14)
     assert not part.y[0, 1].any() and not part.residual[0, 1] and not part.y[1, 1].any()
+
+
+def test_the_fused_steps_without_a_linear_part_and_around_the_center():
+    objective = LocalObjective(CENTER, curvature=Q, l1=L1)
+    lower, upper = _curvature_bounds(PROBLEM, objective)
+    for start in (CENTER, START):
+        fused = affine_proximal_gradient(PROBLEM, objective, start, ROWS, lower, upper, 3)
+        y = start
+        for _ in range(3):
+            step = (2 / (lower + upper))[:, None, None]
+            y = objective.prox(y - step * (PROBLEM.client_gradient(y) + Q * (y - CENTER)), step)
+        np.testing.assert_allclose(fused.y, y, rtol=1e-12, atol=1e-14)
+
+
+def test_tiles_by_hand(monkeypatch):
+    """Six points of two numbers in twelve: clients of 3 and 1 rows in one tile, of 2 alone, and 9 rows in two tiles of 5 and 4."""
+    monkeypatch.setattr(quadratic_module, "TILE", 12)
+    cuts = [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array([3, 1, 2, 9]), 2)]
+    assert cuts == [(0, 2, 0, 3), (2, 3, 0, 2), (3, 4, 0, 5), (3, 4, 5, 9)]
+    cuts = [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array([2, 1]), 100)]
+    assert cuts == [(0, 1, 0, 1), (0, 1, 1, 2), (1, 2, 0, 1)]
 
 
 def test_the_residual_counts_what_rounding_can_add():

@@ -17,8 +17,9 @@ from fedtheory import problems
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD, SubgradientSliding
 from fedtheory.local.clipping import clipped_direction, clipped_factor
-from fedtheory.local.local_sgd import Constant, InverseTime, TheoremStep
-from fedtheory.local.objective import residual_scale
+from fedtheory.local.local_sgd import Constant, InverseTime, TheoremStep, _distinct, _per_row
+from fedtheory.local.objective import Rows, residual_scale
+from fedtheory.local.sgd import sample_order
 from fedtheory.local.shifted_gradients import (
     MixedView,
     OnView,
@@ -30,6 +31,7 @@ from fedtheory.local.shifted_gradients import (
 )
 from fedtheory.local.sliding import averaging_weight, project_ball
 from fedtheory.local.subgradient import CUT, Schedule, SubgradientSteps
+from fedtheory.randomness import BLOCK, Stream
 
 HESSIANS = [[[3.0, 0.75], [0.75, 2.0]], [[1.5, -0.25], [-0.25, 4.0]]]
 CENTERS = [[1.25, -0.5], [-2.0, 0.375]]
@@ -389,6 +391,25 @@ def test_sgd_in_fractions_on_the_samples_it_drew():
             ]
         close(got.y[k, b], y)
         assert got.step_sum[k, b, 0] == pytest.approx(float(sums[k]), rel=1e-14)
+
+
+def test_what_is_drawn_is_addressed_by_seed_round_step_scenario_and_client():
+    """The first rows of a block of scenarios: the same whoever else takes part, and the same in every release."""
+    clients, scenarios = np.array([5, 2]), np.array([[3, BLOCK + 5, 2 * BLOCK], [0, 1, BLOCK]])
+    stream = Stream(11)
+    rows = Rows(clients, scenarios, np.ones((2, 3), bool), stream, 4)
+    for n, b in np.ndindex(2, 3):
+        client, (block, inside) = int(clients[n]), divmod(int(scenarios[n, b]), BLOCK)
+        keys = stream.generator("minibatch", 4, 7, (client << 32) | block).random((BLOCK, 9))[inside]
+        assert sample_order(rows, n, b, 9, 7).tolist() == np.argsort(keys).tolist()
+        drawn = stream.generator("local batch", 4, 7, block).random((6, BLOCK, 2))[client, inside]
+        assert _per_row(rows, "local batch", 7, 2, np.random.Generator.random)[n, b].tolist() == drawn.tolist()
+
+
+def test_the_first_places_of_a_shuffle():
+    """u = (0, 1/2, 3/4) of 5: swap 0 with 0, 1 with 1 + 2 and 2 with 2 + 2; of 3 samples 1 with 2, and 2 with itself."""
+    u = np.array([[[0.0, 0.5, 0.75]], [[0.0, 0.5, 0.75]]])
+    assert _distinct(u, np.array([5, 3])[:, None, None])[:, 0].tolist() == [[0, 3, 4], [0, 2, 1]]
 
 
 def test_clients_of_as_many_samples_have_one_step_sum():

@@ -38,7 +38,7 @@ class Bowl(Structure):
         return None
 
     def why_not(self, x):
-        return "there is a reason"
+        return f"there is a reason at {x.tolist()}"
 
 
 def bowl(x, shift=0.25):
@@ -123,6 +123,19 @@ def test_the_minimiser_is_found_without_cvxpy_and_its_record_says_so():
     assert {"scale", "bounds"} <= set(found.details)
 
 
+def test_what_the_solver_said_is_on_record(monkeypatch):
+    """Its point (1, 0), of which F is 17/4, its own value, and what it solved."""
+    asked, made = [], problem_of(Bowl())
+    said = conic.ConicSolve(np.array([1.0, 0.0]), 4.2, "a form", 5, 0.5, "status 'optimal'")
+    monkeypatch.setattr(conic, "solve", lambda *given: asked.append(given) or said)
+    found = optimum.certify(made)
+    assert asked == [(made, None)] and found.solver == "cvxpy with Clarabel + Newton polish" and found.solver_value == 4.2
+    record = {k: found.details[k] for k in ("conic", "conic_form", "conic_entries", "conic_seconds", "conic_value")}
+    assert list(record.values()) == ["status 'optimal'", "a form", 5, 0.5, 4.25]
+    with pytest.raises(NotCertified, match="the limit 1e-12"):
+        optimum.certify(problem_of(Bowl(spread=2.0**-30)))
+
+
 @pytest.mark.parametrize(("share", "accepted"), [(0.95, True), (1.05, False)])
 def test_a_gap_is_accepted_up_to_the_limit(share, accepted):
     """The enclosure is 1/2^10 wide, and F(0) = 35/4."""
@@ -134,7 +147,7 @@ def test_a_gap_is_accepted_up_to_the_limit(share, accepted):
         optimum.certify(made, limit, 0)
     said = str(refused.value)
     assert f"the proven relative gap is {2.0**-10 / 8.75:.3g}, the limit {limit:.3g} (||grad F|| <= 0 at" in said
-    assert said.endswith("cvxpy: skipped, no cone programme has max_conic_entries = 0). There is a reason")
+    assert said.endswith("cvxpy: skipped, no cone programme has max_conic_entries = 0). There is a reason at [2.0, -1.0]")
 
 
 def test_zero_is_tried_where_the_polish_proves_too_little():

@@ -158,7 +158,25 @@ def test_the_residual_counts_what_rounding_can_add():
     lower, upper = _curvature_bounds(PROBLEM, ELASTIC)
     got = affine_proximal_gradient(PROBLEM, ELASTIC, START, ROWS, lower, upper, 400)
     floor = 2.0**-53 * upper[:, None] * np.linalg.norm(got.y, axis=-1)
-    assert (got.residual >= floor).all() and (got.residual <= 8 * floor).all()
+    assert (got.residual >= floor * (1 - 1e-12)).all() and (got.residual <= 8 * floor).all()
+    assert (got.residual / floor).min() == pytest.approx(1, rel=1e-9)  # a row that no step moves any more
+
+
+@pytest.mark.parametrize("l1", [0.0, L1])
+def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
+    rng = np.random.default_rng(3)
+    center, linear, anchor, start = (rng.standard_normal((2, 5, 2)) for _ in range(4))
+    objective = LocalObjective(center, linear, Q, l1, anchor)
+    lower, upper = _curvature_bounds(PROBLEM, objective)
+    rows = rows_of(2, 5)
+    whole = affine_proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
+    plain = _proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
+    np.testing.assert_allclose(whole.y, plain.y, rtol=1e-12, atol=1e-14)
+    for tile in (4, 8, 14):
+        monkeypatch.setattr(quadratic_module, "TILE", tile)
+        cut = affine_proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
+        np.testing.assert_allclose(cut.y, whole.y, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(cut.residual, whole.residual, rtol=1e-12)
 
 
 def test_rows_are_counted_to_the_last_that_is_valid():

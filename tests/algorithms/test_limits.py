@@ -125,7 +125,7 @@ def test_compressors(method, others, places):
 
 def test_what_goes_with_a_compressor():
     """Compressed models without feedback, recovered controls with option II, the sign rule: what is refused has such a neighbour."""
-    with pytest.raises(errors.InvalidInput, match="^send = 'model': with a compressor, use send='update', or client_feedback=False"):
+    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update', or client_feedback=False"):
         algorithms.FedAvg(compressor=TOP2)
     algorithms.FedAvg(compressor=TOP2, client_feedback=False)
     algorithms.FedAvg(down_compressor=TOP2)
@@ -139,9 +139,9 @@ def test_what_goes_with_a_compressor():
             make(control="recovered", control_compressor=TOP2)
         with pytest.raises(errors.InvalidInput, match=r"^control = 'recovered': .*use 'sent'"):
             make(control="recovered", option="gradient")
-    with pytest.raises(errors.InvalidInput, match="^send = 'model': with a compressor, use send='update'"):
+    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update'"):
         algorithms.FedDyn(1, compressor=TOP2)
-    with pytest.raises(errors.InvalidInput, match="^compressor = TopK.*use rule='sign'"):
+    with pytest.raises(errors.InvalidInput, match=r"^compressor = TopK.*use rule='sign'"):
         algorithms.FedElasticNetDyn(1, 1, "true-gradient", compressor=TOP2)
 
 
@@ -196,7 +196,7 @@ def test_the_subgradient_methods_parameters():
     for name, value in (("rounds", 0), ("rounds", True), ("rounds", 2.0), ("distance", 0.0), ("distance", math.inf)):
         with pytest.raises(errors.InvalidInput, match=rf"^{name} = {value!r}: .* must be "):
             subgradient_parameters(problem, **{"rounds": 9, "radius": 2.5, "distance": 0.7} | {name: value})
-    with pytest.raises(errors.InvalidInput, match="^schedule = 'hold-and-cut': use 'constant' or 'inverse-sqrt'"):
+    with pytest.raises(errors.InvalidInput, match=r"^schedule = 'hold-and-cut': use 'constant' or 'inverse-sqrt'"):
         subgradient_parameters(problem, 9, 2.5, 0.7, "hold-and-cut")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array_api_strict
 import numpy as np
 import pytest
 from general_round import LR, STEPS, TOP, D, N, S, averaged, compare, grad, top, top_bits, work
@@ -203,9 +204,11 @@ def test_algorithm_3(layout, how):
     ids=lambda a: getattr(a, "name", ""),
 )
 def test_the_state_before_round_one(algorithm, as_x, per_client_x):
-    """Models are the start everywhere, what adds up is 0, debts are a dense model, and no memory is left out."""
+    """Models are the start everywhere, what adds up is 0, debts are a dense model; all lie in the start's library."""
     x = np.array([[0.4, -1.5], [2.5, 0.3]])
     state = algorithm.init(x, N)._asdict()
+    for name, leaf in algorithm.init(array_api_strict.asarray(x), N)._asdict().items():
+        assert leaf is None or type(leaf) is type(array_api_strict.asarray(x)), name
     for name, leaf in state.items():
         if name in ("x", *as_x):
             np.testing.assert_array_equal(leaf, x)

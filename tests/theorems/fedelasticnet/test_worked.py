@@ -289,14 +289,16 @@ def numbers(key: tuple[str, str], rule: str) -> list[list[list[F]]]:
     return [entries(side) for side in given.get("both") or given[rule]]
 
 
+def view_of(numbers, rule):
+    """The round in the package."""
+    instance = DiagonalInstance.exact(numbers.H, numbers.C, numbers.L1, numbers.L2, numbers.PART, rule, numbers.X0)
+    return instance.round_view(instance.after(numbers.BEFORE))
+
+
 @pytest.fixture(scope="module")
 def views():
     """Round 2 in the package, for each rule."""
-    out = {}
-    for rule in RULES:
-        instance = DiagonalInstance.exact(worked.H, worked.C, worked.L1, worked.L2, worked.PART, rule, worked.X0)
-        out[rule] = instance.round_view(instance.after([worked.FIRST]))
-    return out
+    return {rule: view_of(worked.PRINTED, rule) for rule in RULES}
 
 
 @pytest.fixture(scope="module")
@@ -320,11 +322,13 @@ def key_id(key: tuple[str, str]) -> str:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("key", NUMBERS, ids=key_id)
 def test_the_package_gives_the_numbers(key, rule, views):
+    agree(key, views[rule], *numbers(key, rule))
+
+
+def agree(key, view, left, right):
     """An inequality has both sides; an equation the largest difference of a coordinate, and 0."""
     name, form = key
-    view = views[rule]
     sides = theorems.get(f"fedelasticnet/{name}").form(form).sides(view)
-    left, right = numbers(key, rule)
     lhs, rhs = of_members(sides.lhs, view), of_members(sides.rhs, view)
     if sides.relation == "==":
         assert lhs == [max(abs(a - b) for a, b in zip(u, v, strict=True)) for u, v in zip(left, right, strict=True)]
@@ -337,6 +341,27 @@ def test_the_package_gives_the_numbers(key, rule, views):
 @pytest.mark.parametrize("key", NUMBERS, ids=key_id)
 def test_the_independent_code_gives_the_numbers(key, rule, by_hand):
     assert [entries(side) for side in by_hand[rule][key]] == numbers(key, rule)
+
+
+@pytest.fixture(scope="module")
+def others():
+    """(rule, which instance) -> the round on it in the package, and its sides by the independent code."""
+    pairs = [(rule, i) for rule in RULES for i in range(len(worked.OTHERS))]
+    return {(rule, i): (view_of(worked.OTHERS[i], rule), worked_forms(rule, worked.OTHERS[i])) for rule, i in pairs}
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_both_agree_on_other_numbers(key, others):
+    """So that a factor is seen that is 1, or that another one undoes, on the first instance."""
+    for view, by_hand in others.values():
+        agree(key, view, *(entries(side) for side in by_hand[key]))
+
+
+def test_no_number_of_the_others_hides_a_factor(others):
+    for view, _ in others.values():
+        letters = [view.beta, view.lambda1, view.lambda2, view.m, view.P, view.d]
+        assert len(set(letters)) >= 5 and not {0, 1} & set(letters)
+        assert 0 < view.zeros[0] < view.d and (view.delta > 0).any() and (view.delta < 0).any() and (view.h != 0).all()
 
 
 def test_lemma_b5_by_hand():
@@ -362,8 +387,8 @@ def test_what_cancels_in_25_is_pinned_by_its_mutant(rule, views, by_hand):
     view = views[rule]
     (mutant,) = theorems.get("fedelasticnet/eq-25").form("printed").mutants
     (side,) = by_hand[rule]["eq-26", "printed"][0]
-    mean = [x + h / worked.L2 for x, h in zip(side, view.h[0], strict=True)]
-    assert mutant.sides(view).lhs[0] == (1 - F(worked.PART, worked.M)) * max(map(abs, mean))
+    mean = [x + h / worked.PRINTED.L2 for x, h in zip(side, view.h[0], strict=True)]
+    assert mutant.sides(view).lhs[0] == (1 - view.P / view.m) * max(map(abs, mean))
 
 
 def test_every_form_up_to_the_last_one_has_numbers_or_a_reason():

@@ -241,14 +241,15 @@ def test_efls_choices():
 
 
 def test_the_corrected_scheme_needs_everybody_some_time():
-    """Client 1 is first active in round 3: three rounds are enough, two are not, and no other scheme asks."""
+    """Client 1 is active in round 3 alone: three rounds are enough, two are not, and no other scheme asks."""
 
-    def law(t):
-        return np.array([[0.5, 0.5], [0.25, 0.75] if t == 3 else [1.0, 0.0]])
+    def active_in(round_index):
+        return SimpleNamespace(law=lambda t: np.array([[0.5, 0.5], [0.25, 0.75] if t == round_index else [1.0, 0.0]]))
 
-    problem, sampling = SimpleNamespace(num_clients=2), SimpleNamespace(law=law)
+    problem, sampling = SimpleNamespace(num_clients=2), active_in(3)
     corrected = algorithms.EFL(scheme="C-corrected")
     corrected.check_sampling(sampling, problem, 3)
+    corrected.check_sampling(active_in(1), problem, 2)
     corrected.check_sampling(SimpleNamespace(), problem, 2)
     algorithms.EFL().check_sampling(sampling, problem, 2)
     with pytest.raises(errors.InvalidInput, match=r"^client 1 is never active.*give it P\(s > 0\) > 0"):

@@ -130,6 +130,8 @@ def test_rounds_of_all_clients(rule):
     low, _ = eigenvalues(mean)
     assert low * (1 - 1e-10) < mu < low and 1 < beta / F(float(SQUARES.beta_k.max())) < 1 + F(2, 10**12)
     assert instance("consistency", FedElasticNetDyn(0.0, 50.0, rule)).data["rule"] == "any"
+    assert instance("consistency", PROX).data["rule"] == "sign"
+    assert instance("consistency", DYN).name == "everybody: least squares seed=0"
     flat = problems.Quadratic(np.array([[[2.0, 0.0], [0.0, 0.0]]] * 2), np.zeros((2, 2)))
     assert instance("consistency", DYN, flat).data["mu"] == "0"
 
@@ -181,6 +183,7 @@ def wide(d: int, n: int = 1):
         ("eq-2", {"given": {"trial": [1, 2, 3]}}, r"trial has the shape \(3,\): give 2 numbers"),
         ("eq-2", {"problem": problems.random_quadratic(2, 2, seed=0)}, "Quadratic has no least squares"),
         ("eq-2", {"algorithm": Scaffold()}, "Scaffold has not"),
+        ("eq-4", {"problem": problems.random_logistic(2, 2, [5, 5], ridge=0.1, seed=0)}, "Logistic is no quadratic loss"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(9, 0.1)}, "B = 9 local steps, at most 8"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, 0.1, batch_size=1)}, "full gradient steps"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, lambda t: 0.1)}, "full gradient steps"),

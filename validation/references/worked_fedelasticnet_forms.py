@@ -9,35 +9,14 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
-from worked_fedelasticnet import (
-    BETA,
-    CLIENTS,
-    COHORTS,
-    GRAD_STAR,
-    L1,
-    L2,
-    PART,
-    STAR,
-    D,
-    M,
-    Round,
-    add,
-    dot,
-    grad,
-    loss,
-    mean,
-    minus,
-    sign,
-    sq,
-    times,
-)  # fmt: skip
+from worked_fedelasticnet import PRINTED, Round, add, dot, mean, minus, sign, sq, times
 
 
 # --- (11) to (17) -------------------------------------------------------------------------------------------------------
 def condition(r, s):
     """(11): grad L_k(theta_k) - g_k + L2 (theta_k - theta) + L1 s_k = 0, a client an entry."""
-    left = [add(minus(r.grad_tilde[k], r.g[k]), times(L2, r.move[k]), times(L1, s[k])) for k in CLIENTS]
-    return left, [[F(0)] * D for _ in CLIENTS]
+    left = [add(minus(r.grad_tilde[k], r.g[k]), times(r.l2, r.move[k]), times(r.l1, s[k])) for k in r.clients]
+    return left, [[F(0)] * r.d for _ in r.clients]
 
 
 def eq_12(r, everywhere=False):
@@ -46,10 +25,10 @@ def eq_12(r, everywhere=False):
     ``everywhere``: in all coordinates of a client that moves, with the nearer of L1 and -L1.
     """
     left, right = [], []
-    for k in CLIENTS:
-        u = add(minus(r.grad_tilde[k], r.g[k]), times(L2, r.move[k]))
+    for k in r.clients:
+        u = add(minus(r.grad_tilde[k], r.g[k]), times(r.l2, r.move[k]))
         on = [x != 0 or (everywhere and any(r.move[k])) for x in r.move[k]]
-        near = [L1 if x >= 0 else -L1 for x in u] if everywhere else times(-L1, r.sign[k])
+        near = [r.l1 if x >= 0 else -r.l1 for x in u] if everywhere else times(-r.l1, r.sign[k])
         left.append([x if i else F(0) for x, i in zip(u, on, strict=True)])
         right.append([x if i else F(0) for x, i in zip(near, on, strict=True)])
     return left, right
@@ -57,8 +36,8 @@ def eq_12(r, everywhere=False):
 
 def eq_14(r):
     """||grad L_k(theta_tilde_k) - grad L_k(gamma)||^2 <= beta^2 ||theta_tilde_k - gamma||^2"""
-    left = [sq(minus(r.grad_tilde[k], r.grad_gamma[k])) for k in CLIENTS]
-    return left, [BETA**2 * sq(minus(y, r.gamma)) for y in r.tilde]
+    left = [sq(minus(r.grad_tilde[k], r.grad_gamma[k])) for k in r.clients]
+    return left, [r.beta**2 * sq(minus(y, r.gamma)) for y in r.tilde]
 
 
 def eq_15(r):
@@ -66,21 +45,21 @@ def eq_15(r):
 
     at x = theta_tilde_k, y = theta*, z = gamma.
     """
-    left = [-dot(r.grad_tilde[k], r.away) for k in CLIENTS]
-    return left, [loss(k, STAR) - loss(k, r.gamma) + BETA / 2 * sq(minus(r.gamma, r.tilde[k])) for k in CLIENTS]
+    left = [-dot(r.grad_tilde[k], r.away) for k in r.clients]
+    return left, [r.loss(k, r.star) - r.loss(k, r.gamma) + r.beta / 2 * sq(minus(r.gamma, r.tilde[k])) for k in r.clients]
 
 
 def eq_16(r):
     """1/(2 beta m) sum_k ||grad L_k(gamma) - grad L_k(theta*)||^2 <= R(gamma) - R*"""
-    return sum(sq(minus(r.grad_gamma[k], GRAD_STAR[k])) for k in CLIENTS) / (2 * BETA * M), r.gap
+    return sum(sq(minus(r.grad_gamma[k], r.grad_star[k])) for k in r.clients) / (2 * r.beta * r.m), r.gap
 
 
 def eq_17(r):
     """||sum_j v_j||^2 <= 5 sum_j ||v_j||^2 with the five vectors of (37)"""
     left, right = [], []
-    for k in CLIENTS:
-        v = [minus(r.g[k], GRAD_STAR[k]), minus(GRAD_STAR[k], r.grad_gamma[k]), minus(r.grad_gamma[k], r.grad_tilde[k])]
-        v += [times(-L1, r.s[k]), times(-1, r.h)]
+    for k in r.clients:
+        v = [minus(r.g[k], r.grad_star[k]), minus(r.grad_star[k], r.grad_gamma[k]), minus(r.grad_gamma[k], r.grad_tilde[k])]
+        v += [times(-r.l1, r.s[k]), times(-1, r.h)]
         left.append(sq(add(*v)))
         right.append(5 * sum(map(sq, v)))
     return left, right
@@ -89,7 +68,7 @@ def eq_17(r):
 # --- (19) to (22) -------------------------------------------------------------------------------------------------------
 def members(r, index, other):
     """What the state behind every cohort has of its members, cohort by cohort, and ``other[k]``."""
-    pairs = [(r.after[c][index][k], other[k]) for c in COHORTS for k in c]
+    pairs = [(r.after[c][index][k], other[k]) for c in r.cohorts for k in c]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
@@ -100,55 +79,55 @@ def took_part(r):
 
 def eq_20(r):
     """1/m sum_k E ||g_k^t - grad_k(theta*)||^2 = 1/m sum_k E ||grad_k(theta_k^t) - grad_k(theta*)||^2"""
-    right = r.E(lambda c: mean(sq(minus(grad(k, r.after[c][3][k]), GRAD_STAR[k])) for k in CLIENTS))
+    right = r.E(lambda c: mean(sq(minus(r.grad(k, r.after[c][3][k]), r.grad_star[k])) for k in r.clients))
     return r.C_next, right
 
 
 def eq_20_repaired(r):
     """C_t = (1 - P/m) C_{t-1} + P/m 1/m sum_k ||g_tilde_k - grad L_k(theta*)||^2"""
-    share = F(PART, M)
-    return r.C_next, (1 - share) * r.C + share * mean(sq(minus(r.g_tilde[k], GRAD_STAR[k])) for k in CLIENTS)
+    share = F(r.part, r.m)
+    return r.C_next, (1 - share) * r.C + share * mean(sq(minus(r.g_tilde[k], r.grad_star[k])) for k in r.clients)
 
 
 def eq_21(r):
     """epsilon = 1/m sum_k ||theta_tilde_k - gamma||^2 = 1/m sum_k ||theta_tilde_k - theta - h/L2||^2"""
-    return r.epsilon, mean(sq(minus(r.move[k], times(1 / L2, r.h))) for k in CLIENTS)
+    return r.epsilon, mean(sq(minus(r.move[k], times(1 / r.l2, r.h))) for k in r.clients)
 
 
 def gamma(r):
     """1/P sum_{P_t} theta_k^t = theta^t + h^t/L2, a cohort an entry"""
-    return [r.gamma_next(c) for c in COHORTS], [add(r.after[c][0], times(1 / L2, r.after[c][1])) for c in COHORTS]
+    return [r.gamma_next(c) for c in r.cohorts], [add(r.after[c][0], times(1 / r.l2, r.after[c][1])) for c in r.cohorts]
 
 
 def lemma_b2(r):
     """h^t = 1/m sum_k g_k^t, a cohort an entry"""
-    return [r.after[c][1] for c in COHORTS], [mean(r.after[c][2]) for c in COHORTS]
+    return [r.after[c][1] for c in r.cohorts], [mean(r.after[c][2]) for c in r.cohorts]
 
 
 def lemma_b2_literal(r):
     """h^t = 1/m sum_k grad L_k(theta_k^t)"""
-    return [r.after[c][1] for c in COHORTS], [mean(grad(k, r.after[c][3][k]) for k in CLIENTS) for c in COHORTS]
+    return [r.after[c][1] for c in r.cohorts], [mean(r.grad(k, r.after[c][3][k]) for k in r.clients) for c in r.cohorts]
 
 
 # --- Lemma B.3, (23) to (29) --------------------------------------------------------------------------------------------
 def rhs_of_26(r, s):
     """-1/(L2 m) sum_k grad L_k(theta_tilde_k) - L1/(L2 m) sum_k s_k, also of Lemma B.3"""
-    return [minus(times(-1 / (L2 * M), add(*r.grad_tilde)), times(L1 / (L2 * M), add(*s)))]
+    return [minus(times(-1 / (r.l2 * r.m), add(*r.grad_tilde)), times(r.l1 / (r.l2 * r.m), add(*s)))]
 
 
 def over_cohort(r, gradient, s):
     """E[1/(L2 P) sum_{P_t} (g_k - gradient(c, k) - L1 s(c, k)) - h/L2]"""
 
     def one(c):
-        parts = [minus(minus(r.g[k], gradient(c, k)), times(L1, s(c, k))) for k in c]
-        return minus(times(1 / (L2 * PART), add(*parts)), times(1 / L2, r.h))
+        parts = [minus(minus(r.g[k], gradient(c, k)), times(r.l1, s(c, k))) for k in c]
+        return minus(times(1 / (r.l2 * r.part), add(*parts)), times(1 / r.l2, r.h))
 
     return [r.E(one)]
 
 
 def with_theta_k(r):
     """The right side of (23): theta_k^t as it stands after the round."""
-    return over_cohort(r, lambda c, k: grad(k, r.after[c][3][k]), lambda c, k: sign(minus(r.after[c][3][k], r.theta)))
+    return over_cohort(r, lambda c, k: r.grad(k, r.after[c][3][k]), lambda c, k: sign(minus(r.after[c][3][k], r.theta)))
 
 
 def with_tilde(r):
@@ -165,8 +144,8 @@ def eq_23_repaired(r):
 
 def over_all(r):
     """1/(L2 m) sum_k (g_k - grad L_k(theta_tilde_k) - L1 sign_k) - h/L2"""
-    parts = [minus(minus(r.g[k], r.grad_tilde[k]), times(L1, r.sign[k])) for k in CLIENTS]
-    return [minus(times(1 / (L2 * M), add(*parts)), times(1 / L2, r.h))]
+    parts = [minus(minus(r.g[k], r.grad_tilde[k]), times(r.l1, r.sign[k])) for k in r.clients]
+    return [minus(times(1 / (r.l2 * r.m), add(*parts)), times(1 / r.l2, r.h))]
 
 
 def eq_27(r):
@@ -176,14 +155,14 @@ def eq_27(r):
 
 def eq_28(r):
     """C_t <= (1 - P/m) C_{t-1} + 2 beta^2 P/m epsilon + 4 beta P/m gap"""
-    share = F(PART, M)
-    return r.C_next, (1 - share) * r.C + 2 * BETA**2 * share * r.epsilon + 4 * BETA * share * r.gap
+    share = F(r.part, r.m)
+    return r.C_next, (1 - share) * r.C + 2 * r.beta**2 * share * r.epsilon + 4 * r.beta * share * r.gap
 
 
 def eq_28_repaired(r):
     """C_t <= (1 - P/m) C_{t-1} + P/m [3 (2 beta^2 epsilon + 4 beta gap) + 3/2 L1^2 z]"""
-    inner = 3 * (2 * BETA**2 * r.epsilon + 4 * BETA * r.gap) + F(3, 2) * L1**2 * r.zeros
-    return r.C_next, (1 - F(PART, M)) * r.C + F(PART, M) * inner
+    inner = 3 * (2 * r.beta**2 * r.epsilon + 4 * r.beta * r.gap) + F(3, 2) * r.l1**2 * r.zeros
+    return r.C_next, (1 - F(r.part, r.m)) * r.C + F(r.part, r.m) * inner
 
 
 # --- Lemma B.4, (32) to (35) --------------------------------------------------------------------------------------------
@@ -192,18 +171,18 @@ def rhs_of_35(r, s):
 
     with A = ||gamma - theta*||^2; also of Lemma B.4.
     """
-    return r.A - 2 / L2 * r.gap + BETA / L2 * r.epsilon + r.step_sq - 2 * L1 / L2 * dot(r.away, mean(s))
+    return r.A - 2 / r.l2 * r.gap + r.beta / r.l2 * r.epsilon + r.step_sq - 2 * r.l1 / r.l2 * dot(r.away, mean(s))
 
 
 def rhs_of_32(r, s):
     """A + E ||gamma^t - gamma||^2 + 2/(L2 m) sum_k <gamma - theta*, -grad L_k(theta_tilde_k) - L1 s_k>"""
-    inner = [dot(r.away, minus(times(-1, r.grad_tilde[k]), times(L1, s[k]))) for k in CLIENTS]
-    return r.A + r.step_sq + 2 / (L2 * M) * sum(inner)
+    inner = [dot(r.away, minus(times(-1, r.grad_tilde[k]), times(r.l1, s[k]))) for k in r.clients]
+    return r.A + r.step_sq + 2 / (r.l2 * r.m) * sum(inner)
 
 
 def sign_sum(r):
     """2/(L2 m) sum_k <gamma - theta*, -L1 sign_k>"""
-    return 2 / (L2 * M) * sum(dot(r.away, times(-L1, e)) for e in r.sign)
+    return 2 / (r.l2 * r.m) * sum(dot(r.away, times(-r.l1, e)) for e in r.sign)
 
 
 def rhs_of_33(r):
@@ -211,33 +190,33 @@ def rhs_of_33(r):
 
     + 2/(L2 m) sum_k [L_k(theta*) - L_k(gamma) + beta/2 ||theta_tilde_k - gamma||^2]
     """
-    each = [loss(k, STAR) - loss(k, r.gamma) + BETA / 2 * sq(minus(r.tilde[k], r.gamma)) for k in CLIENTS]
-    return r.A + r.step_sq + 2 / (L2 * M) * sum(each) + sign_sum(r)
+    each = [r.loss(k, r.star) - r.loss(k, r.gamma) + r.beta / 2 * sq(minus(r.tilde[k], r.gamma)) for k in r.clients]
+    return r.A + r.step_sq + 2 / (r.l2 * r.m) * sum(each) + sign_sum(r)
 
 
 def rhs_of_34(r):
-    return r.A + r.step_sq - 2 / L2 * r.gap + BETA / L2 * r.epsilon + sign_sum(r)
+    return r.A + r.step_sq - 2 / r.l2 * r.gap + r.beta / r.l2 * r.epsilon + sign_sum(r)
 
 
 # --- Lemma B.5, (36) to (39), and without the floor -----------------------------------------------------------------------
 def lemma_b5(r):
     """(1 - 5 beta^2/L2^2) epsilon <= 10/L2^2 C_{t-1} + 10 beta/L2^2 gap + 5 L1^2/L2^2 d"""
-    right = 10 / L2**2 * r.C + 10 * BETA / L2**2 * r.gap + 5 * L1**2 / L2**2 * D
-    return (1 - 5 * BETA**2 / L2**2) * r.epsilon, right
+    right = 10 / r.l2**2 * r.C + 10 * r.beta / r.l2**2 * r.gap + 5 * r.l1**2 / r.l2**2 * r.d
+    return (1 - 5 * r.beta**2 / r.l2**2) * r.epsilon, right
 
 
 def no_l1_floor(r):
     """(1 - 3 beta^2/L2^2) epsilon <= 3/L2^2 C_{t-1} + 6 beta/L2^2 gap"""
-    return (1 - 3 * BETA**2 / L2**2) * r.epsilon, 3 / L2**2 * r.C + 6 * BETA / L2**2 * r.gap
+    return (1 - 3 * r.beta**2 / r.l2**2) * r.epsilon, 3 / r.l2**2 * r.C + 6 * r.beta / r.l2**2 * r.gap
 
 
 def rhs_of_36(r, s):
     """1/(L2^2 m) sum_k E ||g_k - grad L_k(theta_tilde_k) - L1 s(c, k) - h||^2"""
 
     def one(c):
-        return sum(sq(minus(minus(minus(r.g[k], r.grad_tilde[k]), times(L1, s(c, k))), r.h)) for k in CLIENTS)
+        return sum(sq(minus(minus(minus(r.g[k], r.grad_tilde[k]), times(r.l1, s(c, k))), r.h)) for k in r.clients)
 
-    return r.E(one) / (L2**2 * M)
+    return r.E(one) / (r.l2**2 * r.m)
 
 
 def printed_sign(r):
@@ -247,23 +226,23 @@ def printed_sign(r):
 
 def three_means(r):
     """The first three terms in the brackets of (37)."""
-    first = mean(sq(minus(r.g[k], GRAD_STAR[k])) for k in CLIENTS)
-    second = mean(sq(minus(r.grad_gamma[k], GRAD_STAR[k])) for k in CLIENTS)
-    return first + second + mean(sq(minus(r.grad_tilde[k], r.grad_gamma[k])) for k in CLIENTS)
+    first = mean(sq(minus(r.g[k], r.grad_star[k])) for k in r.clients)
+    second = mean(sq(minus(r.grad_gamma[k], r.grad_star[k])) for k in r.clients)
+    return first + second + mean(sq(minus(r.grad_tilde[k], r.grad_gamma[k])) for k in r.clients)
 
 
 def rhs_of_37(r):
-    signs = r.E(lambda c: mean(sq(times(L1, printed_sign(r)(c, k))) for k in CLIENTS))
-    return 5 / L2**2 * (three_means(r) + signs + sq(r.h))
+    signs = r.E(lambda c: mean(sq(times(r.l1, printed_sign(r)(c, k))) for k in r.clients))
+    return 5 / r.l2**2 * (three_means(r) + signs + sq(r.h))
 
 
 def rhs_of_38(r):
-    return 5 / L2**2 * (three_means(r) + L1**2 * D + r.C)
+    return 5 / r.l2**2 * (three_means(r) + r.l1**2 * r.d + r.C)
 
 
 def rhs_of_39(r):
     """5/L2^2 [C_{t-1} + 2 beta gap + beta^2 epsilon + L1^2 d + C_{t-1}]"""
-    return 5 / L2**2 * (r.C + 2 * BETA * r.gap + BETA**2 * r.epsilon + L1**2 * D + r.C)
+    return 5 / r.l2**2 * (r.C + 2 * r.beta * r.gap + r.beta**2 * r.epsilon + r.l1**2 * r.d + r.C)
 
 
 def lemma_diagonal(r):
@@ -271,9 +250,9 @@ def lemma_diagonal(r):
 
     and the D_k of the soft threshold, L2 (theta_tilde_k - theta) = D_k (g_k - grad L_k(theta_tilde_k)).
     """
-    c = [minus(r.g[k], GRAD_STAR[k]) for k in CLIENTS]
-    v = [minus(r.g[k], r.grad_tilde[k]) for k in CLIENTS]
-    shrunk = [[L2 * u / w * x for u, w, x in zip(r.move[k], v[k], c[k], strict=True)] for k in CLIENTS]
+    c = [minus(r.g[k], r.grad_star[k]) for k in r.clients]
+    v = [minus(r.g[k], r.grad_tilde[k]) for k in r.clients]
+    shrunk = [[r.l2 * u / w * x for u, w, x in zip(r.move[k], v[k], c[k], strict=True)] for k in r.clients]
     return mean(sq(minus(u, r.h)) for u in shrunk), mean(map(sq, c))
 
 
@@ -326,7 +305,7 @@ FORMS = {
 }
 
 
-def worked(rule):
-    """{(statement, form): (lhs, rhs)} of round 2 under a rule."""
-    r = Round(rule)
+def worked(rule, numbers=PRINTED):
+    """{(statement, form): (lhs, rhs)} of the round under a rule."""
+    r = Round(rule, numbers)
     return {key: form(r) for key, form in FORMS.items()}

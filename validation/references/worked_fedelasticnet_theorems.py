@@ -17,15 +17,22 @@ Numbers = tuple[F, F]
 
 # L_k(x) = 1/2 sum_i h_ki (x_i - c_ki)^2. The gradients at the optimum are (-9, 12), (3, -4) and
 # (6, -8), of norms 15, 5 and 10: they add up to 0.
-H = [[F(2), F(1, 2)], [F(1, 2), F(2)], [F(1, 2), F(1, 2)]]
-STAR = [F(1), F(-2)]
-GRADIENTS_AT_STAR = [[F(-9), F(12)], [F(3), F(-4)], [F(6), F(-8)]]
-NORMS_AT_STAR = [F(15), F(5), F(10)]
+NUMBERS = {
+    "H": [[F(2), F(1, 2)], [F(1, 2), F(2)], [F(1, 2), F(1, 2)]],
+    "STAR": [F(1), F(-2)],
+    "GRADIENTS_AT_STAR": [[F(-9), F(12)], [F(3), F(-4)], [F(6), F(-8)]],
+    "NORMS_AT_STAR": [F(15), F(5), F(10)],
+    "STARTS": [[F(3), F(-1)], [F(0), F(2)]],  # equally likely
+    "P": 2,
+    "T": 2,
+    "LAMBDA_1": F(5),
+    "LAMBDA_2": F(60),
+    "COHORT_BEFORE": (0, 1),  # the round looked at is the second: this cohort was drawn in the first
+}
+NUMBERS |= globals().get("OTHER_NUMBERS", {})  # runpy.run_path hands some in, to have this file on another instance
+H, STAR, GRADIENTS_AT_STAR, NORMS_AT_STAR, STARTS, P, T, LAMBDA_1, LAMBDA_2, COHORT_BEFORE = NUMBERS.values()
 C = [[s - g / h for s, g, h in zip(STAR, row, hs, strict=True)] for row, hs in zip(GRADIENTS_AT_STAR, H, strict=True)]
-STARTS = [[F(3), F(-1)], [F(0), F(2)]]  # equally likely
-M, P, D, T = 3, 2, 2, 2
-BETA, LAMBDA_1, LAMBDA_2 = F(2), F(5), F(60)
-COHORT_BEFORE = (0, 1)  # the round looked at is the second: this cohort was drawn in the first
+M, D, BETA = len(H), len(STAR), max(map(max, H))
 
 
 # --- vectors ----------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
+from dataclasses import replace
 from fractions import Fraction as F
 from math import isqrt
 from pathlib import Path
@@ -26,6 +28,24 @@ from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.verification.check import judge
 
+
+def _fractions(rows: str) -> list[list[F]]:
+    """'1/2 3, 5/2 3' -> [[1/2, 3], [5/2, 3]]"""
+    return [[F(x) for x in row.split()] for row in rows.split(",")]
+
+
+OTHER = {  # four clients, three of them drawn, five coordinates: every number is another one, and none is 1
+    "H": _fractions("2/3 5/2 1/3 7/5 3/7, 7/3 1/2 5/4 2/7 3, 3/5 4/3 2 5/7 7/4, 5/3 3/2 2/5 7/6 1/4"),
+    "STAR": [F(2), F(-3, 2), F(5, 3), F(-4), F(7, 4)],
+    "GRADIENTS_AT_STAR": _fractions("-3 -5 7 5 -6, -6 3 -6 -2 -6, 5 5 -3 -5 -4, 4 -3 2 2 16"),
+    "NORMS_AT_STAR": [F(12), F(11), F(10), F(17)],
+    "STARTS": _fractions("3 -2 5 1/2 -3, -2 4 2/3 -5 3/2"),
+    "P": 3,
+    "T": 2,
+    "LAMBDA_1": F(9, 4),
+    "LAMBDA_2": F(90),
+    "COHORT_BEFORE": (0, 1, 3),
+}
 # three clients, two of them drawn, two coordinates; lambda_2 = 30 beta; the second round, or two rounds
 WORKED = {
     "sign": {
@@ -156,6 +176,57 @@ def test_the_paper_gives_the_same_numbers(rule, statement, form, by_hand):
     forms = worked.ROUND_FORMS if scope == "round" else worked.RUN_FORMS
     sides = forms[statement, form](by_hand[rule, scope])
     assert [str(side) for side in sides] == list(WORKED[rule][statement, form])
+
+
+@pytest.fixture(scope="module")
+def others():
+    """(rule, scope) -> the library's view of `OTHER`, what is worked out on it, and its forms."""
+    again, out = runpy.run_path(worked.__file__, {"OTHER_NUMBERS": OTHER}), {}
+    for rule in WORKED:
+        one, run = (DiagonalInstance.exact(again["H"], again["C"], *_METHOD, rule, x0) for x0 in (OTHER["STARTS"][0], OTHER["STARTS"]))
+        view = one.round_view(one.after([OTHER["COHORT_BEFORE"]]))
+        out[rule, "round"] = view, again["Round"](rule), again["ROUND_FORMS"]
+        out[rule, "run"] = run.run_view(OTHER["T"]), again["Run"](rule), again["RUN_FORMS"]
+    return out
+
+
+_METHOD = OTHER["LAMBDA_1"], OTHER["LAMBDA_2"], OTHER["P"]
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
+def test_both_agree_on_another_instance(rule, statement, form, others):
+    """So that a factor is seen that is 1, or that another one undoes, on the first instance."""
+    one = _form(statement, form)
+    view, by_hand, forms = others[rule, one.kind]
+    sides = one.sides(view)
+    assert tuple(np.ravel(side)[-1] for side in (sides.lhs, sides.rhs)) == forms[statement, form](by_hand)
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
+def test_a_mutant_is_another_claim_than_its_form(rule, statement, form, others):
+    one = _form(statement, form)
+    view = others[rule, one.kind][0]
+    for mutant in one.mutants:
+        pairs = [[np.ravel(side)[-1] for side in (of.sides(view).lhs, of.sides(view).rhs)] for of in (one, mutant)]
+        assert pairs[0] != pairs[1], mutant.name
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), [row for row in ROWS if _form(*row[1:]).kind == "run"])
+def test_what_is_uncertain_in_the_excess_is_in_the_noise(rule, statement, form, others):
+    """The coefficient of the excess times what it is off by."""
+    view, sides = others[rule, "run"][0], _form(statement, form).sides
+    moved, noisy = replace(view, excess=view.excess + 1), replace(view, noise=view.excess * 0 + 1)
+    assert (sides(moved).rhs == sides(view).rhs).all()
+    assert (sides(noisy).noise == sides(moved).lhs - sides(view).lhs).all()
+
+
+def test_the_other_instance_hides_nothing(others):
+    for view, _, _ in others.values():
+        assert (0 < view.zeros).all() and (view.zeros < view.d).all() and view.constants.printed[2] > 0
+    for rule in WORKED:
+        run = others[rule, "run"][0]
+        inner = [run.inner_exact, run.inner_sign, run.inner_own_sign, run.inner_split, run.inner_split_sign, run.inner_split_own_sign]
+        assert len({x[-1, 0] for x in inner}) == len(inner)
 
 
 def test_the_third_round_tells_the_two_rules_apart():
@@ -354,6 +425,18 @@ def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
 def test_two_forms_apply_at_every_lambda_2():
     for one in (_form("theorem-3.1", "without lambda_2 > 27 beta"), _form("sag-identity", "repaired")):
         assert ElasticConstants(F(3), F(2), F(1), F(5), F(1, 100)).outside(one, "true-gradient") is None
+
+
+def test_where_a_form_is_not_claimed():
+    """At the limit itself; the words have the value and the limit."""
+    form = _form("theorem-b1", "printed")  # lambda_2 > 27 beta
+    at, above = (ElasticConstants(F(3), F(2), F(2), F(1, 2), 2 * ratio) for ratio in (F(27), F("27.001")))
+    assert at.outside(form, "sign") == "lambda_2/beta = 27 is not above 27" and above.outside(form, "sign") is None
+    several = ElasticConstants(3.0, 2.0, np.array([2.0, 4.0]), np.array([0.5, 0.25]), np.array([60.0, 60.0]))
+    assert several.outside(form, "sign") == "lambda_2/beta = 15 is not above 27"
+    none = ElasticConstants(F(3), F(2), F(2), F(0), F(60))
+    assert none.outside(form, "sign") == "lambda_1 = 0 is not above 0, as Algorithm 3 asks"
+    assert above.outside(_form("theorem-b", "repaired"), "true-gradient") == "not claimed for the true-gradient rule"
 
 
 @pytest.mark.parametrize(("c", "lead", "below"), [(25, 10, "26.861"), (9, 3, "10.684"), (21, 3, "22.838")])

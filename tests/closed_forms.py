@@ -30,4 +30,5 @@ def agrees(form, view, word: str = "") -> None:
         else:
             floats = [np.asarray(v, dtype=float) for v in numbers.values()]
             value = sp.lambdify(list(numbers), expression)(*floats)
+            value = abs(value) if relation == "==" else value
             np.testing.assert_allclose(np.broadcast_to(value, np.shape(side)), np.asarray(side, dtype=float), rtol=1e-9)

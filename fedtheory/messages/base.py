@@ -90,7 +90,8 @@ class Compressor(ABC):
             raise InvalidInput(f"messages of dimension {dim}: there must be at least one entry")
 
     def compress(self, x: Array, uniforms: Array | None = None) -> Array:
-        """C(x), for every message of x (..., d) -> (..., d), in x's namespace and dtype; zeros come out as +0.0.
+        """C(x), for every message of x (..., d) -> (..., d), in x's namespace and dtype; zeros come out as +0.0, but of `Identity`
+        as they are.
 
         uniforms : of x's shape, independent and uniform in [0, 1); for randomised compressors, which do not draw themselves.
         x may be an object array of Fractions: then C is computed exactly, as with infinitely long floats.

@@ -22,6 +22,7 @@ ROUNDOFF = 2.0**-53
 LIBRARY_ERROR = 16 * ROUNDOFF
 UP = 1 + 2.0**-40  # covers the roundings made while a radius of a few thousand operations is computed
 TINY = 2.0**-1000  # covers products that underflow
+SMALLEST = 2.0**-1022  # normal number: below it a rounding is no longer relative to the result
 
 
 def gamma(n: int) -> float:
@@ -30,12 +31,12 @@ def gamma(n: int) -> float:
 
 
 def norm_up(values: np.ndarray) -> float:
-    """An upper bound of the Euclidean (Frobenius) norm of float64 numbers; never underflows."""
+    """An upper bound of the Euclidean (Frobenius) norm of float64 numbers; it never underflows, as it is 0 or a normal number."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0 or not np.isfinite(largest):
         return largest
     unit = 2.0 ** np.floor(np.log2(largest))
-    return float(np.linalg.norm(values / unit)) * unit * UP * (1 + gamma(np.size(values) + 4))
+    return max(float(np.linalg.norm(values / unit)) * unit * UP * (1 + gamma(np.size(values) + 4)), SMALLEST)
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from closed_forms import agrees
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.elastic_aggregation import exact
+from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
 
@@ -19,7 +20,14 @@ HERE = [(s, f) for s, f in CLOSED if s.paper != "fedelasticnet"]  # its forms: t
 EFL = {
     "shift": {"event": "departure", "samples": ["3", "4", "5"], "h": [["2"], ["3"], ["7"]], "c": [["1"], ["-2"], ["4"]]},
     "rates": {"G": "2", "L": "3", "mu": "1/2", "S": "5", "root": "1/3", "delta": "7/5"},
-}
+    "coefficient": {"h": ["2", "1/3"], "away": ["3", "-5/7"], "eta": "1/7", "E": 5, "s": 3, "factor": "3/2"},
+    "epochs": {"noise": "3", "G_sq": "7/5", "kappa": "11/3", "E": 2, "T": 9},
+    "inactive": {"idle": ["1/3", "1/2"], "E": 3, "T": 7, "gamma": "12", "J": "3", "C": "5", "y": "1/2", "tau_0": 2},
+    "feedback": {
+        "weights": ["1/3", "2/3"], "h": [["2", "1"], ["1", "3"]], "c": [["1", "-1"], ["2", "5"]], "q": "1/2", "eta": "1/4",
+        "x0": ["4", "1"], "E": 1, "rounds": 2, "schedule": [[1, 1]], "variant": "consistent",
+    },
+}  # fmt: skip
 
 COMPRESSORS = {
     "ST with exactly k entries": {"name": "st", "q": "2/5", "rule": "exact"}, "top-k": {"name": "top-k", "q": "2/5"},
@@ -50,6 +58,8 @@ def run_of_fedmls():
 def test_a_closed_formula_has_the_values_of_what_runs(statement, form, run_of_fedmls):
     if statement.paper == "elastic-aggregation":
         view = exact.aggregation_view(AGGREGATION)
+    elif form.kind == "orders":
+        view = orders_of({"reach": "7/3", "sigma": "1/2", "rounds": form.needs[0]})
     else:
         view = run_of_fedmls if statement.paper == "fedmls" else _view_of_efl(form)
     agrees(form, view)

@@ -111,7 +111,9 @@ class Near(Cohorts):
         return int(trace(self.J) < 0 < det(self.J)) if self.d == 2 else int(self.J[0][0] < 0)
 
     def limit(self) -> Fraction:
-        """1/tr E[J_C' X J_C], where J'X + XJ = -I, for two parameters: X = -(det J I + adj(J)' adj(J))/(2 tr J det J)."""
+        """1/tr E[J_C' X J_C], J'X + XJ = -I: X = -(det J I + adj(J)' adj(J))/(2 tr J det J) for two parameters, -1/(2J) for one."""
+        if self.d == 1:
+            return -2 * self.J[0][0] / self.mean([J[0][0] ** 2 for J in self.Js])
         (a, b), (c, d) = self.J
         adj, size, middle = [[d, -b], [-c, a]], det(self.J), 2 * trace(self.J) * det(self.J)
         square = product([list(r) for r in zip(*adj, strict=True)], adj)

@@ -177,8 +177,8 @@ def drag(r):
     d = r.d
 
     def one_way(t, k, i):
-        later = [s for _, s, _ in r.trace[t][k][i]][1:]
-        return later[0] != 0 and len(set(later)) == 1
+        later = {s for _, s, _ in r.trace[t][k][i][1:]}
+        return len(later) == 1 and 0 not in later
 
     def formula(t, k, i):
         q, g = 1 - r.eta * (d["h"][k][i] + d["lambda2"]), r.trace[t][k][i][0][0]
@@ -273,6 +273,11 @@ class Matrix:
 
 def every_heterogeneity(v):
     return [v.largest()], [F(1)]
+
+
+def room(v):
+    """What the condition of two clients leaves: it is stable where this is above 0."""
+    return v.most - v.rise
 
 
 def two_clients(v):

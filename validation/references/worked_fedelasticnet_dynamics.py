@@ -29,6 +29,13 @@ def bends(loss) -> list[F]:
     return [x for p, q, _ in loss[3] for x in (p, q)]
 
 
+def bent(losses) -> list[F]:
+    """The curvatures of the mean of these losses, between two bends each and beyond them."""
+    stops = sorted({F(0), *(x for p in losses for x in bends(p))})
+    slopes = [(x, sum(slope(p, x) for p in losses) / len(losses)) for x in (stops[0] - 1, *stops, stops[-1] + 1)]
+    return [(g - f) / (y - x) for (x, f), (y, g) in pairwise(slopes)]
+
+
 def sign(x: F) -> int:
     return (x > 0) - (x < 0)
 
@@ -125,6 +132,30 @@ class Run:
         """The rounds in which nobody moves."""
         return [t for t in range(1, len(self.thetas)) if not any(x for row in self.delta(t) for x in row)]
 
+    def orbit(self):
+        """The rounds since the last state was reached before."""
+        states = list(zip(self.thetas, self.gs, strict=True))
+        last = len(self.ys)
+        return range(max(s for s in range(last) if states[s] == states[last]) + 1, last + 1)
+
+    @property
+    def beta(self):
+        return max(max(bent([p])) for row in self.losses for p in row)
+
+    @property
+    def mu(self):
+        """The least curvature of R."""
+        return min(min(bent(column)) for column in zip(*self.losses, strict=True))
+
+    @property
+    def curvatures(self):
+        """The largest ones of R, in every coordinate."""
+        return [max(bent(column)) for column in zip(*self.losses, strict=True)]
+
+    @property
+    def beta_r(self):
+        return max(self.curvatures)
+
     def spread(self, t):
         return sum((sq(row) for row in self.delta(t)), F(0)) / self.m
 
@@ -141,17 +172,13 @@ def soft(v: F, l1: F) -> F:
     return sign(v) * max(abs(v) - l1, F(0))
 
 
-def contraction(run: Run, mu: F, beta_r: F):
-    return max(abs(1 - mu / run.l2), abs(1 - beta_r / run.l2)) ** 2
-
-
 # --- both sides on a run, as lists ---------------------------------------------------------------------------------------
-def pushes(r: Run, most: bool, beta: F = F(1)):
+def pushes(r: Run, most: bool):
     moved = [sq(row) for t in range(1, len(r.thetas)) for row in r.delta(t)]
     pushed = [sq([soft(x, r.l1) for x in row]) for t in range(len(r.ys)) for row in r.v(t)]
     if most:
         return [r.l2**2 * x for x in moved], pushed
-    return pushed, [(r.l2 + beta) ** 2 * x for x in moved]
+    return pushed, [(r.l2 + r.beta) ** 2 * x for x in moved]
 
 
 def stalls(r: Run):
@@ -207,20 +234,26 @@ def closer(r: Run, factor: F = F(1)):
     return [away(r.thetas[t], r.star) for t in r.still()], [factor * away(r.thetas[t - 1], r.star) for t in r.still()]
 
 
-def along(r: Run, top: int, beta_r: F):
-    out = []
+def contraction(r: Run) -> F:
+    return max(abs(1 - c / r.l2) for c in (r.mu, r.beta_r)) ** 2
+
+
+def along(r: Run):
+    """In the coordinate of R's largest curvature."""
+    out, top = [], r.curvatures.index(max(r.curvatures))
     for t in r.still():
         before, after = (r.thetas[s][top] - r.star[top] for s in (t - 1, t))
-        out.append(abs(after - (1 - beta_r / r.l2) * before))
+        out.append(abs(after - (1 - r.beta_r / r.l2) * before))
     return out, [F(0)] * len(out)
 
 
 def orbit_excess(r: Run):
-    return [r.excess(r.gamma(t)) for t in range(1, len(r.thetas))], [F(0)] * len(r.ys)
+    return [r.excess(r.gamma(t)) for t in r.orbit()], [F(0)] * len(r.orbit())
 
 
 def orbit_gradient(r: Run):
-    rows = [[slope(p, b) for p, b in zip(r.losses[k], y[k], strict=True)] for y in r.ys for k in range(r.m)]
+    ys = [r.ys[t - 1] for t in r.orbit()]
+    rows = [[slope(p, b) for p, b in zip(r.losses[k], y[k], strict=True)] for y in ys for k in range(r.m)]
     return [abs(sum(c, F(0)) / len(rows)) for c in zip(*rows, strict=True)], [r.l1] * r.d
 
 
@@ -290,8 +323,8 @@ STALLED = lambda: stall([F(1, 2), F(-1, 4)])  # noqa: E731
 FORMS = {  # (statement, form, rule): the run, and both sides on it
     ("at-rest", "in words", SIGN): (STALLED, lambda r: ([max(at_rest(r))], [F(0)])),
     ("at-rest", "in words", TRUE): (apart, lambda r: ([max(at_rest(r))], [F(0)])),
-    ("at-rest", "repaired", SIGN): (STALLED, lambda r: (at_rest(r), [r.l1] * 2)),
-    ("at-rest", "excess", SIGN): (STALLED, lambda r: ([still_there(r)], [r.l1**2 * r.d / (2 * 2)])),
+    ("at-rest", "repaired", SIGN): (STALLED, lambda r: (at_rest(r), [r.l1] * r.d)),
+    ("at-rest", "excess", SIGN): (STALLED, lambda r: ([still_there(r)], [r.l1**2 * r.d / (2 * r.mu)])),
     ("moves", "at most", SIGN): (lambda: general(SIGN), lambda r: pushes(r, True)),
     ("moves", "at most", TRUE): (lambda: general(TRUE), lambda r: pushes(r, True)),
     ("moves", "at least", SIGN): (lambda: general(SIGN), lambda r: pushes(r, False)),
@@ -304,7 +337,7 @@ FORMS = {  # (statement, form, rule): the run, and both sides on it
     ("returns", "in words, lambda_2 > 27 beta", TRUE): (apart, lambda r: ([still_there(r)], [F(0)])),
     ("returns", "mean gradient", SIGN): (STALLED, orbit_gradient),
     ("returns", "mean gradient", TRUE): (two_cycle, orbit_gradient),
-    ("drift", "in words", SIGN): (drift_of_three, lambda r: ([abs(x) for x in r.h(len(r.ys))], [F(0)])),
+    ("drift", "in words", SIGN): (drift_of_three, lambda r: ([abs(x) for x in r.h(len(r.ys))], [F(0)] * r.d)),
     ("drift", "closed form", SIGN): (drift_of_three, drift),
     ("drift", "bias", SIGN): (drift_of_three, bias),
     ("drift", "bias", TRUE): (two_curvatures, bias),
@@ -319,74 +352,6 @@ FORMS = {  # (statement, form, rule): the run, and both sides on it
     ("convergence", "rate", TRUE): (lambda: general(TRUE), gradients),
     ("near-the-optimum", "in words", TRUE): (repelled, closer),
     ("near-the-optimum", "repaired", TRUE): (two_curvatures, closer),
-    ("near-the-optimum", "factor", TRUE): (two_curvatures, lambda r: closer(r, contraction(r, F(1, 4), F(1)))),
-    ("near-the-optimum", "repels", TRUE): (two_curvatures, lambda r: along(r, 0, F(1))),
-}
-
-
-# --- Algorithm 1, everyone in every round ---------------------------------------------------------------------------------
-APART = [parabola(1, 0), parabola(3, 1)]  # one coordinate, n_k = 3 and 1, lambda_1 = 1/10, lambda_2 = 1
-WEIGHTS = [F(3, 4), F(1, 4)]
-L1, L2, START = F(1, 10), F(1), F(1, 4)
-
-
-def mean_move(x: F, losses=APART, weights=WEIGHTS, l1=L1) -> F:
-    return sum((w * (local(p, x, F(0), l1, L2) - x) for p, w in zip(losses, weights, strict=True)), F(0))
-
-
-def rest() -> F:
-    """Where the mean move is 0: both clients move, to the left and to the right of it."""
-    return zero_of(lambda x: -mean_move(x), [F(1, 10), 1 - F(1, 30)])
-
-
-def weighted_slope(x: F) -> F:
-    return sum((w * slope(p, x) for p, w in zip(APART, WEIGHTS, strict=True)), F(0))
-
-
-def optimum() -> F:
-    return zero_of(weighted_slope, [F(0), F(1)])
-
-
-def weighted_excess(x: F) -> F:
-    return sum((w * rise(p, optimum(), x) for p, w in zip(APART, WEIGHTS, strict=True)), F(0))
-
-
-def way(rounds: int = 2):
-    left, goal = [START], rest()
-    for _ in range(rounds):
-        left.append(left[-1] + mean_move(left[-1]))
-    return [abs(b - goal) + abs(b - a) - abs(a - goal) for a, b in pairwise(left)], [F(0)] * rounds
-
-
-def closed_form():
-    """theta (w_1 h_1/(h_1 + l2) + ...) - sum of w_k (h_k c_k - l1 sign)/(h_k + l2): client 1 moves left, client 2 right."""
-    x = rest()
-    curved = WEIGHTS[0] * 1 / (1 + L2) + WEIGHTS[1] * 3 / (3 + L2)
-    pulled = WEIGHTS[0] * (0 + L1) / (1 + L2) + WEIGHTS[1] * (3 - L1) / (3 + L2)
-    return [abs(x * curved - pulled)] * 2, [F(0)] * 2
-
-
-def interval():
-    """Two clients x^2/2 with lambda_1 = 1: the ends at which the mean move begins, less -1 and 1."""
-    alike = [PARABOLA, PARABOLA]
-    half = [F(1, 2)] * 2
-    ends = [x for x in (F(-1), F(1)) if mean_move(x, alike, half, F(1)) == 0 and mean_move(x * F(1001, 1000), alike, half, F(1)) != 0]
-    return [abs(a - b) for a, b in zip(ends, (F(-1), F(1)), strict=True)], [F(0)] * 2
-
-
-def distance():
-    x = rest()
-    moves = [local(p, x, F(0), L1, L2) - x for p in APART]
-    drifted = F(3) * sum((w * abs(u) for w, u in zip(WEIGHTS, moves, strict=True)), F(0)) / 2
-    subgradient = abs(sum((w * L1 * sign(u) for w, u in zip(WEIGHTS, moves, strict=True)), F(0)))
-    return [abs(weighted_slope(x))] * 2, [drifted + subgradient] * 2
-
-
-REST_FORMS = {  # there is one fixed point, which is both ends
-    "in words": lambda: ([weighted_excess(rest())] * 2, [F(0)] * 2),
-    "in words, the optimum stays": lambda: ([abs(mean_move(optimum()))], [F(0)]),
-    "limit": way,
-    "closed form": closed_form,
-    "interval": interval,
-    "distance": distance,
+    ("near-the-optimum", "factor", TRUE): (two_curvatures, lambda r: closer(r, contraction(r))),
+    ("near-the-optimum", "repels", TRUE): (two_curvatures, along),
 }

@@ -165,25 +165,26 @@ def _(s: Samples):
 
 @form("eq-1", "does not care which", "twins")
 def _(s: Samples):
-    return [s.f([x[0] + x[1], F(0)], F(0)) for x in s.lasso], [s.f(x, F(0)) for x in s.lasso]
+    return [s.f([x[0] + x[1], F(0), *x[2:]], F(0)) for x in s.lasso], [s.f(x, F(0)) for x in s.lasso]
 
 
 @form("eq-1", "one of a group", "twins")
 def _(s: Samples):  # the minimiser that shares evenly is one, too
     half = [(x[0] + x[1]) / 2 for x in s.lasso]
-    for h in half:
-        proved(optimal([-2 * g for g in s.pulls([h, h])], [h, h], s.l1))
+    for h, x in zip(half, s.lasso, strict=True):
+        even = [h, h, *x[2:]]
+        proved(optimal([-2 * g for g in s.pulls(even)], even, s.l1))
     return half, [F(0)] * len(half)
 
 
 @form("eq-1", "some minimiser has one", "twins")
 def _(s: Samples):
-    return [min(abs(v) for v in x) for x in s.lasso], [F(0)] * len(s.lasso)
+    return [min(abs(v) for v in x[:2]) for x in s.lasso], [F(0)] * len(s.lasso)
 
 
 @form("eq-1", "one of two alike", "alike", "alike, both")
 def _(s: Samples):
-    return [min(abs(v) for v in x) for x in s.lasso], [F(0)] * len(s.lasso)
+    return [min(abs(v) for v in x[:2]) for x in s.lasso], [F(0)] * len(s.lasso)
 
 
 @form("eq-2", "growth", "plain", "twins", "alike", "orthonormal")
@@ -214,7 +215,7 @@ def spread(s: Samples) -> list[F]:
 
 @form("grouping-effect", "Zou and Hastie", "units", "orthonormal")
 def _(s: Samples):  # (2 ||y||_1)^2 2 (1 - rho)
-    return spread(s), [4 * one_norm(s.y) ** 2 * 2 * (1 - dot(*s.columns))]
+    return spread(s), [4 * one_norm(s.y) ** 2 * 2 * (1 - dot(*s.columns[:2]))]
 
 
 @form("grouping-effect", "repaired", "plain", "units", "twins")
@@ -231,7 +232,7 @@ def _(s: Samples):
 @form("grouping-effect", "of one sign", "units", "orthonormal")
 def _(s: Samples):
     r = s.residual(s.net)
-    return spread(s), [4 * dot(r, r) * (1 - dot(*s.columns) ** 2)]
+    return spread(s), [4 * dot(r, r) * (1 - dot(*s.columns[:2]) ** 2)]
 
 
 @form("grouping-of-updates", "equal coefficients", "twins")
@@ -323,7 +324,8 @@ def _(v: Local):
 
 @form("eq-4", "smooth, lambda_2 > beta", "downwards")
 def _(v: Local):
-    return [v.grown(v.l2 - 2)], [v.f(v.trial)]  # beta = 2
+    beta = max(abs(row[i]) for i, row in enumerate(v.H))  # of a diagonal H
+    return [v.grown(v.l2 - beta)], [v.f(v.trial)]
 
 
 @form("eq-4", "soft threshold", "first", "later", "diagonal")
@@ -334,7 +336,7 @@ def _(v: Local):
 
 @form("eq-9", "printed", "dynamic")
 def _(v: Local):
-    return add(sub(v.grad(v.local), v.g), [v.l2 * x for x in v.delta]), [F(0), F(0)]
+    return add(sub(v.grad(v.local), v.g), [v.l2 * x for x in v.delta]), [F(0)] * len(v.delta)
 
 
 @form("eq-9", "consistent, in every round", "dynamic")
@@ -369,12 +371,12 @@ def _(v: Local):  # squared, times 10^4
 @form("impact-of-lambda-1", "repaired", "first", "later", "mixed")
 def _(v: Local):  # squared, times lambda_2^2
     away = sub(v.delta, v.delta0)
-    return [v.l2**2 * dot(away, away)], [2 * v.l1**2]
+    return [v.l2**2 * dot(away, away)], [len(away) * v.l1**2]
 
 
 @form("impact-of-lambda-1", "how far from (9)", "first", "diagonal")
 def _(v: Local):
-    return [abs(x) for x in add(sub(v.grad(v.local), v.g), [v.l2 * x for x in v.delta])], [v.l1, v.l1]
+    return [abs(x) for x in add(sub(v.grad(v.local), v.g), [v.l2 * x for x in v.delta])], [v.l1] * len(v.delta)
 
 
 @form("impact-of-lambda-1", "units", "first", "later")

@@ -187,7 +187,7 @@ class Objective(Clients):
         b, l2, l1 = c * self.beta, c * self.l2, c * self.l1
         kappa_1 = 5 / l2 * (l2 + b) / (l2**2 - 25 * b**2)
         kappa_0 = 2 / l2 * (l2**2 - 25 * l2 * b - 50 * b**2) / (l2**2 - 25 * b**2)
-        return kappa_1 / kappa_0 * l1**2 * 2
+        return kappa_1 / kappa_0 * l1**2 * len(self.theta)
 
 
 @form("eq-3", "a minimiser exists", "slope")
@@ -214,7 +214,7 @@ def _(v: Objective):
 def _(v: Objective):  # times the square of the gradient
     b = v.beta / v.l2
     c = 5 * b * (1 + b) / (1 - 25 * b - 50 * b**2)
-    return [v.second() * dot(v.slope, v.slope)], [c * v.l1**2 * 2 * (v.R(v.theta) - v.R(v.star))]
+    return [v.second() * dot(v.slope, v.slope)], [c * v.l1**2 * len(v.theta) * (v.R(v.theta) - v.R(v.star))]
 
 
 @form("second-term", "units", "counts")

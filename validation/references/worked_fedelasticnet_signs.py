@@ -92,7 +92,7 @@ SIGNS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[Law], tuple[F, tup
     ("concentration", "both sides"): (("coins", "few coins"), lambda v: (v.apart, (1, v.x))),
     ("concentration", "both sides, twice"): (("coins", "few coins"), lambda v: (v.apart, (2, v.x))),
     ("concentration", "all coordinates"): (("coordinates",), lambda v: (v.anywhere, (2, v.x))),
-    ("concentration", "all coordinates, d times"): (("coordinates",), lambda v: (v.anywhere, (8, v.x))),
+    ("concentration", "all coordinates, d times"): (("coordinates",), lambda v: (v.anywhere, (2 * v.d, v.x))),
     ("concentration", "identical clients"): (("alike",), lambda v: (v.above, (1, v.x))),
     ("concentration", "groups"): (("alike", "coins"), lambda v: (v.above, (1, len(v.n) * v.delta**2 / 2))),
     ("concentration", "with zeros"): (("zeros", "coins"), lambda v: (v.above, (1, v.x))),
@@ -108,7 +108,7 @@ SIGNS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[Law], tuple[F, tup
     ),
 }  # fmt: skip
 
-# --- messages: the update without l1, the server's model, the threshold, in units of the bin --------------------------------
+# --- messages: the update without l1, the server's model, the threshold; the bin is 1 where it is not given ------------------
 MESSAGES: dict[str, dict[str, str]] = {
     "fine": {"x": "1/5 -2/5 7/5 3 3 -1", "theta": "1 1 0 0 2 -3", "t": "3/5"},
     "whole": {"x": "1 -2 1 3 3 0", "theta": "1 1 0 0 2 -3", "t": "1"},
@@ -129,10 +129,11 @@ def power(values: list[Any]) -> F:
     return F(out)
 
 
-def message(name: str) -> dict[tuple[str, str], tuple[F, F]]:
+def message(given: dict[str, str]) -> dict[tuple[str, str], tuple[F, F]]:
     """Both sides of every form that is about the message: entropies as 1/prod c^c, which is e^(n H)/n^n."""
-    x, theta = ([F(v) for v in MESSAGES[name][k].split()] for k in ("x", "theta"))
-    t, n = F(MESSAGES[name]["t"]), len(x)
+    width = F(given.get("bin", "1"))
+    x, theta = ([F(v) / width for v in given[k].split()] for k in ("x", "theta"))
+    t, n = F(given["t"]) / width, len(x)
     soft = [sgn(v) * max(abs(v) - t, F(0)) for v in x]
     local = [a + b for a, b in zip(theta, x, strict=True)]
     plain, sparse, models = (power([rounded(v) for v in values]) for values in (x, soft, local))
@@ -142,20 +143,21 @@ def message(name: str) -> dict[tuple[str, str], tuple[F, F]]:
         ("updates-for-models", "never more"): (1 / plain, 1 / models),
         ("updates-for-models", "equally many nonzeros"): (F(sum(v != 0 for v in local)), F(sum(v != 0 for v in x))),
     }
-    if name != "fine":
-        pairs = power([(rounded(a), rounded(b)) for a, b in zip(theta, local, strict=True)])
+    if t.denominator == 1:
         found["l1-and-entropy", "repaired"] = (1 / sparse, 1 / plain)
+    if all(v.denominator == 1 for v in (*x, *theta)):
+        pairs = power([(rounded(a), rounded(b)) for a, b in zip(theta, local, strict=True)])
         found["updates-for-models", "repaired"] = (power([rounded(v) for v in theta]) / pairs, F(n) ** n / plain)
     return found
 
 
 # --- densities: (left, width, count) ----------------------------------------------------------------------------------------
-def density(cells: list[tuple[int, int, int]], variance: F | None = None) -> tuple[F, int, F]:
+def density(cells: list[tuple[F | int, F | int, int]], variance: F | None = None) -> tuple[F, int, F]:
     """e^(2 n h) = prod (n w/c)^(2 c), n, and the variance: the density's own where none is given."""
     n = sum(c for _, _, c in cells)
     power = F(1)
     for _, w, c in cells:
-        power *= F(n * w, c) ** (2 * c)
-    first = sum(F(c, n) * (a + F(w, 2)) for a, w, c in cells)
-    second = sum(F(c, n) * F((a + w) ** 3 - a**3, 3 * w) for a, w, c in cells)
+        power *= (n * F(w) / c) ** (2 * c)
+    first = sum(F(c, n) * (a + F(w) / 2) for a, w, c in cells)
+    second = sum(F(c, n) * F((a + w) ** 3 - a**3) / (3 * w) for a, w, c in cells)
     return power, n, second - first**2 if variance is None else variance

@@ -30,10 +30,10 @@ class Stopped:
             self.bound = sum(p + self.e / (d["eta"] * s) for p, s in zip(rho, S)) / self.m
             # c_k = c for everybody; every client moves by -B eta c
             move = [steps(h, self.theta - g / h, self.theta, c, c, d)[1] for h, g in zip(self.h, self.slope)]
-            self.state, self.after = [self.theta, c, c], [self.theta, *(c - c - v / (d["B"] * d["eta"]) for v in move)]
+            self.state, self.after = [self.theta, *[c] * self.m], [self.theta, *(c - c - v / (d["B"] * d["eta"]) for v in move)]
             self.quiet, self.jump = all(abs(v) <= self.e for v in move), d["eta_g"] * sum(move) / self.m
         else:
-            g, u = [r[0] for r in d["g"]], [r[0] for r in d["share"]]
+            g, u = [r[0] for r in d["g"]] if d["algorithm"] == 3 else [F(0)] * self.m, [r[0] for r in d["share"]]
             limit = [self.l1 + self.e * (h + self.l2) for h in self.h]
             self.slope = [a - x * b for a, x, b in zip(g, u, limit)]
             self.bound = sum(limit) / self.m
@@ -41,7 +41,7 @@ class Stopped:
             self.quiet = all(abs(v) <= self.e for v in move)
             self.state = self.after = [self.theta, *g]  # 0 is sent, and sign(0) = 0
             h = -sum(self.l2 * v + self.l1 * sign(v) for v in move) / self.m
-            self.jump = sum(move) / self.m - h / self.l2
+            self.jump = sum(move) / self.m - (h / self.l2 if d["algorithm"] == 3 else 0)
         self.grad = sum(self.slope) / self.m
 
 
@@ -65,16 +65,16 @@ class Wire:
     def __init__(self, d):
         self.d = d
         h_k, c_k, l1, l2 = [r[0] for r in d["h"]], [r[0] for r in d["c"]], d["lambda1"], d["lambda2"]
-        self.m, self.l2, self.e = len(h_k), l2, d["epsilon"]
+        self.m, self.l2, self.e, self.h_k, self.moves = len(h_k), l2, d["epsilon"], h_k, []
         theta, h, g, kept = d["theta"][0], F(0), [F(0)] * self.m, [F(0)] * self.m
         self.theta, self.h, self.parted, self.missed, total = [theta], [h], [], [], F(0)
-        self.first, self.arrived = None, []
+        self.arrived = []
         for _ in range(d["T"]):
             move = [soft(a - b * (theta - c), l1) / (b + l2) for a, b, c in zip(g, h_k, c_k)]
+            self.moves.append(move)
             wanted = [x + (y if d.get("feedback") else 0) for x, y in zip(move, kept)]
             sent = [x if abs(x) > self.e else F(0) for x in wanted]
             kept = [x - y for x, y in zip(wanted, sent)]
-            self.first = self.first or max(map(abs, move))
             self.arrived += sent
             g = [a - l2 * x - l1 * sign(x) for a, x in zip(g, move)]
             h -= sum(l2 * x + l1 * sign(x) for x in sent) / self.m
@@ -90,11 +90,15 @@ def closer(v):
 
 
 def drifts(v):
-    return v.theta[2:], [v.theta[1] - (t - 1) * v.h[1] / v.l2 for t in range(2, len(v.theta))]
+    """0 on both sides where the condition does not hold."""
+    most = [a * abs(v.h[1]) / v.l2**2 for a in v.h_k]
+    there = v.h[1] != 0 and all(abs(x) <= y <= v.e for x, y in zip(v.moves[1], most))
+    found, said = v.theta[2:], [v.theta[1] - (t - 1) * v.h[1] / v.l2 for t in range(2, len(v.theta))]
+    return [x * there for x in found], [x * there for x in said]
 
 
 def silent(v):
-    return [F(not any(v.arrived))], [F(v.e >= v.first)]
+    return [F(not any(v.arrived))], [F(v.e >= max(map(abs, v.moves[0])))]
 
 
 def misses(v):

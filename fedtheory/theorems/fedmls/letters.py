@@ -7,7 +7,7 @@ from typing import Any
 from fedtheory.theorems.fedmls.quantities import MLSConstants
 from fedtheory.verification.closed import Letters
 
-__all__ = ["RUN"]
+__all__ = ["ORDERS", "RUN"]
 
 _CONSTANTS = {
     "K": "K",
@@ -46,4 +46,24 @@ RUN = _Run(
     {"last_excess": r"\mathbb E F(x_K)-F(x^*)", "epsilon": r"\epsilon", "joint_epsilon": r"\epsilon", "lam": r"\lambda"},
     ("last_excess",),
     zero=("noise",),
+)
+
+
+class _Orders(Letters):
+    """Rounds and local steps for one accuracy."""
+
+    def entry(self, value: Any) -> Any:
+        """The number itself."""
+        return value
+
+
+ORDERS = _Orders(
+    {
+        "K": "K",
+        "total": r"\sum_{k\le K}T_k",
+        "product": "P",
+        "unit": r"\big(4+\tfrac{\sigma^2}{G^2}\big)P",
+        "noise": r"\tfrac{\sigma^2}{G^2}",
+    },
+    ("product", "unit", "noise", "total"),
 )

@@ -280,3 +280,7 @@ class OrdersView(ClosedView):
     def unit(self) -> Fraction:
         """(4 G^2 + sigma^2) D-tilde/epsilon^2."""
         return (4 + self.noise) * self.product
+
+    def entry(self, value: Any) -> np.ndarray:
+        """A number as a side, in fractions."""
+        return entry(Fraction(value))

@@ -1,18 +1,19 @@
 """FedElasticNet's dynamics as numbers: both sides of every form on small runs, by the package and by code that shares nothing with it.
 
-`worked_fedelasticnet_dynamics` of validation/references/ printed the numbers once. An entry is a round, a client in a round, a
-coordinate, or an end of the fixed points. Where both sides of an equation are one, the states themselves are compared.
+`worked_fedelasticnet_dynamics` and `_standstills` of validation/references/ printed the numbers once. An entry is a round, a
+client in a round, a coordinate, or an end of the fixed points. Where both sides of an equation about runs are one, the states
+themselves are compared.
 """
 
 from __future__ import annotations
 
 import ast
-from fractions import Fraction as F
 from pathlib import Path
 
 import numpy as np
 import pytest
 import worked_fedelasticnet_dynamics as worked
+import worked_fedelasticnet_standstills as standstills
 
 from fedtheory import theorems
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
@@ -59,12 +60,12 @@ NUMBERS = {
     ("near-the-optimum", "factor", "true-gradient"): ("9/1600 81/25600", "9/800 81/25600"),
     ("near-the-optimum", "repels", "true-gradient"): ("0 0", "0 0"),
 }
-AT_REST = {
+AT_REST = {  # both sides of an equation, too
     "in words": ("1/108 1/108", "0 0"),
     "in words, the optimum stays": ("1/16", "0"),
-    "limit": ("0 0", "0 0"),
-    "closed form": ("0 0", "0 0"),
-    "interval": ("0 0", "0 0"),
+    "limit": ("5/36 35/576", "5/36 35/576"),
+    "closed form": ("7/32 7/32", "7/32 7/32"),
+    "interval": ("-1 1", "-1 1"),
     "distance": ("1/6 1/6", "3/8 3/8"),
 }
 MINE = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("motion", "standstill")]
@@ -79,13 +80,10 @@ def run_of_the_package(run: worked.Run, rule: str):
     return BUILDERS["motion"](data_of(pieces, run.l1, run.l2, rule, run.thetas[0], len(run.ys), run.gs[0]))
 
 
-def rest_of_the_package(name: str):
-    losses, counts, l1, theta = worked.APART, [3, 1], worked.L1, worked.START
-    if name == "interval":
-        losses, counts, l1 = [worked.PARABOLA] * 2, [1, 1], F(1)
-    rows = data_of([[piece(p)] for p in losses], l1, worked.L2, "sign", [theta], 2)
+def rest_of_the_package(at: standstills.Standstill):
+    rows = data_of([[piece(p)] for p in at.losses], at.l1, at.l2, "sign", [at.start], at.rounds)
     data = {k: rows[k] for k in ("losses", "lambda1", "lambda2", "theta", "rounds")}
-    return BUILDERS["standstill"](data | {"counts": [str(n) for n in counts]})
+    return BUILDERS["standstill"](data | {"counts": [str(w) for w in at.weights]})
 
 
 def texts(side) -> str:
@@ -121,25 +119,26 @@ def test_the_states_are_the_same(key):
 
 @pytest.mark.parametrize("name", AT_REST)
 def test_the_fixed_points_of_algorithm_1(name):
-    view = rest_of_the_package(name)
+    at, said = standstills.FORMS[name]
+    view = rest_of_the_package(at())
     sides = theorems.get("fedelasticnet/algorithm-1-bias").form(name).sides(view)
-    assert (texts(sides.lhs), texts(sides.rhs)) == AT_REST[name]
-    assert tuple(map(texts, worked.REST_FORMS[name]())) == AT_REST[name]
+    assert tuple(map(texts, sides.terms)) == AT_REST[name] == tuple(map(texts, said(at())))
     if name != "interval":
-        assert texts(view.ends) == "7/18 7/18" == f"{worked.rest()} {worked.rest()}"
+        assert texts(view.ends) == "7/18 7/18"
 
 
 def test_every_form_has_its_numbers():
     forms = {(s.id.split("/")[1], f.name, rule) for s in MINE if s.scope == "motion" for f in s.forms for rule in f.established}
     assert forms == set(NUMBERS) == set(worked.FORMS)
-    assert {f.name for s in MINE if s.scope == "standstill" for f in s.forms} == set(AT_REST) == set(worked.REST_FORMS)
+    assert {f.name for s in MINE if s.scope == "standstill" for f in s.forms} == set(AT_REST) == set(standstills.FORMS)
 
 
-def test_what_is_compared_with_shares_nothing_with_the_library():
-    tree = ast.parse(Path(worked.__file__).read_text())
+@pytest.mark.parametrize("module", [worked, standstills], ids=lambda m: m.__name__)
+def test_what_is_compared_with_shares_nothing_with_the_library(module):
+    tree = ast.parse(Path(module.__file__).read_text())
     names = {n for x in ast.walk(tree) if isinstance(x, ast.Import) for n in (a.name for a in x.names)}
     names |= {x.module for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)}
-    assert names == {"__future__", "fractions", "itertools"}
+    assert names <= {"__future__", "fractions", "itertools", "worked_fedelasticnet_dynamics"}
 
 
 def test_two_entries_by_pencil():

@@ -17,6 +17,7 @@ import pytest
 import worked_fedelasticnet_main_text as worked
 import worked_fedelasticnet_one_round as rounds
 import worked_fedelasticnet_signs as chance
+from main_text_views import view_of
 from mpmath import mp, mpf
 
 from fedtheory import theorems
@@ -25,7 +26,6 @@ from fedtheory.theorems.fedelasticnet.statements.messages import PI_E, PI_E_ABOV
 from fedtheory.verification.registry import setting_of
 
 KINDS = {"local-steps": rounds.Steps, "objective": rounds.Objective, "everybody": rounds.Round}
-OF_FEDDYN = ("FedDyn",)  # instances with lambda_1 = 0
 NUMBERS = {
     ("eq-1", "printed", "plain", "any"): ("277/56", "23/4"),
     ("eq-1", "printed", "twins", "any"): ("79/20 79/20", "176/9 176/9"),
@@ -209,64 +209,26 @@ DENSITIES = {  # e^(2 n h), n, the variance
 }
 
 
-# --- the package's instances ------------------------------------------------------------------
-def text(values: str):
-    """'1 2;0 1' as rows of strings, '1 2' as a list of them."""
-    return [row.split() for row in values.split(";")] if ";" in values else values.split()
+# --- the instances ----------------------------------------------------------------------------
+GIVEN = {"regression": worked.INSTANCES, "local": worked.INSTANCES, "signs": chance.LAWS, "message": chance.MESSAGES}
 
 
-def rules_of(form, name: str) -> list[str]:
-    """The rules under which an instance is judged."""
-    if form.kind != "everybody":
-        return ["any"]
-    given = rounds.ROUNDS[name]
-    if given["l1"] == "0":
-        return ["any"]
-    able = {"rest": ["sign"], "rest, true": ["true-gradient"]}.get(name, ["sign", "true-gradient"])
-    return [rule for rule in able if rule in form.established]
-
-
-def view_of(kind: str, name: str, rule: str = "any"):
-    """The package's view of an instance of the second writing."""
-    if kind in ("regression", "local"):
-        given = worked.INSTANCES[name]
-        data = {k: text(given[k]) for k in ("X", "y", "start", "trial", "H", "q", "g", "theta") if k in given}
-    elif kind == "signs":
-        given = chance.LAWS[name]
-        data = {
-            "groups": len(given["n"]), "weights": [str(n) for n in given["n"]], "delta": str(given["delta"]),
-            "laws": [[str(p), [[str(move), str(q)] for move, q in law]] for p, law in given["laws"]],
-            "copies": given.get("copies", 1), "d": given.get("d", 1), "theta": str(given.get("theta", 0)),
-        }  # fmt: skip
-        return BUILDERS[kind](data)
-    elif kind == "message":
-        given = chance.MESSAGES[name]
-        data = {"x": given["x"].split(), "theta": given["theta"].split(), "threshold": given["t"], "bin": "1"}
-        return BUILDERS[kind](data)
-    else:
-        given = rounds.ROUNDS[name]
-        data = {"H": [text(h) for h in given["H"]], "q": [text(q) for q in given["q"]], "theta": text(given["theta"])}
-        if kind == "local-steps":
-            fresh = given["controls"] == "fresh"
-            data |= {"lr": given["lr"], "B": given["B"], "controls": "fresh" if fresh else [text(c) for c in given["controls"]]}
-        elif kind == "objective":
-            data |= {"counts": text(given["counts"]), "beta": given["beta"]}
-        else:
-            data |= {"stored": [text(g) for g in given["stored"]], "beta": given["beta"], "mu": given["mu"], "rule": rule}
-    return BUILDERS[kind]({**data, "lambda1": given["l1"], "lambda2": given["l2"]})
+def given_of(kind: str, name: str):
+    """What the second writing has of an instance."""
+    return GIVEN.get(kind, rounds.ROUNDS)[name]
 
 
 def second_writing(statement: str, form: str, name: str, rule: str) -> tuple[list[F], list[F]]:
     """Both sides without the package."""
     kind = theorems.get(f"fedelasticnet/{statement}").form(form).kind
     if kind == "message":
-        return tuple([side] for side in chance.message(name)[statement, form])
+        return tuple([side] for side in chance.message(given_of(kind, name))[statement, form])
     instances, sides = worked.FORMS[statement, form]
     assert name in instances
     if kind in KINDS:
-        made = KINDS[kind](rounds.ROUNDS[name], rule) if kind == "everybody" else KINDS[kind](rounds.ROUNDS[name])
+        made = KINDS[kind](given_of(kind, name), rule) if kind == "everybody" else KINDS[kind](given_of(kind, name))
     else:
-        made = (worked.Samples if kind == "regression" else worked.Local)(worked.INSTANCES[name])
+        made = (worked.Samples if kind == "regression" else worked.Local)(given_of(kind, name))
     return sides(made)
 
 
@@ -282,7 +244,7 @@ IDS = [" ".join(filter(None, key)) for key in ROWS]
 def test_the_package_gives_the_numbers(key):
     statement, name, instance, rule = key
     form = theorems.get(f"fedelasticnet/{statement}").form(name)
-    view = view_of(form.kind, instance, rule)
+    view = view_of(form.kind, given_of(form.kind, instance), rule)
     assert view.rule == rule and view.applies(form) is None
     sides = form.sides(view)
     lhs, rhs = ([F(x) for x in np.asarray(side, dtype=object).reshape(-1)] for side in (sides.lhs, sides.rhs))
@@ -309,7 +271,7 @@ def test_chances_are_these_numbers(key):
     """P exactly; factor e^-x between two fractions that are closer than 1e-25, on the side that makes the verdict safe."""
     statement, name, instance = key
     form = theorems.get(f"fedelasticnet/{statement}").form(name)
-    view = view_of("signs", instance)
+    view = view_of("signs", given_of("signs", instance))
     assert view.applies(form) is None
     sides, (p, factor, x) = form.sides(view), (F(v) for v in CHANCES[key])
     if sides.relation == "==":

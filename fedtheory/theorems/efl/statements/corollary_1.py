@@ -12,7 +12,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE, KeepView
-from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import InactiveView
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import RULE_8, InactiveView
+from fedtheory.verification.closed import closed
 from fedtheory.verification.rational import fraction, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, form, le
@@ -151,36 +152,36 @@ STATEMENTS = (
         "corollary-1-threshold",
         "the threshold for y in orders of T and E",
         "Corollary 1, (9)",
-        form(
-            "printed", r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J\le4\,\frac{C/J}{TE}\text{ for }T\ge2\tau_0,\ " + F_1,
-            lambda v: _threshold(v, 4), "holds",
-            ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))), kind="inactive",
+        closed(
+            "printed", RULE_8, lambda v: _threshold(v, 4), "holds",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(18, 5))),
+            before=r"y^k>O\Big(\frac{C/J}{TE}\Big):\ \frac{f_1(T)}J=", after=r"\text{ for }T\ge2\tau_0", kind="inactive",
             needs=("T >= 2 tau_0",),
             note="an O bounds the threshold of (8) from above, and no single number refutes it: 4 is a constant "
             "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the ratio "
             "is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost. It "
             "is a consequence of (8), which is itself refuted in corollary-1",
         ),
-        form(
-            "without the O, necessary", r"y^kJ>f_1(T)\Rightarrow\frac{C/J}{TE}\le y^k,\ " + F_1,
-            lambda v: le(v.order(), v.y), "violated", kind="inactive", needs=(RULE,),
+        closed(
+            "without the O, necessary", RULE_8, lambda v: le(v.order(), v.y), "violated", before=r"y^kJ>f_1(T)\Rightarrow ",
+            after=r",\ " + F_1, kind="inactive", needs=(RULE,),
             note="f_1(T) = TC/(E(T - tau_0) + gamma)^2 is about C/(TE^2)",
         ),
-        form(
-            "without the O, sufficient", r"y^k>\frac{C/J}{TE}\Rightarrow f_1(T)\le y^kJ,\ " + F_1,
-            lambda v: le(v.f_1, v.y * v.J), "violated", kind="inactive", needs=("y above (C/J)/(TE)",),
+        closed(
+            "without the O, sufficient", RULE_8, lambda v: le(v.f_1, v.y * v.J), "violated",
+            before=r"y^k>\frac{C/J}{TE}\Rightarrow f_1(T)=", kind="inactive", needs=("y above (C/J)/(TE)",),
             note="abandoned late, the run without the client has no rounds left",
         ),
-        form(
-            "without the O, from the start", r"\frac{f_1(T)}J\le\frac{C/J}{TE},\ \tau_0=0,\ " + F_1,
-            lambda v: _threshold(v, 1), "holds",
-            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), kind="inactive", needs=("tau_0 = 0",),
+        closed(
+            "without the O, from the start", RULE_8, lambda v: _threshold(v, 1), "holds",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), before=r"\frac{f_1(T)}J=",
+            after=r",\ \tau_0=0", kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE) is then enough for (8)",
         ),
-        form(
-            "repaired", r"\frac{f_1(T)}J\le\frac{C/J}{TE^2},\ \tau_0=0,\ " + F_1,
-            lambda v: _threshold(v, 1, 2), "holds",
-            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10), 2)), kind="inactive", needs=("tau_0 = 0",),
+        closed(
+            "repaired", RULE_8, lambda v: _threshold(v, 1, 2), "holds",
+            ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10), 2)), before=r"\frac{f_1(T)}J=",
+            after=r",\ \tau_0=0", kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE^2) is enough for (8): T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is "
             "y > (C/J) T/(E(T - tau_0) + gamma)^2",
         ),

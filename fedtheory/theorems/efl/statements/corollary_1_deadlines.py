@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
+from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.rational import fraction, integer, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, form, le
@@ -54,7 +55,11 @@ class EpochsView(ClosedView):
 
     def by_rule(self, E: int) -> Any:
         """f_1(T)/J, of (8), up to the same: T C/(TE + gamma)^2 over J, gamma = max{4E, 64 L/mu}."""
-        return self.T * E * self.threshold(E) / (self.T * E + max(4 * E, 64 * self.kappa)) ** 2
+        return self.T * E * self.threshold(E) / (self.T * E + self.gamma(E)) ** 2
+
+    def gamma(self, E: int) -> Any:
+        """max{4E, 64 L/mu}."""
+        return max(4 * E, 64 * self.kappa)
 
     def late(self, E: int) -> Any:
         """lim T f_1(T)/J up to the same: noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E."""
@@ -196,6 +201,21 @@ def keep_view(data: dict[str, Any]) -> KeepView:
     return KeepView(y, sigma_sq, x0, integer(data["rounds"], "rounds", 1, 60))
 
 
+class _Epochs(Letters):
+    """The threshold as a function of E, which is the view's."""
+
+    growth, threshold, by_rule, late = EpochsView.growth, EpochsView.threshold, EpochsView.by_rule, EpochsView.late
+
+    def gamma(self, E: Any) -> Any:
+        """SymPy's maximum."""
+        import sympy as sp
+
+        return sp.Max(4 * E, 64 * self.kappa)
+
+
+EPOCHS = _Epochs({"noise": r"\nu", "G_sq": "G^2", "kappa": r"\kappa", "E": "E", "T": "T"}, ("G_sq",))
+
+
 def _falls(v: EpochsView, threshold: str = "threshold", by: int = 1) -> Sides:
     """The threshold of E + 1 is at most that of E; ``by`` = -1: at least."""
     first, second = (getattr(v, threshold)(E) for E in (v.E + 1, v.E)[::by])
@@ -207,60 +227,52 @@ def _bound(v: KeepView, share: Any = 1) -> Sides:
     return le(np.asarray(v.own_abandoned), share * v.f_1_sharp)
 
 
-H_OF_E = r"h(E)=\tfrac{\text{noise}}E+2G^2+(2+\tfrac\mu{4L})(E-1)G^2"
+NINE = r"\text{by (9), up to what does not depend on }E:\ "
+EIGHT = r"\text{by (8), up to what does not depend on }E:\ "
+LATE = r"\text{by (8), }T\to\infty,\text{ up to what does not depend on }E:\ "
+LETTERS = r",\quad\nu=\textstyle\sum_kp_k^2\sigma_k^2+6L\sum_kp_kD_k,\ \kappa=L/\mu"
 
 STATEMENTS = (
     statement(
         "corollary-1-epochs",
         "whether more local epochs make the rule more sensitive",
         "section 4.1, after (9)",
-        form(
-            "printed", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{C/J}{TE}\propto " + H_OF_E,
-            _falls, "violated", kind="epochs",
+        closed(
+            "printed", EPOCHS, _falls, "violated", before=NINE, after=LETTERS, kind="epochs",
             note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
             "only while noise dominates",
         ),
-        form(
-            "printed, through (8)", r"y_{th}(E+1)\le y_{th}(E),\ y_{th}=\tfrac{f_1(T)}J\propto\tfrac{TE\,h(E)}{(TE+\gamma)^2},\ "
-            r"" + H_OF_E
-            + r",\ \gamma=\max\{4E,\tfrac{64L}\mu\}", lambda v: _falls(v, "by_rule"),
-            "violated", kind="epochs",
+        closed(
+            "printed, through (8)", EPOCHS, lambda v: _falls(v, "by_rule"), "violated", before=EIGHT, after=LETTERS, kind="epochs",
             note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
             "small T, where gamma is not small against TE",
         ),
-        form(
-            "through (8), T to infinity",
-            r"\lim_TT\,y_{th}(E+1)\le\lim_TT\,y_{th}(E)\text{ where }\tfrac{E(E+1)}{2E+1}\le"
-            r"\tfrac{4L}{\mu}\tfrac{\text{noise}}{G^2},\ \lim_TT\,y_{th}\propto\tfrac{h(E)}E,\ " + H_OF_E,
-            lambda v: _falls(v, "late"), "holds",
-            ("the other way round", lambda v: _falls(v, "late", -1)), kind="epochs", needs=(FEW_8,),
+        closed(
+            "through (8), T to infinity", EPOCHS, lambda v: _falls(v, "late"), "holds",
+            ("the other way round", lambda v: _falls(v, "late", -1)), before=LATE,
+            after=r"\text{ where }\tfrac{E(E+1)}{2E+1}\le\tfrac{4\kappa\nu}{G^2}" + LETTERS, kind="epochs", needs=(FEW_8,),
             note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
             "above 0, and for many epochs it rises to it",
         ),
-        form(
-            "through (8), T to infinity, converse",
-            r"\tfrac{E(E+1)}{2E+1}>\tfrac{4L}\mu\tfrac{\text{noise}}{G^2}\Rightarrow"
-            r"\lim_TT\,y_{th}(E+1)\ge\lim_TT\,y_{th}(E),\ \lim_TT\,y_{th}\propto\tfrac{h(E)}E,\ " + H_OF_E, lambda v: _falls(v,
-            "late", -1), "holds",
-            ("the other way round", lambda v: _falls(v, "late")), kind="epochs", needs=(MANY_8,),
+        closed(
+            "through (8), T to infinity, converse", EPOCHS, lambda v: _falls(v, "late", -1), "holds",
+            ("the other way round", lambda v: _falls(v, "late")), before=LATE,
+            after=r"\text{ where }\tfrac{E(E+1)}{2E+1}>\tfrac{4\kappa\nu}{G^2}" + LETTERS, kind="epochs", needs=(MANY_8,),
         ),
-        form(
-            "repaired",
-            r"y_{th}(E+1)\le y_{th}(E)\text{ where }E(E+1)\le\frac{\text{noise}}{(2+\mu/(4L))G^2},"
-            r"\ y_{th}=\tfrac{C/J}{TE}\propto " + H_OF_E,
-            _falls, "holds", ("the other way round", lambda v: _falls(v, by=-1)), kind="epochs", needs=(FEW,),
-            note="noise = sum p^2 sigma^2 + 6 L sum p D; the constants of Theorem 1 for full participation",
+        closed(
+            "repaired", EPOCHS, _falls, "holds", ("the other way round", lambda v: _falls(v, by=-1)), before=NINE,
+            after=r"\text{ where }E(E+1)\le\tfrac{\nu}{(2+1/(4\kappa))G^2}" + LETTERS, kind="epochs", needs=(FEW,),
+            note="with the constants of Theorem 1 for full participation",
         ),
-        form(
-            "repaired, converse", r"E(E+1)>\frac{\text{noise}}{(2+\mu/(4L))G^2}\Rightarrow y_{th}(E+1)\ge y_{th}(E)"
-            r",\ y_{th}\propto " + H_OF_E,
-            lambda v: _falls(v, by=-1), "holds", ("the other way round", _falls), kind="epochs", needs=(MANY,),
+        closed(
+            "repaired, converse", EPOCHS, lambda v: _falls(v, by=-1), "holds", ("the other way round", _falls), before=NINE,
+            after=r"\text{ where }E(E+1)>\tfrac{\nu}{(2+1/(4\kappa))G^2}" + LETTERS, kind="epochs", needs=(MANY,),
         ),
-        form(
-            "for a given number of steps", r"y_{th}(E)\,E\le y_{th}(E+1)\,(E+1),\ y_{th}\propto " + H_OF_E,
+        closed(
+            "for a given number of steps", EPOCHS,
             lambda v: le(v.E * v.threshold(v.E), (v.E + 1) * v.threshold(v.E + 1)),
             "holds", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
-            kind="epochs",
+            before=r"E\,y_{th}(E)\le(E+1)\,y_{th}(E+1):\ ", after=LETTERS, kind="epochs",
             note="through (9): with TE fixed, more epochs a round are never more sensitive",
         ),
     ),

@@ -6,8 +6,11 @@ bits. With the elastic term every participant also sends u^k and v^k and receive
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, REACHED, Costs
+from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.statement import Sides, form, le
 
 __all__ = ["STATEMENTS"]
@@ -28,8 +31,20 @@ def _round(c: Costs, pairs: int, times: int = 1) -> Sides:
     return le(times * 2 * c.dense + 0 * c.message, 2 * c.message + pairs * c.dense)
 
 
+class _Run(Letters):
+    """A run, of which only the messages of a round are written."""
+
+    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The lengths of the run's messages."""
+        return self.costs.values(view.costs)
+
+
+RUN = _Run({})
 EPS = r"\text{until }\|\omega_\tau-\omega^*\|^2\le\tfrac1{16}\|\omega_0-\omega^*\|^2"
 MESSAGE = r"b_{ST}=k(1+\lceil\log_2n\rceil)+32"
+LENGTHS = r",\quad " + MESSAGE + r",\ b=32n"
 
 STATEMENTS = (
     statement(
@@ -51,22 +66,22 @@ STATEMENTS = (
             "swing at a "
             "step of 1/L, or in which ST does not save much, contradicts it",
         ),
-        form(
-            "bits a round", r"2b_{ST}+4\cdot32n\le64n,\ " + MESSAGE + r",\ \lambda>0",
-            lambda v: le(2 * v.costs.message + 4 * v.costs.dense, 2 * v.costs.dense), "violated", kind="feedback", needs=(COUNTED,),
+        closed(
+            "bits a round", RUN, lambda v: le(2 * v.costs.message + 4 * v.costs.dense, 2 * v.costs.dense), "violated",
+            after=LENGTHS + r",\ \lambda>0", kind="feedback", needs=(COUNTED,),
             note="false for every n and k: u^k and v^k go up and U and V come down, and no compression of them is printed",
         ),
-        form(
-            "bits a round, at least", r"2\cdot64n\le2b_{ST}+4\cdot32n,\ " + MESSAGE + r",\ \lambda>0",
-            lambda v: _round(v.costs, 4, 2), "holds", ("three times", lambda v: _round(v.costs, 4, 3)),
-            ("without V", lambda v: _round(v.costs, 3, 2)), kind="feedback", needs=(COUNTED,),
+        closed(
+            "bits a round, at least", RUN, lambda v: _round(v.costs, 4, 2), "holds",
+            ("three times", lambda v: _round(v.costs, 4, 3)), ("without V", lambda v: _round(v.costs, 3, 2)),
+            after=LENGTHS + r",\ \lambda>0", kind="feedback", needs=(COUNTED,),
             note="with the elastic term a round costs more than twice what FedAvg's does",
         ),
-        form(
-            "bits a round, lambda = 0", r"2b_{ST}\le64n\text{ where }k(1+\lceil\log_2n\rceil)\le32(n-1),\ " + MESSAGE,
-            lambda v: le(2 * v.costs.message, 2 * v.costs.dense), "holds",
+        closed(
+            "bits a round, lambda = 0", RUN, lambda v: le(2 * v.costs.message, 2 * v.costs.dense), "holds",
             ("with u and v", lambda v: le(2 * v.costs.message + 4 * v.costs.dense, 2 * v.costs.dense)),
-            kind="feedback", needs=(COUNTED, CHEAP), note="what compression saves, by itself; the condition is necessary too",
+            after=r"\text{ where }k(1+\lceil\log_2n\rceil)\le32(n-1)" + LENGTHS, kind="feedback", needs=(COUNTED, CHEAP),
+            note="what compression saves, by itself; the condition is necessary too",
         ),
         assumptions=("FedAvg here: the same local steps, coefficients and step size, dense messages; floats of 32 bits",
                      "the consistent form, ST with exactly k of n entries both ways"),

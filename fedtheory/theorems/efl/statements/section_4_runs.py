@@ -15,7 +15,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME, InactiveView
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, RULE_8, SOME, InactiveView
+from fedtheory.verification.closed import closed
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -233,30 +234,30 @@ WAIT = r"\|\nabla F_a(\omega_%s)-\nabla F_a(\omega_0)\|^2"
 ABSENT = r"\text{client }a\text{ inactive in round }t\text{ alone}"
 LEAVES = r"a\text{ works in the first }\tau_0\text{ rounds only}"
 
+FALLS = r"\tfrac{f_1(T+1)}J\le\tfrac{f_1(T)}J:\ "
+
 STATEMENTS = (
     statement(
         "tolerance",
         "whether the tolerance to inactive clients falls as the training goes on",
         "section 1, second contribution, with (8) and (9)",
-        form(
-            "through (8)", r"\tfrac{f_1(T+1)}J\le\tfrac{f_1(T)}J,\ f_1(T)=\tfrac{TC}{(E(T-\tau_0)+\gamma)^2}",
-            lambda v: le(_threshold(v, v.T + 1), _threshold(v, v.T)), "violated", kind="inactive", wording="in words",
+        closed(
+            "through (8)", RULE_8, lambda v: le(_threshold(v, v.T + 1), _threshold(v, v.T)), "violated", before=FALLS,
+            kind="inactive", wording="in words",
             note="a client is kept while y^a is at most f_1(T)/J. That rises with T until T(T+1)E^2 reaches (gamma - E tau_0)^2",
         ),
-        form(
-            "through (8), late", r"\tfrac{f_1(T+1)}J\le\tfrac{f_1(T)}J\text{ where }T(T+1)E^2\ge(\gamma-E\tau_0)^2",
-            lambda v: le(_threshold(v, v.T + 1), _threshold(v, v.T)), "holds",
+        closed(
+            "through (8), late", RULE_8, lambda v: le(_threshold(v, v.T + 1), _threshold(v, v.T)), "holds",
             ("99 hundredths of it", lambda v: le(_threshold(v, v.T + 1), 99 * _threshold(v, v.T) / 100)),
-            kind="inactive", needs=(LATE,),
+            before=FALLS, after=r"\text{ where }T(T+1)E^2\ge(\gamma-E\tau_0)^2", kind="inactive", needs=(LATE,),
         ),
-        form(
-            "through (8), exactly",
-            r"\tfrac{f_1(T)-f_1(T+1)}J=\tfrac{C\,(T(T+1)E^2-(\gamma-E\tau_0)^2)}{J\,y^2(y+E)^2},\ y=E(T-\tau_0)+\gamma",
-            _slope, "holds", ("nine tenths of the square", lambda v: _slope(v, _tenths(v, 9))), kind="inactive",
+        closed(
+            "through (8), exactly", RULE_8, _slope, "holds",
+            ("nine tenths of the square", lambda v: _slope(v, _tenths(v, 9))), before=r"\tfrac{f_1(T)-f_1(T+1)}J:\ ", kind="inactive",
             note="so that the condition of the form before is necessary as well",
         ),
-        form(
-            "through (9)", r"\tfrac{C/J}{(T+1)E}\le\tfrac{C/J}{TE}",
+        closed(
+            "through (9)", RULE_8,
             lambda v: le(v.C / (v.J * (v.T + 1) * v.E), v.C / (v.J * v.T * v.E)), "holds",
             ("like 1/T^2", lambda v: le((v.T + 1) * v.C / (v.J * v.E), v.T * v.C / (v.J * v.E))), kind="inactive",
             note="the same sentence through the order that (9) gives the threshold",

@@ -15,6 +15,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.section_4_runs import QuadraticClients
 from fedtheory.theorems.efl.statements.theorem_2 import shift_view
+from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -48,13 +49,26 @@ class CoefficientView(ClosedView):
     def __post_init__(self) -> None:
         self.facts = frozenset({ONE_STEP} if self.s == 1 else {SEVERAL})
 
+    @property
+    def distance(self) -> np.ndarray:
+        """|c - w|, (d,)."""
+        return abs(self.away)
+
+    def share(self, steps: int, times: Any = 1) -> np.ndarray:
+        """What part of c - w so many steps of size ``times`` eta go, (d,): at least 0."""
+        return 1 - (1 - times * self.eta * self.h) ** steps
+
     def moved(self, steps: int, times: Any = 1) -> np.ndarray:
-        """How far so many steps of size ``times`` eta go, (d,)."""
-        return (1 - (1 - times * self.eta * self.h) ** steps) * self.away
+        """How these steps move the model, (d,)."""
+        return self.share(steps, times) * self.away
+
+    def length(self, steps: int, times: Any = 1) -> np.ndarray:
+        """How far they move it, (d,)."""
+        return self.share(steps, times) * self.distance
 
     def square(self, share: Any) -> np.ndarray:
         """share (eta h)^2 |c - w|."""
-        return share * (self.eta * self.h) ** 2 * abs(self.away)
+        return share * (self.eta * self.h) ** 2 * self.distance
 
     def printed_constants(self) -> dict[str, Any]:
         return {"eta": text(self.eta), "E": self.E, "s": self.s, "factor": text(self.factor)}
@@ -70,30 +84,44 @@ def coefficient_view(data: dict[str, Any]) -> CoefficientView:
     return CoefficientView(h, away, eta, most, integer(data["s"], "s", 1, most), factor)
 
 
+class _Coefficient(Letters):
+    """A round of one client; how far it moves is the view's."""
+
+    share, moved = CoefficientView.share, CoefficientView.moved
+    length, square = CoefficientView.length, CoefficientView.square
+
+
+ROUND = _Coefficient(
+    {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
+    ("away", "distance"), zero=("noise",),
+)  # fmt: skip
+
+
 def _equivalent(v: CoefficientView, tenths: int = 10) -> Sides:
     """factor times s steps of eta, against s steps of factor eta."""
     return eq(tenths * v.factor * v.moved(v.s) / 10, v.moved(v.s, v.factor), v.factor * abs(v.away))
 
 
 def _further(v: CoefficientView) -> Sides:
-    return le(abs(v.moved(v.s, v.factor)), v.factor * abs(v.moved(v.s)), noise=v.noise)
+    return le(v.length(v.s, v.factor), v.factor * v.length(v.s), noise=v.noise)
 
 
 def _excess(v: CoefficientView, tenths: int = 10) -> Sides:
     """(factor phi_s(x) - phi_s(factor x))|c - w| <= s(s-1)/2 factor (factor - 1) x^2 |c - w|."""
-    over = v.factor * abs(v.moved(v.s)) - abs(v.moved(v.s, v.factor))
+    over = v.factor * v.length(v.s) - v.length(v.s, v.factor)
     room = v.square(tenths * v.s * (v.s - 1) * v.factor * (v.factor - 1) / 20)
     return le(over, room, noise=v.noise)
 
 
-def _scaled(v: CoefficientView) -> np.ndarray:
-    """E/s times s steps."""
-    return v.E * v.moved(v.s) / v.s
+def _scaled(v: CoefficientView, moved: Any) -> np.ndarray:
+    """E/s times what s steps do."""
+    return v.E * moved / v.s
 
 
 def _over(v: CoefficientView, tenths: int = 10) -> Sides:
     """(E/s phi_s(x) - phi_E(x))|c - w| <= E(E-s)/2 x^2 |c - w|."""
-    return le(abs(_scaled(v)) - abs(v.moved(v.E)), v.square(tenths * v.E * (v.E - v.s) * v.factor / (20 * v.factor)), noise=v.noise)
+    room = v.square(tenths * v.E * (v.E - v.s) * v.factor / (20 * v.factor))
+    return le(_scaled(v, v.length(v.s)) - v.length(v.E), room, noise=v.noise)
 
 
 # --- after Theorem 2 --------------------------------------------------------------------------------------------------------
@@ -178,40 +206,40 @@ STATEMENTS = (
         "coefficient-as-step",
         "whether a larger coefficient acts as a larger learning rate, and makes up for missing steps",
         "section 4.2",
-        form(
-            "equivalent", r"c\,p^k(\omega^k_s-\omega_0)\text{ with }\eta\ =\ p^k(\omega^k_s-\omega_0)\text{ with }c\eta", _equivalent,
+        closed(
+            "equivalent", ROUND, _equivalent,
             "violated", kind="coefficient", needs=(SEVERAL,), wording="in words",
             note="from the second local step on the gradients are taken at other points",
         ),
-        form(
-            "one local step", r"c\,p^k(\omega^k_1-\omega_0)\text{ with }\eta\ =\ p^k(\omega^k_1-\omega_0)\text{ with "
-            r"}c\eta", _equivalent,
-            "holds", ("nine tenths of it", lambda v: _equivalent(v, 9)), kind="coefficient", needs=(ONE_STEP,),
+        closed(
+            "one local step", ROUND, _equivalent, "holds", ("nine tenths of it", lambda v: _equivalent(v, 9)), before=r"s=1:\ ",
+            kind="coefficient", needs=(ONE_STEP,),
         ),
-        form(
-            "further", r"1-(1-c\eta h)^s\le c\,(1-(1-\eta h)^s)\ (c\ge1,\ c\eta h\le1)", _further, "holds",
-            ("the other way round", lambda v: le(v.factor * abs(v.moved(v.s)), abs(v.moved(v.s, v.factor)))), kind="coefficient",
-            note="times |c_k - w|: on quadratics the larger coefficient moves the model at least as far as the larger step would. "
+        closed(
+            "further", ROUND, _further, "holds",
+            ("the other way round", lambda v: le(v.factor * v.length(v.s), v.length(v.s, v.factor))),
+            after=r",\ c\ge1,\ c\eta h\le1", kind="coefficient",
+            note="on quadratics the larger coefficient moves the model at least as far as the larger step would. "
             "1 - (1 - x)^s is concave",
         ),
-        form(
-            "by how much", r"c\,(1-(1-\eta h)^s)-(1-(1-c\eta h)^s)\le\tfrac{s(s-1)}2c(c-1)(\eta h)^2", _excess, "holds",
+        closed(
+            "by how much", ROUND, _excess, "holds",
             ("nine tenths of it", lambda v: _excess(v, 9)), kind="coefficient",
             note="an equality for s <= 2: equivalent to first order in eta",
         ),
-        form(
-            "compensates", r"\tfrac Es(1-(1-\eta h)^s)=1-(1-\eta h)^E", lambda v: eq(_scaled(v), v.moved(v.E), abs(_scaled(v))),
+        closed(
+            "compensates", ROUND, lambda v: eq(_scaled(v, v.moved(v.s)), v.moved(v.E), _scaled(v, v.length(v.s))),
             "violated", kind="coefficient", note="scheme C's E/s, of a client that stops after s of E steps: it goes further than E "
             "steps",
         ),
-        form(
-            "at least compensates", r"1-(1-\eta h)^E\le\tfrac Es(1-(1-\eta h)^s)",
-            lambda v: le(abs(v.moved(v.E)), abs(_scaled(v)), noise=v.noise), "holds",
-            ("with s for E", lambda v: le(abs(v.moved(v.E)), abs(v.moved(v.s)))),
-            ("nine tenths of it", lambda v: le(abs(v.moved(v.E)), 9 * abs(_scaled(v)) / 10)), kind="coefficient",
+        closed(
+            "at least compensates", ROUND,
+            lambda v: le(v.length(v.E), _scaled(v, v.length(v.s)), noise=v.noise), "holds",
+            ("with s for E", lambda v: le(v.length(v.E), v.length(v.s))),
+            ("nine tenths of it", lambda v: le(v.length(v.E), 9 * _scaled(v, v.length(v.s)) / 10)), kind="coefficient",
         ),
-        form(
-            "at most", r"\tfrac Es(1-(1-\eta h)^s)-(1-(1-\eta h)^E)\le\tfrac{E(E-s)}2(\eta h)^2", _over, "holds",
+        closed(
+            "at most", ROUND, _over, "holds",
             ("nine tenths of it", lambda v: _over(v, 9)), kind="coefficient", note="attained at s = 1, E = 2",
         ),
         assumptions=QUADRATICS,

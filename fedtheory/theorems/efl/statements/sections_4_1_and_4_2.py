@@ -15,11 +15,12 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.limit_points import tabulate
+from fedtheory.verification.closed import Letters
 from fedtheory.verification.rational import fraction, integer, table, text, vector
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["LATE", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
+__all__ = ["LATE", "RULE_8", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
 
 LATE = "T(T+1)E^2 >= (gamma - E tau_0)^2"
 SOME = "at least two rounds"
@@ -104,6 +105,15 @@ class InactiveView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {"E": self.E, "T": self.T, "gamma": text(self.gamma), "J": text(self.J), "C": text(self.C), "y": text(self.y)}
+
+
+class _Inactive(Letters):
+    """The constants of (8); its two sides are the view's."""
+
+    f_1, threshold, order = InactiveView.f_1, InactiveView.threshold, InactiveView.order
+
+
+RULE_8 = _Inactive({"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"})
 
 
 @BUILDERS.add("inactive")

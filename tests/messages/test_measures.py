@@ -1,0 +1,105 @@
+"""Nonzeros and entropies worked out by hand, and bins counted by every path against np.unique."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.messages import entropy_bits, measures, nonzeros
+
+torch = pytest.importorskip("torch")
+
+
+def test_nonzeros() -> None:
+    assert nonzeros(np.array([[0.0, 1.0, -2.0], [0.0, -0.0, 0.0]])).tolist() == [2, 0]
+    assert nonzeros(np.array([[[1.0, 1.0, 0.0], [0.0, 2.0, 0.0]]])).tolist() == [[2, 1]]
+
+
+def test_an_entropy_by_hand() -> None:
+    """Bins 0, 0, 0, 1, 2, 1: the shares are 1/2, 1/3, 1/6, and 1/2 + log2(3)/3 + log2(6)/6 = 2/3 + log2(3)/2."""
+    message = np.array([[0.0, 0.004, -0.004], [0.006, 0.02, 0.014]])
+    assert entropy_bits(message) == pytest.approx(2 / 3 + math.log2(3) / 2, rel=1e-14)
+    assert entropy_bits(10 * message, 0.1) == pytest.approx(2 / 3 + math.log2(3) / 2, rel=1e-14)
+    assert entropy_bits(message, 0.1) == 0.0 and math.copysign(1, entropy_bits(message, 0.1)) == 1
+    assert measures.entropy_of_counts(np.array([2, 1, 1])) == 3 / 2
+
+
+def test_bins_are_centred_and_halves_go_to_even() -> None:
+    numbers, counts = measures.bin_counts(np.array([1.25, 0.25, -0.25, 0.75, -0.8]), 0.5)
+    assert (numbers.tolist(), counts.tolist()) == ([-2, 0, 2], [1, 2, 2])
+    # 0.015 in single precision is below it: in double precision the quotient is below 3/2, in single it would be rounded to 3/2
+    for count, as_array in ((measures.bin_counts, np.asarray), (measures._on_device, torch.asarray)):
+        assert count(as_array(np.array([0.015], dtype=np.float32)), 0.01)[0].tolist() == [1]
+        # 0.025/0.01 is 5/2 in double precision, and with 0.01 in single precision more than that
+        assert count(as_array(np.array([0.025])), 0.01)[0].tolist() == [2]
+        assert [len(part) for part in count(as_array(np.zeros((0, 3))), 0.01)] == [0, 0]
+
+
+def expected(message, width):
+    numbers, counts = np.unique(np.round(np.asarray(message, dtype=float).ravel() / width), return_counts=True)
+    return numbers.tolist(), counts.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 21, 24])
+def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
+    """Whole blocks and parts of one, pieces of a device, what is compiled run as it stands, and ranges too wide to be counted."""
+    message = np.random.default_rng(size).normal(size=size)
+    wanted = expected(message, 0.3)
+
+    def same(found):
+        return found[1].dtype.kind == "i" and ([float(v) for v in found[0]], found[1].tolist()) == wanted
+
+    sort, place, calls = np.unique, np.bincount, []
+    monkeypatch.setattr(np, "unique", None)  # everything is counted by place
+    assert same(measures.bin_counts(message, 0.3))
+    monkeypatch.setattr(np, "bincount", None)
+    monkeypatch.setattr(measures, "BLOCK", 8)
+    monkeypatch.setattr(measures, "PIECE", 5)
+    monkeypatch.setattr(measures, "COMPILED", size)
+    monkeypatch.setattr(measures, "FEW", int(wanted[0][-1] - wanted[0][0]) + 1)
+    monkeypatch.setattr(measures, "_compiled_count", lambda: calls.append(size) or measures.count_bins)
+    assert same(measures.bin_counts(message, 0.3)) and len(calls) == 1
+    assert same(measures._on_device(torch.asarray(message), 0.3))
+    monkeypatch.setattr(np, "bincount", place)
+    for limit in ("COMPILED", "FEW"):  # one entry too few, one bin too many
+        with monkeypatch.context() as one:
+            one.setattr(measures, limit, getattr(measures, limit) + (1 if limit == "COMPILED" else -1))
+            assert same(measures.bin_counts(message, 0.3)) and len(calls) == 1
+    monkeypatch.setattr(measures, "COUNTED", 0)
+    monkeypatch.setattr(np, "unique", sort)
+    monkeypatch.setattr(np, "bincount", None)  # nothing is counted by place
+    assert same(measures.bin_counts(message, 0.3))
+    assert same(measures._on_device(torch.asarray(message), 0.3))
+
+
+def test_counts_are_added_row_by_row() -> None:
+    counts = np.ones((4, 3), dtype=np.int64)
+    measures.count_bins(np.array([0.0, 1.0, 1.0, 2.0, 0.0, 0.0]), 1.0, 0.0, counts)
+    assert counts.sum(axis=0).tolist() == [4 + 3, 4 + 2, 4 + 1]
+
+
+def test_ranges() -> None:
+    assert measures._range(-0.02, 0.034, 0.01) == (-2.0, 6)
+    assert measures._range(0.0, measures.COUNTED - 1.0, 1.0) == (0.0, measures.COUNTED)
+    assert measures._range(0.0, float(measures.COUNTED), 1.0)[1] == 0
+    assert measures._range(0.0, math.nan, 1.0)[1] == 0
+    assert measures._range(measures.COUNTED, measures.COUNTED + 4.0, 1.0) == (measures.COUNTED, 5)
+
+
+@pytest.mark.parametrize(
+    ("message", "width", "says"),
+    [
+        (np.zeros((2, 0)), 0.01, r"shape \(2, 0\)"),
+        (np.array([1.0, np.inf]), 0.01, r"shape \(2,\)"),
+        (np.array([1.0]), 0.0, "bin_width is 0.0"),
+    ],
+)
+def test_what_has_no_entropy(message, width, says) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        entropy_bits(message, width)
+    for measure in (nonzeros, entropy_bits):
+        with pytest.raises(InvalidInput, match=r"^message "):
+            measure("no numbers")

@@ -1,0 +1,232 @@
+"""FedElasticNet's dynamics where no number is 0 or 1 and no two are equal: the package and the second writing agree exactly.
+
+The runs of test_worked_dynamics have short numbers, which other formulas may have, too. Every form is judged here on each run
+that it is about, of three clients in the plane, most of them.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+import worked_fedelasticnet_dynamics as worked
+from worked_fedelasticnet_dynamics import Run, parabola
+from worked_fedelasticnet_standstills import FORMS as AT_REST
+from worked_fedelasticnet_standstills import Standstill
+
+from fedtheory import theorems
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import CONVERGES, FROZEN, HALF, OWN, SILENT, STRONG, WIDE
+from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
+from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
+
+RULES = SIGN, TRUE = ("sign", "true-gradient")
+THETA = [F(7, 3), F(-5, 4)]
+BENT = (F(-3, 7), F(2, 5), F(1, 3), ((F(1, 2), F(7, 3), F(5, 4)),))
+BENT_TWICE = (F(-5, 6), F(1, 9), F(-2, 3), ((F(-9, 4), F(-1, 5), F(3, 8)), (F(-3, 2), F(4, 3), F(7, 6))))
+MIXED = [[parabola(F(3, 7), F(3, 2)), BENT], [BENT_TWICE, parabola(F(5, 2), F(-7, 3))], [parabola(F(7, 4), F(4, 5)), BENT]]
+BOWLS = [
+    [parabola(F(3, 7), F(3, 2)), parabola(F(5, 2), F(-7, 3))],
+    [parabola(F(4, 3), F(-5, 2)), parabola(F(12, 5), F(2, 3))],
+    [parabola(F(7, 4), F(4, 5)), parabola(F(11, 6), F(-9, 4))],
+]
+KEPT = [[F(2, 3), F(-3, 5)], [F(-5, 2), F(7, 4)], [F(9, 5), F(-4, 3)]]
+BALANCED = [[F(2, 3), F(-3, 5)], [F(-5, 2), F(7, 4)], [F(11, 6), F(-23, 20)]]  # of mean 0
+
+
+def own_slopes(losses, theta):
+    return [[worked.slope(p, x) for p, x in zip(row, theta, strict=True)] for row in losses]
+
+
+def optimum():
+    return [sum(h * c for _, h, c, _ in column) / sum(h for _, h, _, _ in column) for column in zip(*BOWLS, strict=True)]
+
+
+def drifting(rule):
+    """One coordinate as the drift of three, slopes and lambda_1 times 3/7, bends from 2/3 to 5/2; the other one rests."""
+    up = ((F(2, 3), F(5, 2), F(3, 7)),)
+    first = [(F(-9, 14), F(0), F(0), up), (F(0), F(0), F(0), up), (F(0), F(0), F(0), up)]
+    second = [parabola(F(2, 5), F(-5, 3)), parabola(F(3, 8), F(-1)), parabola(F(1, 6), F(-3, 2))]
+    return Run([list(row) for row in zip(first, second, strict=True)], F(3, 7), F(12, 5), rule, [F(0), F(-5, 4)], 6)
+
+
+def cycle(rule):
+    """The short cycle with curvature 7/5, lambda_1 = 3/7 and the optimum at 2/3, beside a coordinate that rests."""
+    g, l2 = F(3, 7) * F(2, 3), F(3, 4) * F(7, 5)
+    theta, rest = [F(2, 3) + g / F(7, 5) - g / l2, F(5, 4)], [parabola(F(1, 3), F(3, 2)), parabola(F(1, 5), F(2))]
+    return Run([[parabola(F(7, 5), F(2, 3)), p] for p in rest], F(3, 7), l2, rule, theta, 5, [[g, F(1, 9)], [g, F(-1, 9)]])
+
+
+def swing(rule):
+    """The cycle of two rounds with curvature 7/5, lambda_1 = 3/7 and lambda_2 two fifths of the curvature."""
+    l2 = F(7, 5) * F(2, 5)
+    gamma = F(3, 7) / (2 * l2 / F(7, 5) + 1)
+    return Run([[parabola(F(7, 5), F(2, 3))]], F(3, 7), l2, rule, [F(2, 3) + gamma / F(7, 5) - gamma / l2], 5, [[gamma]])
+
+
+RUNS = {
+    "moving": lambda rule: Run(MIXED, F(2, 7), F(23, 3), rule, THETA, 4),
+    "moving, any state": lambda rule: Run(BOWLS, F(2, 7), F(11, 3), rule, THETA, 3, KEPT),
+    "silent": lambda rule: Run(MIXED, F(37, 3), F(23, 3), rule, THETA, 4),
+    "quiet, any state": lambda rule: Run(MIXED, F(37, 3), F(11, 4), rule, THETA, 4, KEPT),
+    "quiet bowls": lambda rule: Run(BOWLS, F(37, 3), F(8, 3), rule, THETA, 3, own_slopes(BOWLS, THETA)),
+    "below half": lambda rule: Run(BOWLS, F(37, 3), F(6, 7), rule, THETA, 2, own_slopes(BOWLS, THETA)),
+    "at rest": lambda rule: Run(BOWLS, F(28, 3), F(205, 3), rule, THETA, 2, BALANCED),
+    "at the optimum": lambda rule: Run(BOWLS, F(2, 7), F(205, 3), rule, optimum(), 3, own_slopes(BOWLS, optimum())),
+    "at the limit": lambda rule: Run([[parabola(F(7, 5), F(2, 3))]], F(3, 5), F(7, 2), rule, [F(2, 3) + F(3, 7)], 3),
+    "drifting": drifting,
+    "cycle": cycle,
+    "swing": swing,
+}
+AXES = {
+    "round", "client", "coordinate", "end", "round without moves", "pair of rounds without moves", "state of the orbit",
+}  # fmt: skip
+FORMS = [
+    pytest.param(s.id.split("/")[1], f, rule, id=f"{s.id}-{f.name}-{rule}")
+    for s in theorems.all_statements("fedelasticnet/") if s.scope == "motion" for f in s.forms for rule in f.established
+]  # fmt: skip
+
+
+def view_of(run, rule):
+    pieces = [[Piece(*p) for p in row] for row in run.losses]
+    return BUILDERS["motion"](data_of(pieces, run.l1, run.l2, rule, run.thetas[0], len(run.ys), run.gs[0]))
+
+
+def entries(side):
+    return [F(x) for x in np.ravel(side)]
+
+
+class Followed(dict):
+    """(name, rule) -> a run as the second writing and as the package follows it, made where it is asked for."""
+
+    def __missing__(self, key):
+        run = RUNS[key[0]](key[1])
+        self[key] = run, view_of(run, key[1])
+        return self[key]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return Followed()
+
+
+@pytest.mark.parametrize(("statement", "form", "rule"), FORMS)
+def test_both_writings_of_a_form_agree(statement, form, rule, runs):
+    compared = 0
+    for name in RUNS:
+        run, view = runs[name, rule]
+        if view.applies(form) is None:
+            sides = form.sides(view)
+            left, right = worked.FORMS[statement, form.name, rule][1](run)
+            assert [entries(sides.lhs), entries(sides.rhs)] == [left, right], name
+            assert np.size(sides.lhs) == 1 or len(sides.axes) == np.ndim(sides.lhs)
+            assert set(sides.axes) <= AXES
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", RUNS)
+def test_both_writings_of_a_run_agree(name, rule, runs):
+    """Models, stored gradients, local models, the optimum, R - R*, and the constants, whatever forms the run is for."""
+    run, view = runs[name, rule]
+    for found, said in ((view.theta, run.thetas), (view.stored, run.gs), (view.y, run.ys), (view.theta_star, run.star)):
+        assert (found == np.array(said, dtype=object)).all()
+    assert list(view.excess) == [run.excess(x) for x in run.thetas]
+    assert list(view.excess_gamma) == [run.excess(run.gamma(t)) for t in range(len(run.thetas))]
+    assert (view.beta, view.mu, view.beta_joint) == (run.beta, run.mu, run.beta_r)
+    assert [t for t in range(1, len(run.thetas)) if view.still[t - 1]] == run.still()
+
+
+# --- Algorithm 1 --------------------------------------------------------------------------------------------------------------
+COUNTS = [3, 2, 5]
+STANDSTILLS = {  # lambda_1, lambda_2, losses a coordinate
+    "apart": (F(3, 7), F(5, 2), [*zip(*BOWLS, strict=True)]),
+    "close": (F(3, 7), F(2, 9), [[parabola(F(3, 7), F(3, 2)), parabola(F(4, 3), F(7, 4)), parabola(F(7, 4), F(9, 5))]] * 2),
+}
+BIAS = theorems.get("fedelasticnet/algorithm-1-bias").forms
+
+
+def standstill(losses, l1, l2, theta, rounds):
+    """The package's view of rows of losses, a client each."""
+    rows = data_of(losses, l1, l2, SIGN, theta, rounds)
+    data = {k: rows[k] for k in ("losses", "lambda1", "lambda2", "theta", "rounds")}
+    return BUILDERS["standstill"](data | {"counts": [str(n) for n in COUNTS]})
+
+
+@pytest.mark.parametrize("form", BIAS, ids=lambda f: f.name)
+def test_both_writings_of_a_standstill_agree(form):
+    compared = 0
+    for l1, l2, columns in STANDSTILLS.values():
+        each = [Standstill(column, COUNTS, l1, l2, x, 3) for column, x in zip(columns, THETA, strict=True)]
+        for one in each:
+            one.beta = max(h for column in columns for _, h, _, _ in column)
+        view = standstill([[Piece(*p) for p in row] for row in zip(*columns, strict=True)], l1, l2, THETA, 3)
+        if view.applies(form) is not None:
+            continue
+        sides = form.sides(view)
+        both = [[*zip(*pair, strict=True)] for pair in zip(*(AT_REST[form.name][1](one) for one in each), strict=True)]
+        join = (lambda side: [sum(x) for x in side]) if form.name == "in words" else (lambda side: [y for x in side for y in x])
+        found = sides.terms if sides.relation == "==" else (sides.lhs, sides.rhs)
+        assert [entries(s) for s in found] == [join(side) for side in both]
+        assert len(sides.axes) == np.ndim(sides.lhs) and set(sides.axes) <= AXES
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("l1", [F(3, 7), F(5, 3), F(1, 6)])
+def test_the_ends_of_bent_losses_are_where_the_method_begins_to_move(l1):
+    """The mean move is nonincreasing in the model: it is 0 at both ends and not a little beyond them."""
+    columns, l2, tiny = [*zip(*MIXED, strict=True)], F(5, 2), F(1, 10**9)
+    view = standstill([[Piece(*p) for p in row] for row in MIXED], l1, l2, THETA, 2)
+    for i, column in enumerate(columns):
+
+        def move(x, column=column):
+            return sum(n * (worked.local(p, x, F(0), l1, l2) - x) for n, p in zip(COUNTS, column, strict=True))
+
+        low, high = view.ends[0][i], view.ends[1][i]
+        assert move(low) == move(high) == 0 and move(low - tiny) > 0 > move(high + tiny)
+
+
+# --- what an instance is told to be, at the limit and a little off ---------------------------------------------------------------
+BOWL, TINY = [[parabola(F(7, 5), F(2, 3))]], F(1, 10**9)
+BOWL_4 = [[parabola(F(7, 5), F(2, 3))] * 4]
+AT = F(2, 3) + F(3, 7)  # where the slope is 3/5
+
+
+@pytest.mark.parametrize(
+    ("fact", "losses", "l1", "l2", "rounds", "true"),
+    [
+        (HALF, BOWL, F(3, 5), F(7, 10), 2, True),
+        (HALF, BOWL, F(3, 5), F(7, 10) - TINY, 2, False),
+        (WIDE, BOWL, F(3, 5), 27 * F(7, 5), 2, False),
+        (WIDE, BOWL, F(3, 5), 27 * F(7, 5) + TINY, 2, True),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 2, True),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5) - TINY, 2, False),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 1, False),
+        (SILENT, BOWL, F(3, 5), F(7, 5), 2, True),
+        (SILENT, BOWL, F(3, 5) - TINY, F(7, 5), 2, False),
+        (SILENT, BOWL, F(3, 5), F(7, 5) - TINY, 2, False),
+        (SILENT, BOWL_4, F(3, 5), F(14, 5), 2, True),
+        (SILENT, BOWL_4, F(3, 5), F(14, 5) - TINY, 2, False),
+    ],
+    ids=str,
+)
+def test_facts_at_their_limits(fact, losses, l1, l2, rounds, true):
+    view = view_of(Run(losses, l1, l2, TRUE, [AT] * len(losses[0]), rounds), TRUE)
+    assert (fact in view.facts) == true
+
+
+def test_stored_gradients_are_no_silent_start_and_a_flat_loss_is_not_strongly_convex():
+    kept = view_of(Run(BOWL, F(3, 5), F(7, 5), TRUE, [AT], 2, [[F(1, 9)]]), TRUE)
+    assert not {SILENT, OWN} & kept.facts and STRONG in kept.facts
+    flat = view_of(Run([[(F(-1, 2), F(0), F(0), ((F(1, 3), F(5, 3), F(6, 5)),))]], F(3, 5), F(7, 5), TRUE, [AT], 2), TRUE)
+    assert STRONG not in flat.facts and flat.mu == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_no_client_will_ever_leave_is_frozen(rule):
+    """Pulls of lambda_1 sharp: under the sign rule the bowl rests there, a little beyond it moves."""
+    for l1, rests in ((F(3, 5), True), (F(3, 5) - TINY, False)):
+        view = view_of(Run(BOWL, l1, F(7, 2), rule, [AT], 1), rule)
+        assert (FROZEN in view.facts) == (rests and rule == SIGN)

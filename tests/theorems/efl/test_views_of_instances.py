@@ -161,6 +161,35 @@ def test_the_lemma_asks_for_every_coordinate(step, applies):
     assert (view.applies(get("efl/scheme-limit").form("repaired")) is None) == applies
 
 
+EPOCHS = [
+    {"noise": str(noise), "G_sq": "2/3", "kappa": kappa, "E": E, "T": 3}
+    for kappa in ("1", "5/2")
+    for E in (1, 2, 17, 40)
+    for factor in (E * (E + 1), Fraction(E * (E + 1), 2 * E + 1))
+    # where the threshold, and its limit times T, are at E + 1 what they are at E; and just off
+    for tie in [factor * Fraction(2, 3) * (2 + 1 / (4 * Fraction(kappa)) - (2 if factor != E * (E + 1) else 0))]
+    for noise in (tie, tie * Fraction(99, 100), tie * Fraction(101, 100), 9 * tie, tie / 9)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", EPOCHS, ids=str)
+def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
+    view, mine = BUILDERS["epochs"](data), section_4.Epochs(data)
+    for name, of in (("repaired", "by_9"), ("through (8), T to infinity", "late")):
+        falls = getattr(mine, of)(mine.E + 1) <= getattr(mine, of)(mine.E)
+        one, other = (get("efl/corollary-1-epochs").form(n) for n in (name, f"{name}, converse"))
+        assert ((view.applies(one) is None), (view.applies(other) is None)) == (falls, not falls)
+    assert view.by_rule(data["E"]) * mine.E == mine.by_8(mine.E) * mine.E
+
+
+@pytest.mark.parametrize("y", ["1/100", "1/2", "99/100"])
+@pytest.mark.parametrize("rounds", [1, 60])
+def test_the_rule_is_what_8_says(y, rounds):
+    view = BUILDERS["keep"]({**section_4.KEEP, "y": y, "rounds": rounds})
+    about = view.applies(get("efl/corollary-1-own-optimum").form("own optima")) is None
+    assert about == (Fraction(y) * view.J > view.f_1)
+
+
 def test_one_row_of_work_stands_for_all_rounds():
     row, common = ["2", "1/2", "3"], {"T": 4, "tau_0": 1}
     one, all_rows = (BUILDERS["departed"]({**common, "mean_work": w}) for w in (row, [row] * 4))

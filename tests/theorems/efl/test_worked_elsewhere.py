@@ -166,9 +166,10 @@ def test_all_of_them_are_asked():
 
 
 # --- two clients at a deadline ----------------------------------------------------------------------
+@pytest.mark.parametrize("x0", ["-5/2", "1"])  # the gradients fall along the run of client 1 alone, or rise
 @pytest.mark.parametrize("key", [key for key, found in section_4.FORMS.items() if found[0] is section_4.KEEP], ids=" ".join)
-def test_both_writings_agree_on_other_deadlines(key, monkeypatch):
-    data = {"y": "2/7", "sigma_sq": "25/9", "x0": "-5/2", "rounds": 4}
+def test_both_writings_agree_on_other_deadlines(key, x0, monkeypatch):
+    data = {"y": "2/7", "sigma_sq": "25/9", "x0": x0, "rounds": 4}
     monkeypatch.setattr(section_4, "KEEP", data)
     lhs, rhs = section_4.FORMS[key][1](data)
     form, view = get(f"efl/{key[0]}").form(key[1]), BUILDERS["keep"](data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,6 +20,7 @@ import worked_efl_sentences_4
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.elastic_term import ElasticView
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
 from fedtheory.theorems.efl.statements.theorem_2 import rounds_that_halve
@@ -139,6 +141,17 @@ def test_a_long_run_has_a_thousand_rounds(rounds, long):
     assert "a long decaying run" not in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": rounds}).facts
     exact = {k: v for k, v in elastic.LONG_DECAY.items() if k != "arithmetic"}
     assert not {"a long run", "a long decaying run"} & BUILDERS["elastic"]({**exact, "rounds": rounds}).facts
+
+
+def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
+    """|trace| < 1 + determinant < 2, on a grid that holds ties."""
+    numbers = [Fraction(x) for x in ("-1", "-1/2", "0", "1/3", "1", "3/2")]
+    found = {True: 0, False: 0}
+    for a, b, c, d in itertools.product(numbers, repeat=4):
+        inside = abs(a + d) < 1 + a * d - b * c < 2
+        assert contracts(a, b, c, d) == inside, (a, b, c, d)
+        found[inside] += 1
+    assert min(found.values()) > 100
 
 
 # --- other views --------------------------------------------------------------------------------------

@@ -161,6 +161,20 @@ def test_both_writings_agree(key):
     compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in by_hand))
 
 
+@pytest.mark.parametrize("lam", ["1/50", "2/5", "3", "9"])
+@pytest.mark.parametrize("eta", ["1/9", "7/8", "13/8"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_both_writings_agree_on_what_is_stable(steps, eta, lam):
+    """Truth values: only instances on both sides of a limit tell a wrong limit from the right one."""
+    for key, data in CASES.items():
+        if key[0] == "elastic-stability":
+            data = {**data, "E": steps, "eta": eta, "lam": lam}
+            form = get("efl/elastic-stability").form(key[1])
+            view = BUILDERS["stability"](data)
+            if view.applies(form) is None:
+                compared(form.sides(view), *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
+
+
 def test_all_of_them_are_asked():
     assert {name for names, _ in OTHER for name in names} == {key[0] for key in CASES}
 

@@ -161,6 +161,15 @@ def test_both_writings_agree(key):
     compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in by_hand))
 
 
+@pytest.mark.parametrize("name", [key[1] for key in WORKED if key[0] == "table-1-non-convex"])
+def test_both_writings_agree_where_the_other_row_is_the_smaller_one(name):
+    """VRL-SGD's row is below EFL's: of the two constants, min{1, .} is below 1, and max{1, .} is 1."""
+    key = ("table-1-non-convex", name)
+    data = {"G": "4", "L": "5/2", "mu": "1/3", "S": "7/2", "sigma": "1/5", "clients": "2", "root": "3"}
+    sides = get("efl/table-1-non-convex").form(name).sides(BUILDERS["units"](data))
+    compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
+
+
 @pytest.mark.parametrize("lam", ["1/50", "2/5", "3", "9"])
 @pytest.mark.parametrize("eta", ["1/9", "7/8", "13/8"])
 @pytest.mark.parametrize("steps", [1, 3])

@@ -3,6 +3,7 @@ all different and none of them 1: the library and the second writings (`validati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as Q
 
 import numpy as np
@@ -11,9 +12,11 @@ import worked_mopes as worked
 
 from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
+from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import data
 from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
+from fedtheory.theorems.fedmls.views import ENOUGH, column
 from fedtheory.verification.rational import to_file
 
 LOSSES = [[(Q(7, 3), Q(0)), (Q(-5, 4), Q(1, 2))], [(Q(-2), Q(2, 3)), (Q(11, 4), Q(-3))], [(Q(-3, 5), Q(1, 7)), (Q(3, 2), Q(-1))]]
@@ -40,6 +43,36 @@ def test_local_problems_solved(lam):
     assert both_sides("exact-prox-recursion", "repaired", view) == rows["recursion"]
     need, have = rows["enough"][0]
     assert (need <= have) == bool(view.facts)
+
+
+def test_what_the_certified_gaps_cost():
+    """gamma_k eta_k in round k's recursion, 2/(K(K+1)) sum_k k eta_k in the bounds; and what is uncertain of F* is in their noise."""
+    given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4", "rounds": 4}
+    eta, solved = [Q(1, 3), Q(2, 5), Q(3, 7)], data.prox_of(given)
+    view = replace(solved, gaps=column(eta), noise=Q(1, 8))
+    more = {
+        ("exact-prox", "repaired"): [Q(2, 20) * (eta[0] + 2 * eta[1] + 3 * eta[2])],
+        ("exact-prox-recursion", "repaired"): [eta[0], Q(2, 3) * eta[1], Q(2, 4) * eta[2]],
+    }
+    more |= {("exact-prox", form): more["exact-prox", "repaired"] for form in ("7.9 for 8", "rounds to epsilon")}
+    for name, added in more.items():
+        before, after = both_sides(*name, solved), both_sides(*name, view)
+        assert after == [(a, b + extra) for (a, b), extra in zip(before, added, strict=True)], name
+        assert theorems.get(f"fedmls/{name[0]}").form(name[1]).sides(view).noise == Q(1, 8)
+
+
+def test_few_rounds_have_few_rows():
+    given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4"}
+    assert both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 1})) == [(0, 0)]
+    found = both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 2}))
+    assert found == worked.exact_prox(LOSSES, Q(2, 5), Q(3, 2), Q(-5, 4), 2)["recursion"] and len(found) == 1
+
+
+def test_enough_rounds_to_epsilon():
+    """K(K+1) >= 16 G^2 ||x_0 - x*||^2/epsilon^2 with epsilon = lambda G^2: 12 * 4/9 * 9 = 48 = 16 * 3, and no more than that."""
+    view = data.prox_of({**lines_of(LOSSES), "lam": "2/3", "radius": "3/2", "x0": "-5/4", "rounds": 3})
+    view = replace(view, G_sq=Q(9), distance_sq=Q(3))
+    assert view.facts == {ENOUGH} and not replace(view, distance_sq=Q(3) + Q(1, 10**9)).facts
 
 
 @pytest.mark.parametrize("form", LOCAL)
@@ -108,4 +141,33 @@ def test_other_methods():
     for first, step in ((Q(3, 2), Q(2, 5)), (Q(1, 4), Q(7, 5))):
         numbers = {"shallow": Q(2, 7), "slope": Q(4, 5), "second": Q(5, 3), "first": first, "step": step}
         view = data.conventional_of({"method": "fedprox", **to_file(numbers), "rounds": 6})
+        assert view.applies(theorems.get("fedmls/conventional-rounds").form("FedProx with a constant step")) is None
         assert both_sides("conventional-rounds", "FedProx with a constant step", view) == worked.pull(*numbers.values(), 6)
+
+
+STEPS = {"method": "subgradient", "n": 3, "mu": "2/3", "step": "3/8", "rounds": 2}
+PULL = {"method": "fedprox", "shallow": "2/7", "slope": "4/5", "second": "5/3", "first": "1/4", "step": "2/5", "rounds": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (STEPS, {"n": 0, "mu": "0", "step": "0", "rounds": 0, "local": 2}),
+        (STEPS, {"method": "local steps"}),
+        ({**STEPS, "method": "local-steps"}, {"local": 0}),
+        (PULL, {"shallow": "0", "slope": "1/2", "second": "0", "first": "0", "step": "0", "rounds": 0}),
+    ],
+    ids=["subgradient", "no method", "local steps", "fedprox"],
+)
+def test_numbers_of_no_other_method_are_refused(given, changes):
+    """Each at the limit itself: what is asked for is above it."""
+    for name, value in changes.items():
+        with pytest.raises(InvalidInput, match=f"{name} = "):
+            data.conventional_of({**given, name: value})
+
+
+def test_the_least_numbers_are_taken():
+    view = data.conventional_of({**STEPS, "n": 1, "rounds": 1, "mu": "1/1000", "step": "1/1000"})
+    assert view.excess.tolist() == view.floor.tolist() == [[Q(500)]]
+    assert len(data.conventional_of({**PULL, "slope": "501/1000", "rounds": 1}).excess) == 2
+    assert len(data.conventional_of({**STEPS, "rounds": 7}).excess) == 3  # of x_k with k < n alone

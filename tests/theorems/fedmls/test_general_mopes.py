@@ -16,10 +16,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import data
 from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
-from fedtheory.theorems.fedmls.views import ENOUGH, column
+from fedtheory.theorems.fedmls.views import ENOUGH, INSIDE, OUTSIDE, OUTSIDE_BALL, column
 from fedtheory.verification.rational import to_file
 
-LOSSES = [[(Q(7, 3), Q(0)), (Q(-5, 4), Q(1, 2))], [(Q(-2), Q(2, 3)), (Q(11, 4), Q(-3))], [(Q(-3, 5), Q(1, 7)), (Q(3, 2), Q(-1))]]
+# one is steepest on the left, and a piece of one is nowhere the largest
+LOSSES = [
+    [(Q(7, 3), Q(0)), (Q(-5, 4), Q(1, 2))], [(Q(-11, 4), Q(2, 3)), (Q(2), Q(-3))],
+    [(Q(-3, 5), Q(1, 7)), (Q(3, 2), Q(-1)), (Q(5), Q(-40))],
+]  # fmt: skip
 LOSS = [(Q(-4, 3), Q(1, 5)), (Q(7, 3), Q(-3, 2))]
 PIECES = [[Q(1), Q(-1), Q(0)], [Q(0), Q(1), Q(-2)], [Q(-1), Q(0), Q(2)]]  # their maximum on the simplex is 0 at (2, 2, 1)/5 only
 LOCAL = {"prox without the square": "flat", "local problem solved": "exact", "10 and 8": "sliding", "10 and 4": "sliding"}
@@ -43,6 +47,7 @@ def test_local_problems_solved(lam):
     assert both_sides("exact-prox-recursion", "repaired", view) == rows["recursion"]
     need, have = rows["enough"][0]
     assert (need <= have) == bool(view.facts)
+    assert view.client_sq[0, 0] == view.server_sq[0, 0] == view.distance_sq  # all start at x_0
 
 
 def test_what_the_certified_gaps_cost():
@@ -87,6 +92,26 @@ def test_mopes(form):
     assert both_sides("mopes-bound", form, view) == [(excess, (start * distance_sq + slack * Q(7, 2)) / under + penalty)]
 
 
+def test_the_prox_without_its_square_at_the_left_end():
+    loss, numbers = [(Q(3), Q(1, 5))], {"lam": Q(4), "D": Q(7, 2), "low": Q(-1, 3), "high": Q(5, 4), "radius": Q(9, 4), "x0": Q(6, 7)}
+    view = data.mopes_of({**lines_of([loss]), **to_file(numbers), "rounds": 4, "local": "flat"})
+    assert view.excess[0, 0] == worked.mopes(loss, Q(4), Q(7, 2), (Q(-1, 3), Q(5, 4)), Q(9, 4), Q(6, 7), 4, "flat")[0]
+
+
+def test_where_the_start_is():
+    numbers = {"lam": "2/5", "D": "7/2", "low": "-1/3", "high": "5/4", "radius": "9/4", "rounds": 1}
+    for x0, where in (("-1/3", INSIDE), ("5/4", INSIDE), ("9/4", OUTSIDE), ("-9/4", OUTSIDE), ("23/10", OUTSIDE_BALL)):
+        assert where in data.mopes_of({**lines_of([LOSS]), **numbers, "x0": x0}).facts, x0
+
+
+def test_runs_too_long_for_fractions_are_refused():
+    numbers = {"lam": "2/5", "low": "-1/3", "high": "5/4", "radius": "9/4", "x0": "0"}
+    with pytest.raises(InvalidInput, match=r"4 exact rounds with \d+ local steps .* at most 200 rounds and 4000 steps"):
+        data.mopes_of({**lines_of([LOSS]), **numbers, "D": "1/10000", "rounds": 4})
+    with pytest.raises(InvalidInput, match=r"rounds with \d+ local steps .* too many"):
+        data.same_of({**lines_of(LOSSES), "lam": "2/5", "D": "1/10000", "radius": "2", "x0": "0", "rounds": 4}).mopes()
+
+
 def test_moles():
     lam, D, C, K = Q(3, 2), Q(47), Q(9, 5), 3
     method = MOLES(float(lam), float(D), K, 5**0.5, radius=4.0, C=float(C))
@@ -99,6 +124,7 @@ def test_moles():
     assert 0.375 <= sides.noise <= 0.375 + 1e-11  # F* is known to this, and the run to its rounding
     limit = max(3, -(-16 * K * 2 * 5 // 9))
     assert both_sides("moles-calls", "calls a round", view) == [(c, limit) for c in calls]
+    assert replace(view, diameter_sq=Q(1, 40)).call_limit().tolist() == [[3.0]] * K  # 16 K Delta^2/C < 1
 
 
 def test_fedmls_is_mopes():

@@ -418,6 +418,10 @@ def test_clients_of_as_many_samples_have_one_step_sum():
     alike = problems.LeastSquares(rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3)))
     assert SGD(2, LR, epochs=2).solve(alike, made("linear"), START, rows_of(2, 2)).step_sum == pytest.approx(4 * LR)
     assert SGD(2, LR, epochs=1).solve(SAMPLES, made("linear"), START, rows_of(2, 2)).step_sum.shape == (2, 2, 1)
+    for l1 in ("subgradient", "prox"):  # whole batches are gradient steps, with either
+        whole = SGD(3, LR, steps=2, l1=l1).solve(alike, made("everything"), START, rows_of(2, 2))
+        steps = GradientSteps(2, LR, l1=l1).solve(alike, made("everything"), START, rows_of(2, 2))
+        np.testing.assert_allclose(whole.y, steps.y, rtol=1e-12, atol=1e-14)
     alike.walk = lambda *given: given
     solver, objective, rows = SGD(2, LR, epochs=2), made("linear"), rows_of(2, 2)
     assert solver.solve(alike, objective, START, rows) == (solver, objective, START, rows)

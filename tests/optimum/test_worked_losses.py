@@ -513,7 +513,7 @@ def test_more_numbers_than_a_linear_programme_takes_are_not_tried():
         rows = SoftmaxRows(problem, labels)
         assert (rows.differences() is not None) is made
     # of too many rows only the point itself can tell that they are separable
-    assert "the data are separable" in rows.why_not(np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]))
+    assert "F has no minimiser: the data are separable" in rows.why_not(np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]))
     assert rows.why_not(np.zeros(6)).startswith("the Hessian at the best point found is singular")
 
 

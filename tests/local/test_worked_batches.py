@@ -29,7 +29,7 @@ from worked_steps import (
 
 from fedtheory import problems
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
+from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD, local_sgd
 from fedtheory.local.clipping import clipped_direction, clipped_factor
 from fedtheory.local.local_sgd import _distinct, _per_row
 from fedtheory.local.objective import Rows
@@ -312,3 +312,23 @@ def test_a_solver_on_a_view_is_that_solver():
     refuse_noise(GradientSteps(1, 1.0), "it")
     with pytest.raises(MissingCapability, match=r"noise_std = 0\.5 belongs to no sample, and it needs gradients"):
         refuse_noise(LocalSGD(1, 1.0, noise_std=0.5), "it")
+
+
+def test_noise_is_added_to_the_gradient_as_drawn():
+    flat, start = problems.Quadratic(np.zeros((2, 4, 4)), np.zeros((2, 4))), np.zeros((2, 3, 4))
+    rows = rows_of(2, 3)
+    got = LocalSGD(2, 0.5, noise_std=0.75).solve(flat, LocalObjective(start), start, rows).y
+    drawn = sum(_per_row(rows, "local noise", step, 4, np.random.Generator.standard_normal) for step in range(2))
+    np.testing.assert_allclose(got, -0.5 * 0.375 * drawn, rtol=1e-13)  # 3/4 over the root of 4
+
+
+@pytest.mark.parametrize("size", [1, 2**20])
+def test_plain_steps_are_the_same_in_blocks_of_any_size(size, monkeypatch):
+    monkeypatch.setattr(local_sgd, "IN_CACHE", size)
+    steps = np.array([[0, 3], [2, 1]])
+    got = LocalSGD(3, LR).solve(SAMPLES, LocalObjective(START), START, rows_of(2, 2)._replace(steps=steps)).y
+    for k, b in np.ndindex(2, 2):
+        y = fractions(START[k, b])
+        for _ in range(steps[k, b]):
+            y = [v - Fraction(LR) * g for v, g in zip(y, batch_gradient(k, y, range(len(TARGETS[k]))))]
+        np.testing.assert_allclose(got[k, b], [float(v) for v in y], rtol=1e-12)

@@ -282,8 +282,7 @@ def test_what_was_not_reached_is_told_with_the_worst_row():
         check(START, residual)
     assert f"(relative {relative:.3g}) is above 1e-12;" in str(refused.value)
     check(START, residual, ROWS._replace(valid=residual < 0.1))
-    lost = START.copy()
-    lost[1, 1, 0] = np.nan
+    lost = np.where(np.arange(8).reshape(2, 2, 2) == 6, np.nan, START)
     with pytest.raises(Diverged, match=r"diverged in round 1 at client 1 \(scenario 1\): the local model is not finite") as diverged:
         check(lost, residual)
     assert (diverged.value.round_index, diverged.value.client, diverged.value.scenario) == (1, 1, 1)

@@ -143,8 +143,8 @@ def test_tiles_by_hand(monkeypatch):
     """Six points of two numbers in twelve: clients of 3 and 1 rows in one tile, of 2 alone, and 9 rows in two tiles of 5 and 4."""
     monkeypatch.setattr(quadratic_module, "TILE", 12)
     few, wide = [(0, 2, 0, 3), (2, 3, 0, 2), (3, 4, 0, 5), (3, 4, 5, 9)], [(0, 1, 0, 1), (0, 1, 1, 2), (1, 2, 0, 1)]
-    for counts, dim, cuts in (([3, 1, 2, 9], 2, few), ([2, 1], 100, wide)):
-        assert [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array(counts), dim)] == cuts
+    for counts, d, cuts in (([3, 1, 2, 9], 2, few), ([2, 1], 100, wide), ([7, 1, 1, 2], 2, [(0, 1, 0, 4), (0, 1, 4, 7), (1, 4, 0, 2)])):
+        assert [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array(counts), d)] == cuts
 
 
 def test_the_residual_counts_what_rounding_can_add():
@@ -158,8 +158,7 @@ def test_the_residual_counts_what_rounding_can_add():
 
 @pytest.mark.parametrize("l1", [0.0, L1])
 def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
-    rng = np.random.default_rng(3)
-    center, linear, anchor, start = (rng.standard_normal((2, 5, 2)) for _ in range(4))
+    center, linear, anchor, start = np.random.default_rng(3).standard_normal((4, 2, 5, 2))
     objective = LocalObjective(center, linear, Q, l1, anchor)
     lower, upper = _curvature_bounds(PROBLEM, objective)
     rows = rows_of(2, 5)
@@ -171,6 +170,8 @@ def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
         cut = affine_proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
         np.testing.assert_allclose(cut.y, whole.y, rtol=1e-13, atol=1e-15)
         np.testing.assert_allclose(cut.residual, whole.residual, rtol=1e-12)
+        padded = rows._replace(valid=np.arange(5) < [[3], [5]])
+        assert not affine_proximal_gradient(PROBLEM, objective, start, padded, lower, upper, 3).y[0, 3:].any()
 
 
 def test_rows_are_counted_to_the_last_that_is_valid():
@@ -192,8 +193,7 @@ def test_the_curvature_of_the_smooth_part():
     lower, upper = _curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=np.array([0.5, 2.0])))
     np.testing.assert_array_equal(lower, PROBLEM.mu_k + 0.5)
     np.testing.assert_array_equal(upper, PROBLEM.beta_k + 2.0)
-    lower, upper = _curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))
-    np.testing.assert_array_equal(lower, PROBLEM.mu_k + 3.0)
+    np.testing.assert_array_equal(_curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))[0], PROBLEM.mu_k + 3.0)
     saddle = SimpleNamespace(convex=False, beta_k=np.array([3.0, 0.5]))
     lower, upper = _curvature_bounds(saddle, LocalObjective(CENTER, curvature=5.0))
     assert lower.tolist() == [2.0, 4.5] and upper.tolist() == [8.0, 5.5]

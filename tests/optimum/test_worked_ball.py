@@ -57,6 +57,8 @@ def test_the_best_point_and_the_best_bound_are_taken(monkeypatch):
     assert found.details["polish"] == "point: polish; bound: conic" and found.solver == "Clarabel + polish"
     assert found.details["multiplier"] == pytest.approx(2.0, rel=1e-9) and found.kkt_residual <= 1e-9
     assert found.solver_value == pytest.approx(-6.5) and found.gap <= 1e-9
+    further = certify(monkeypatch, PLANE, [(best, empty(PLANE), "conic"), ([2.4, -3.2], None, "x")])  # -16 on the ball of radius 4
+    assert further.details["active"] is True and further.details["constraint"] == "active"
     closed = certify(monkeypatch, PLANE, [(best, empty(PLANE), "closed form")])
     assert closed.solver == "closed form" and closed.solver_value is None
     with pytest.raises(NotCertified, match=r"no point or no bound on the ball of radius 2 \(conic solver: said\)"):

@@ -96,6 +96,7 @@ def test_both_sides_by_hand(batch) -> None:
             sides = getattr(compressor, f"{factor}_sides")(values)
             for side, value in zip(sides, wanted):
                 assert np.shape(side) == x.shape[:-1]
+                assert np.asarray(side).dtype == values.dtype
                 assert (side == as_number(value)).all() if batch else side == as_number(value)
 
 
@@ -137,6 +138,8 @@ def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
     assert compressor.compress(x[0], uniforms).tolist() == sent.tolist()
     assert compressor.compress(x, both).tolist() == [sent.tolist(), odd.tolist()]
     wanted = np.stack([sent, odd]).astype(float)
+    as_sent = compressor.compress(x.astype(float), both)
+    assert compressor.bits(as_sent).tolist() == [compressor.encode(message).bits for message in as_sent]
     for library in (np.asarray, np.asfortranarray, array_api_strict.asarray):
         values = library(x.astype(float))
         out = compressor.compress(values, both)
@@ -144,6 +147,15 @@ def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
         np.testing.assert_allclose(to_numpy(out), wanted, rtol=1e-15)
         zero = to_numpy(out) == 0
         assert isinstance(compressor, messages.Identity) or not (np.signbit(to_numpy(out)) & zero).any()
+
+
+def test_sides_are_as_exact_as_the_message() -> None:
+    """(1 - 1/3) 14 in fractions and in floats; the absolute bound is the same for a message that is 0."""
+    x, top = fractions([3, -1, 2]), messages.TopK(1)
+    assert top.contraction_sides(x) == (5, F(28, 3)) and isinstance(top.contraction_sides(x)[1], F)
+    assert top.contraction_sides(x.astype(float))[1] == pytest.approx(28 / 3, rel=1e-15)
+    assert messages.Threshold(F(1, 3)).absolute_sides(0 * x) == (0, F(1, 3))
+    assert messages.Threshold(0.5).absolute_sides(np.zeros(3)) == (0, 0.75)
 
 
 def test_messages_of_different_size_at_once() -> None:

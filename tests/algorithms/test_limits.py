@@ -9,6 +9,7 @@ import math
 import re
 from types import SimpleNamespace
 
+import array_api_strict
 import numpy as np
 import pytest
 
@@ -157,7 +158,8 @@ def test_local_solvers_that_take_no_gradient_steps():
         (algorithms.APFL(0.5), None),
     ):
         refused.check(steps)
-        with pytest.raises(errors.MissingCapability, match="Exact"):
+        name = {"vrl-sgd": "corrections of VRL-SGD are", "fedgate": "corrections of FedGATE are"}.get(refused.name, "Exact")
+        with pytest.raises(errors.MissingCapability, match=name):
             refused.check(exact)
         if taken is not None:
             taken.check(exact)
@@ -207,6 +209,9 @@ def test_fedamps_attention():
     with pytest.raises(errors.InvalidInput, match=r"alpha = 0.71, sigma = 1.4 with m = 3 .* = 1.01429 must .*alpha <= 0.7 or"):
         algorithms.FedAMP(1, 0.71, 1.4).check_run(problem, 1)
     assert algorithms.FedAMP(0.6, 0.8, 3).local_curvature == 0.6 / 0.8
+    w = array_api_strict.asarray([[[0.0], [1.0]]])
+    cloud = algorithms.FedAMP(0.6, 0.8, 3).cloud(w, w)
+    assert type(cloud) is type(w) and float(cloud[0, 0, 0]) == pytest.approx(0.8 * math.exp(-1 / 3) / 3, rel=1e-15)
 
 
 def test_the_ball_of_the_subgradient_method():
@@ -220,6 +225,19 @@ def test_the_ball_of_the_subgradient_method():
             algorithms.Subgradient(0.1, radius=radius)
     algorithms.Subgradient(0.1, radius=TINY)
     algorithms.Subgradient(0.1, radius=math.inf)
+
+
+def test_layers_without_sensitivity():
+    """Refused where somebody takes part, and where nobody does there is nothing to refuse."""
+    method = algorithms.ElasticAggregation(zero="error")
+    for size, refused in ((0, False), (1, True), (2, True)):
+        clients = SimpleNamespace(cohort=SimpleNamespace(size=lambda size=size: np.array([3, size])), round_index=4)
+        method._refuse(np.array([False, False]), clients, 1)
+        if refused:
+            with pytest.raises(errors.InvalidInput, match=r"^round 4: .* layer 1, .*zero='one' .*zero='boost'"):
+                method._refuse(np.array([False, True]), clients, 1)
+        else:
+            method._refuse(np.array([False, True]), clients, 1)
 
 
 def test_batches_of_the_sensitivity():

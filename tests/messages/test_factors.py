@@ -7,11 +7,12 @@ from fractions import Fraction as F
 import array_api_strict
 import numpy as np
 import pytest
-from compressors_at_hand import fractions
+from compressors_at_hand import COMPRESSORS, IDS, fractions
 
 from fedtheory import messages
 from fedtheory.arrays import to_numpy
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.messages.encoders import Encoded, fixed, pack
 from fedtheory.messages.quantisers import root_above
 
 U = F(1, 2**24)  # the relative error of rounding to single precision
@@ -60,6 +61,7 @@ FACTORS = [  # compressor, d, delta, omega, Delta_sq
     # t = 1/16 and 1/4, a little below: sqrt(1/t) - 1, and from there on 1/(4 t); levels of 1, 2 and 3 take 1, 2 and 2 digits
     (messages.QSGD(1), 16, None, 4 * slack(52, 16) - 1, None),
     (messages.QSGD(2), 16, None, 2 * slack(51, 16) - 1, None),
+    (messages.QSGD(2), 12, 1 - F(3, 4) * slack(51, 12) ** 2, F(3, 4) * slack(51, 12) ** 2, None),
     (messages.QSGD(3), 4, 1 - slack(51, 4) ** 2 / 9, slack(51, 4) ** 2 / 9, None),
     (messages.QSGD(3, float_bits=32), 4, 1 - slack(22, 4) ** 2 / 9, slack(22, 4) ** 2 / 9, None),
 ]
@@ -167,6 +169,25 @@ def test_messages_of_different_size_at_once() -> None:
         assert (messages.ST(F(1, 2), rule).compress(x.astype(float)) == wanted.astype(float)).all()
         lost = messages.ST(F(2, 3), rule).compress(np.array([-5e-324, 0.0, 0.0]))
         assert not lost.any() and not np.signbit(lost).any()
+
+
+@pytest.mark.parametrize(("float_bits", "width", "least", "most"), [(64, 11, -1022, 1023), (32, 8, -126, 127)])
+def test_the_largest_and_smallest_powers_of_two(float_bits, width, least, most) -> None:
+    """Both come back, and the exponent field of infinity does not."""
+    compressor = messages.NaturalRounding(float_bits=float_bits)
+    row = np.array([2.0**most, -(2.0**most), 2.0**least, -(2.0**least), 0.0])
+    assert compressor.decode(compressor.encode(row), 5).tolist() == row.tolist()
+    with pytest.raises(DataFileError, match=f"entry 0 has exponent field {2**width - 1}, expected at most {2**width - 2}"):
+        compressor.decode(pack(fixed(2**width - 1, width + 1)), 1)
+    with pytest.raises(InvalidInput, match=rf"no power of two from 2\^{least} on"):
+        compressor.encode(np.array([2.0 ** (least - 1)]))
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+def test_what_is_cut_off_names_the_compressor(compressor) -> None:
+    what = "(the count|the magnitude|the step|entry 0|entry|entries) needs"
+    with pytest.raises(DataFileError, match=f"^{compressor.name} message truncated: {what}"):
+        compressor.decode(Encoded(0, b""), 5)
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -141,7 +141,9 @@ def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
     assert compressor.compress(x, both).tolist() == [sent.tolist(), odd.tolist()]
     wanted = np.stack([sent, odd]).astype(float)
     as_sent = compressor.compress(x.astype(float), both)
-    assert compressor.bits(as_sent).tolist() == [compressor.encode(message).bits for message in as_sent]
+    codes = [compressor.encode(message) for message in as_sent]
+    assert compressor.bits(as_sent).tolist() == [code.bits for code in codes]
+    assert [compressor.decode(code, as_sent.shape[1]).tolist() for code in codes] == as_sent.tolist()
     for library in (np.asarray, np.asfortranarray, array_api_strict.asarray):
         values = library(x.astype(float))
         out = compressor.compress(values, both)

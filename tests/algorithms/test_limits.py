@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from fedtheory import algorithms, errors, messages, problems
+from fedtheory.algorithms.base import aggregate, per_client, threshold
 from fedtheory.algorithms.subgradient import subgradient_parameters
+from fedtheory.arrays import to_numpy
 from fedtheory.local import Exact, GradientSteps, LocalSGD
 
 TINY = 5e-324
@@ -183,8 +185,21 @@ def test_steps_that_must_be_equal(method):
     assert common_step_sum(clients(np.zeros((1, 3), dtype=bool)), steps(0.2, 0.3, 0.7), method.name) == 1.0
     with pytest.raises(errors.MissingCapability, match=rf"sum to 0.2 up to 0.7\), and the corrections of {method.name} .*steps=\.\.\."):
         common_step_sum(everybody, steps(0.2, 0.2, 0.7), method.name)
+    with pytest.raises(errors.MissingCapability, match="unequal local steps"):
+        common_step_sum(everybody, steps(0.001, 0.001 * (1 + 1e-10)), method.name)
     with pytest.raises(errors.MissingCapability, match=f"GradientSteps reports no step sizes, but {method.name} needs them"):
         common_step_sum(everybody, None, method.name)
+
+
+def test_nobody_there_and_thresholds_of_any_size():
+    """An empty cohort's mean is 0; entries up to the threshold go, also where it is 1; memories have the model's precision."""
+    nobody = SimpleNamespace(xp=np, sample_shares=lambda: np.zeros((1, 3, 1)), sum=lambda values: values.sum(axis=1))
+    assert aggregate(nobody, np.ones((1, 3, 2)), "samples").tolist() == [[0, 0]]
+    for library in (np.asarray, array_api_strict.asarray):
+        delta = library(np.array([0.5, -1.0, 1.5]))
+        assert to_numpy(threshold(delta, 1.0)).tolist() == [0, 0, 1.5] and type(threshold(delta, 1.0)) is type(delta)
+    memory = per_client(np.zeros((2, 4), dtype=np.float32), 3)
+    assert (memory.dtype, memory.shape) == (np.float32, (2, 3, 4))
 
 
 def test_the_subgradient_methods_parameters():

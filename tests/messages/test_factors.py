@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction as F
 
 import array_api_strict
@@ -183,6 +184,16 @@ def test_the_largest_and_smallest_powers_of_two(float_bits, width, least, most) 
         compressor.decode(pack(fixed(2**width - 1, width + 1)), 1)
     with pytest.raises(InvalidInput, match=rf"no power of two from 2\^{least} on"):
         compressor.encode(np.array([2.0 ** (least - 1)]))
+
+
+def test_the_ends_of_a_grid() -> None:
+    """2^51 steps and one more, multiples rounded to single precision, and no negative zero."""
+    last = 2.0**51 + 1
+    assert messages.StochasticRounding(1.0).bits(np.array([last])) == 2 * 53 - 1
+    assert messages.StochasticRounding(0.1).bits(np.array([0.3], dtype=np.float32)) == 5
+    for refused in (last + 1, -0.0):
+        with pytest.raises(InvalidInput, match=f"entry 0 of message 0 is {re.escape(repr(refused))}, no multiple of 1"):
+            messages.StochasticRounding(1.0).bits(np.array([refused]))
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)

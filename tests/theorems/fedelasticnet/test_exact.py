@@ -1,5 +1,6 @@
 """The exact engine against the float code: the same instances, every form of every statement."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
+from fedtheory.theorems.fedelasticnet import exact
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, exact_array, sqrt_upper
 from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
@@ -145,6 +147,13 @@ def test_square_roots_are_upper_bounds():
         ({"rule": "signs"}, "rule"),
         ({"x0": ["one"]}, "not a rational number"),
         ({"c": [[float("nan")]]}, "not a rational number"),
+        ({"h": [1], "c": [0], "x0": 5}, "disagree"),
+        ({"h": [[1]], "c": [[0], [0]]}, "disagree"),
+        ({"x0": [1, 1]}, r"x0 \(2,\) disagree"),
+        ({"h": [[]], "c": [[]], "x0": []}, "disagree"),
+        ({"P": 1.0}, "P = 1.0 with m = 1"),
+        ({"P": True}, "P = True"),
+        ({"P": 0}, "between 1 and m"),
     ],
 )
 def test_bad_instances_are_refused(change, message):
@@ -154,9 +163,30 @@ def test_bad_instances_are_refused(change, message):
         DiagonalInstance.exact(**{**good, **change})
 
 
-def test_too_many_paths_and_wrong_cohorts_are_refused():
+@pytest.mark.parametrize("cohort", [[3, 1], [-1, 1], [0, 0], [0, 1, 1], [0], [0, 1, 2]])
+def test_wrong_cohorts_are_refused(cohort):
+    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 2, "sign", [1])
+    words = re.escape(f"cohort {cohort} of round 2 is not P = 2 of the clients 0..2")
+    with pytest.raises(InvalidInput, match=words):
+        instance.after([[2, 1], cohort])
+
+
+def test_there_is_a_limit_of_paths_and_one_state_follows_from_one_start(monkeypatch):
     instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [1])
-    with pytest.raises(InvalidInput, match="paths"):
-        instance.run_view(20)
-    with pytest.raises(InvalidInput, match="cohort"):
-        instance.after([(3,)])
+    monkeypatch.setattr(exact, "MAX_PATHS", 9)
+    view = instance.run_view(3)  # three cohorts in two rounds
+    assert (view.noise == 0).all() and view.exact is True
+    monkeypatch.setattr(exact, "MAX_PATHS", 8)
+    with pytest.raises(InvalidInput, match="3 rounds of 3 cohorts make 9 paths; the limit is 8"):
+        instance.run_view(3)
+    with pytest.raises(InvalidInput, match="2 starts: one state follows from one start only"):
+        DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [[1], [2]]).after([[0]])
+
+
+def test_a_view_of_a_round_has_the_state_it_starts_from():
+    instance = draw(np.random.default_rng(2), 3, 2, "sign", 2)
+    state = instance.after([[0, 2]])
+    view = instance.round_view(state)
+    for name in state._fields:
+        assert getattr(view, name) is getattr(state, name)
+    assert view.probability.tolist() == [Fraction(1, 3)] * 3

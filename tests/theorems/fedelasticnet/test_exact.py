@@ -13,6 +13,7 @@ from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet import exact
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, absolute
 from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
 RULES = ("sign", "true-gradient")
@@ -111,6 +112,38 @@ def test_a_batch_with_several_starts_and_merged_clients_is_its_instances_one_by_
             assert getattr(run, name)[k] == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12)
 
 
+def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_one():
+    """Three instances of five clients, two a round, from two starts each; in the last one a client may move in round 5."""
+    h, c = exact_array([[["1", "1/2"]], [["3/4", "2"]], [["1", "5/4"]]]), exact_array([[[1, 0]], [["1/2", -1]], [[0, "1/3"]]])
+    x0 = exact_array([[[2, 1], [0, -1]], [[1, "1/2"], ["-1/4", 0]], [[1, 0], [-1, 1]]])
+    l1, l2 = exact_array([3, 4, "31/20"]), exact_array([30, 45, 2])
+    floats = [np.array(a, dtype=float) for a in (h, c, l1, l2, x0)]
+    batch = DiagonalInstance.batch(*floats[:4], 2, "true-gradient", floats[4], (5,)).run_view(6)
+    single = [DiagonalInstance.exact(h[k], c[k], l1[k], l2[k], 2, "true-gradient", x0[k], [5]) for k in range(3)]
+    for k, rounds in enumerate((6, 6, 4)):
+        one = single[k].run_view(rounds)
+        for name in ("excess", "inner_exact", "inner_sign", "inner_split", "inner_split_sign", "zeros"):
+            got, expected = getattr(batch, name)[:rounds, k], getattr(one, name)[:, 0].astype(float)
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
+        for name in ("start_sq", "C0", "C0_printed", "C0_true"):
+            assert getattr(batch, name)[k] == pytest.approx(float(getattr(one, name)[0]), rel=1e-12, abs=1e-12)
+        assert (one.noise == 0).all() and one.inner_own is None
+    with pytest.raises(InvalidInput, match="a client can move in round 5"):
+        single[2].run_view(6)
+    assert np.isnan(batch.excess[4:, 2]).all() and np.isfinite(batch.excess[:, :2]).all()
+    for name in ("inner_own", "inner_own_sign", "inner_split_own_sign"):
+        assert np.isnan(getattr(batch, name)).all()
+    assert batch.exact is True and (batch.noise[:4] == 0).all() and (batch.rule, batch.d) == ("true-gradient", 2)
+    assert batch.excess.dtype == float and batch.losses.m == 5
+
+
+def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():
+    """3|x| from 1 with lambda_1 = 1/2, lambda_2 = 2: to 0, where 2 + 1/2 is stored, a subgradient of 3|x|."""
+    kink = DiagonalInstance(SeparableLosses([[absolute(0, 3)]]), Fraction(1, 2), Fraction(2), 1, "true-gradient", exact_array([[1]]))
+    after = kink.step(kink.start(), kink.members)
+    assert (after.local[0, 0, 0, 0], after.stored[0, 0, 0, 0]) == (0, Fraction(5, 2))
+
+
 def test_one_round_by_hand():
     # L(x) = x^2/2, theta = 1, lambda_1 = 1/4, lambda_2 = 2: v = -1, delta = -(1 - 1/4)/(2 + 1) = -1/4.
     for rule, stored in (("sign", Fraction(3, 4)), ("true-gradient", Fraction(3, 4))):  # delta != 0: the rules agree
@@ -130,7 +163,7 @@ def test_optimum_and_flat_coordinates():
 def test_square_roots_are_upper_bounds():
     assert sqrt_upper(Fraction(9, 4)) == Fraction(3, 2)
     assert sqrt_upper(Fraction(0)) == 0
-    for q in (Fraction(2), Fraction(1, 3), Fraction(1, 10**40), Fraction(10**41, 7)):
+    for q in (Fraction(2), Fraction(1, 3), Fraction(1, 10**40), Fraction(1, 10**41), Fraction(10**41, 7)):
         root = sqrt_upper(q)
         assert root * root >= q and (root * root - q) / q < Fraction(1, 2**100)
 
@@ -190,3 +223,4 @@ def test_a_view_of_a_round_has_the_state_it_starts_from():
     for name in state._fields:
         assert getattr(view, name) is getattr(state, name)
     assert view.probability.tolist() == [Fraction(1, 3)] * 3
+    assert view.losses.noise(view.gamma).tolist() == [0]

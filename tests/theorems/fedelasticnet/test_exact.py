@@ -12,7 +12,14 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet import exact
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact import (
+    DiagonalInstance,
+    DiagonalLosses,
+    RationalState,
+    exact_array,
+    sqrt_upper,
+)
+from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, absolute
 from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
@@ -135,6 +142,39 @@ def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_o
         assert np.isnan(getattr(batch, name)).all()
     assert batch.exact is True and (batch.noise[:4] == 0).all() and (batch.rule, batch.d) == ("true-gradient", 2)
     assert batch.excess.dtype == float and batch.losses.m == 5
+
+
+CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 5)
+
+
+def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number():
+    """h is the mean of what is stored, and at most 2/5 more of the clients a round have stored anything."""
+    away = exact_array([[[2, "-3/4"], ["-1/3", "5/2"]]])  # one instance, two starts
+    reach = _Reach(away, CURVATURE, L2, SHARE)
+    alone = {at: [away[0][at]] * 2 + [0, 0] for at in np.ndindex(2, 2)}
+    for t in range(1, 6):
+        reach.step()
+        for (s, i), (low, high, bottom, top) in alone.items():
+            bottom, top = min(bottom, CURVATURE[i] * low), max(top, CURVATURE[i] * high)
+            drawn = min(t * SHARE, 1)
+            alone[s, i] = low - drawn * max(top, 0) / L2, high - drawn * min(bottom, 0) / L2, bottom, top
+        for number, name in enumerate(("low", "high", "stored_low", "stored_high")):
+            assert getattr(reach, name)[0].tolist() == [[alone[s, i][number] for i in range(2)] for s in range(2)], name
+        # A client whose stored gradient is at one end and whose gradient is at the other has the most to do.
+        most = max(max(v[3] - CURVATURE[i] * v[0], CURVATURE[i] * v[1] - v[2]) for (_, i), v in alone.items())
+        assert reach.still(most).tolist() == [True] and reach.still(most - Fraction(1, 10**9)).tolist() == [False]
+
+
+def test_the_intervals_hold_every_state_that_is_reached():
+    """All sequences of three identical clients, one a round, whose theta* is 0; and instances are told apart."""
+    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 3, 2, 1, "true-gradient", [1])
+    reach, state = _Reach(instance.x0[None], 1, Fraction(2), Fraction(1, 3)), instance.start()
+    for _ in range(4):
+        state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in instance.step(state, instance.members)))
+        reach.step()
+        assert reach.low[0, 0, 0] <= state.theta.min() and state.theta.max() <= reach.high[0, 0, 0]
+        assert reach.stored_low[0, 0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0, 0]
+    assert _Reach(exact_array([[[1]], [[4]]]), 1, 2, 1).still(Fraction(2)).tolist() == [True, False]
 
 
 def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():

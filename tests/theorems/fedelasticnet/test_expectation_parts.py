@@ -1,6 +1,7 @@
 """Expectations over cohorts, states of runs and fixed points, each against a second way to the same numbers."""
 
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -169,6 +170,7 @@ CLIENTS = LeastSquares(
     [np.array([[1.0, 1.0], [1.0, -1.0]] * 3), np.array([[2.0, 1.0], [2.0, -1.0]])], [[5.25, 4.75] * 3, [-0.1, 0.1]]
 )
 PROX = FedElasticNetProx(0.5, 3.0)
+HERE = "fedtheory.theorems.fedelasticnet"
 
 
 @pytest.mark.parametrize("rounds", [0, 300])
@@ -194,7 +196,7 @@ def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds):
 
 def test_a_method_that_still_moves_is_not_at_rest(monkeypatch):
     """From 0 the first client moves by (5 - 1/2)/4, of which three quarters arrive, and the second one does not."""
-    monkeypatch.setitem(fixed_point.__globals__, "root", lambda mean, x, **how: SimpleNamespace(x=x))
+    monkeypatch.setattr(import_module(f"{HERE}.quantities.fixed_point"), "root", lambda mean, x, **how: SimpleNamespace(x=x))
     with pytest.raises(NotCertified, match=r"still moves by 0\.84 a round: give a start nearer to rest"):
         fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0)
     assert fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0, tolerance=1).residual == 0.84375

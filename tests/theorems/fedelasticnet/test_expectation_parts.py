@@ -13,6 +13,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import SPLIT, DiagonalInstance
 from fedtheory.theorems.fedelasticnet.expectation import (
     FederatedLosses,
@@ -23,7 +24,9 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     tree_depth,
 )
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.verification.check import judge
 
 RULES = ("sign", "true-gradient")
 H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0, 1.5]]
@@ -200,3 +203,21 @@ def test_a_method_that_still_moves_is_not_at_rest(monkeypatch):
     with pytest.raises(NotCertified, match=r"still moves by 0\.84 a round: give a start nearer to rest"):
         fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0)
     assert fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0, tolerance=1).residual == 0.84375
+
+
+@pytest.mark.parametrize("form", get("fedelasticnet/algorithm-1-fixed-point").forms, ids=lambda f: f.name)
+def test_what_is_left_of_a_move_is_in_the_noise(form):
+    """One linear client that still moves by 1/1000 in each of nine coordinates: its slope is -lambda_2 times that.
+
+    So ||grad R|| is lambda_2 times the norm of the move, three thousandths, and no subgradient makes up for it.
+    """
+    move = np.full((1, 1, 9), 1e-3)
+    slope, nothing = -20 * move, 0 * move
+    view = FixedPointView(np.zeros((1, 9)), move, slope, slope, nothing, np.array([[1.0]]), 0.5, 0.0, 20.0, residual=1e-3)
+    sides = form.sides(view)
+    assert judge(sides, statement="", form=form.name, rule="any", mode="exact").verdict == "holds"
+    assert np.max(np.abs(sides.lhs - sides.rhs)) > 1e-2  # so that it is the noise that decides
+    apart = form.sides(replace(view, grad=4 * slope, grad_theta=4 * slope))
+    assert judge(apart, statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
+    still = replace(view, delta=nothing, grad=nothing + 1e-3, grad_theta=nothing + 1e-3, residual=0.0)
+    assert judge(form.sides(still), statement="", form=form.name, rule="any", mode="exact").verdict == "violated"

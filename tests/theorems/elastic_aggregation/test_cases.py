@@ -7,6 +7,7 @@ below, so that floats hold them exactly.
 from __future__ import annotations
 
 from fractions import Fraction as F
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ import worked_elastic_aggregation as worked
 
 from fedtheory import Bernoulli, Full, Uniform, problems
 from fedtheory.algorithms import ElasticAggregation, FedAvg
-from fedtheory.errors import FedTheoryError
+from fedtheory.errors import FedTheoryError, NotCertified
 from fedtheory.local import SGD, GradientSteps, LocalSGD
 from fedtheory.problems import hold_out
 from fedtheory.theorems import get
+from fedtheory.theorems.elastic_aggregation import cases
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.setting import Case
 
@@ -151,12 +153,31 @@ def wide(d: int, clients: int = 2):
     return problems.LeastSquares([some] * clients, [np.ones(2)] * clients, ridge=0.5)
 
 
+TURNED = problems.LeastSquares([np.array(a, dtype=float) for a in A[::-1]], [np.array(b, dtype=float) for b in B[::-1]])
+THIN = problems.LeastSquares([np.array([[1.0, 2.0]]), np.array([[2.0, -1.0]])], [np.ones(1), np.ones(1)])
+
+
+class Drawn(Bernoulli):
+    """A law with a size that is no uniform one."""
+
+    size = 2
+
+    def __init__(self):
+        super().__init__(0.5)
+
+
 TOO_LONG = 1.01 / float(SQUARES.beta_k.max())
 REFUSED = [
     ("factors", {"algorithm": FedAvg()}, "about ElasticAggregation, not FedAvg"),
     ("factors", {"problem": problems.random_quadratic(3, 2, seed=0)}, "Quadratic is no linear model"),
     ("factors", {"problem": wide(13)}, "d = 13 parameters, at most 12"),
     ("factors", {"algorithm": ElasticAggregation(probe_batch=1)}, "probe_batch = 1: client 0 has 3 batches .* use probe_batch=None"),
+    ("factors", {"algorithm": ElasticAggregation(probe_batch=2)}, "probe_batch = 2: client 0 has 2 batches"),
+    ("factors", {"algorithm": ElasticAggregation(probe_batch=2), "problem": TURNED}, "probe_batch = 2: client 2 has 2 batches"),
+    ("stability", {"problem": problems.Logistic([np.eye(2)], [np.array([1.0, -1.0])])}, "Logistic is no quadratic loss"),
+    ("stability", {"local_solver": GradientSteps(2, 1.0)}, f"lr = 1: it must be at most 1/L = {1 / SQUARES.beta_k.max():.6g}$"),
+    ("sampled-bias", {"problem": THIN, "sampling": Uniform(1)}, "every client has fewer independent samples than parameters"),
+    ("sampled-bias", {"sampling": Drawn()}, "Drawn: the statement is about cohorts"),
     ("factors", {"algorithm": ElasticAggregation(zero="boost"), "x0": [0, 0]}, "zero = 'boost' at a start where all outputs are 0"),
     ("factors", {"sampling": Uniform(2)}, "Uniform: .* all clients take part"),
     ("unlabelled", {"sampling": Uniform(2)}, "Uniform: .* all clients take part"),
@@ -204,3 +225,45 @@ def test_many_numbers_are_too_many():
     with pytest.raises(FedTheoryError, match="20001 batches of 1 numbers, at most 20000"):
         of(20_000)
     assert len(of(50)[0]) == 50
+
+
+def test_batches_are_counted_with_their_parameters(monkeypatch):
+    """Six batches of two numbers."""
+    algorithm = ElasticAggregation(probe_batch=1)
+    monkeypatch.setattr(cases, "MOST_NUMBERS", 12)
+    assert len(data_of("moving-average", algorithm)["batches"]) == 3
+    monkeypatch.setattr(cases, "MOST_NUMBERS", 11)
+    with pytest.raises(FedTheoryError, match="6 batches of 2 numbers, at most 11"):
+        data_of("moving-average", algorithm)
+
+
+def test_cohorts_and_parameters_up_to_their_limits(monkeypatch):
+    """Three cohorts of two of three clients; two parameters; two clients."""
+    how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}
+    monkeypatch.setattr(cases, "MOST_COHORTS", 3)
+    monkeypatch.setattr(cases, "MOST_LINEARISED", 2)
+    assert data_of("sampled-attraction", **how)["P"] == 2
+    monkeypatch.setattr(cases, "MOST_COHORTS", 2)
+    with pytest.raises(FedTheoryError, match="3 cohorts of 2 clients, at most 2"):
+        data_of("sampled-attraction", **how)
+    assert data_of("sampled-bias", problem=wide(2, 2), sampling=Uniform(1), x0=[0, 0])["P"] == 1
+
+
+def test_a_zero_that_is_none_is_not_taken(monkeypatch):
+    """Where the root finder ends far off, and where what it found would make the last client another one."""
+    how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}
+    found = cases._zero
+    monkeypatch.setattr(cases, "_zero", lambda *data: found(*data) + 1e-3)
+    with pytest.raises(NotCertified, match=r"last client's minimiser is .* away: known too coarsely"):
+        data_of("sampled-bias", **how)
+    monkeypatch.setattr(cases, "_zero", found)
+    monkeypatch.setattr(cases.optimize, "root", lambda motion, theta, tol: SimpleNamespace(x=theta + 1))
+    with pytest.raises(NotCertified, match=r"known to 0\.\d+ only; start elsewhere"):
+        data_of("sampled-bias", **how)
+
+
+def test_an_instance_has_its_kind_and_the_problems_name():
+    s = get("elastic-aggregation/stability")
+    made = SETTING.instance(s, s.forms[0], Case(SQUARES, ElasticAggregation(tau=0.3), x0=np.array(START)))
+    assert (made.kind, made.label) == (s.forms[0].kind, SQUARES.name)
+    assert made.view().tau == F(3, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.elastic_aggregation import attraction, mean_motion
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.theorems.elastic_aggregation.quantities import cohort_factors, diagonal
+from fedtheory.theorems.elastic_aggregation.statements import attraction as judged
 
 
 def exact(rows: str) -> np.ndarray:
@@ -81,12 +83,47 @@ def test_a_map_contracts_where_its_spectral_radius_is_below_1(rows):
     assert attraction.contracts([A]) == words.inside(A.tolist())
 
 
-@pytest.mark.parametrize("pair", combinations(MAPS[:8], 2))
-def test_mean_squares_contract_where_their_spectral_radius_is_below_1(pair):
+@pytest.mark.parametrize("guess", [True, False])
+@pytest.mark.parametrize("pair", list(combinations(MAPS[:8], 2)))
+def test_mean_squares_contract_where_their_spectral_radius_is_below_1(pair, guess, monkeypatch):
+    """Also where floats give no matrix that could show it."""
+    if not guess:
+        monkeypatch.setattr(attraction, "_from_floats", lambda maps: None)
     maps = [exact(rows) for rows in pair]
     squares = [words.kronecker(A.tolist()) for A in maps]
     mean = [[(squares[0][i][j] + squares[1][i][j]) / 2 for j in range(4)] for i in range(4)]
     assert attraction.contracts(maps) == words.inside(mean)
+
+
+@pytest.mark.parametrize("rows", ["1", "11/10", "-1", "9/8 0;0 1/2", "0 -1;1 0"])
+def test_a_guess_that_shows_nothing_is_not_believed(rows, monkeypatch):
+    """I - A' I A >= I/2 is false of each, none of which contracts."""
+    A = np.atleast_2d(exact(rows))
+    monkeypatch.setattr(attraction, "_from_floats", lambda maps: np.array(np.eye(len(A), dtype=int), dtype=object) * F(1))
+    assert not attraction.contracts([A]) and not attraction.contracts([A, A])
+
+
+def test_what_is_not_against_counts_for_nothing():
+    """A_i > share sum_j max(0, -q_ij): q_12 > 0 does not make up for A_1 = 0, and 3 > 2 * 3/2 is false."""
+    q = exact("0 1/2;-3/2 0")
+    for pull, share, holds in (("0 4", 2, False), ("1/9 4", 2, True), ("1/9 3", 2, False), ("1/9 3", F(19, 10), True)):
+        assert attraction.LinearisedView.dominated(SimpleNamespace(q=q, pull=exact(pull)), share) is holds
+
+
+def test_the_step_at_which_a_form_is_judged():
+    """Nine tenths of 1/tr, and eta (1 + tau) L = 19/10."""
+    steps = []
+    view = SimpleNamespace(longest=F(3, 7), tau=F(3, 5), L=F(5, 2), in_mean_square=lambda eta: bool(steps.append(eta)) or True)
+    judged._small(view, F(9, 10)), judged._everyone(view, F(19, 10))
+    assert steps == [F(27, 70), F(19, 40)]
+
+
+def test_where_nothing_is_sensitive_zeta_is_1():
+    view = BUILDERS["labels"]({**LABELS, "theta": ["0", "0"]})
+    assert view.zeta(view.theta).tolist() == [1, 1] and view.facts == frozenset()
+    small = exact("1/100 -1/50")
+    omega = (view.w[:, None] * view.sensitivities(small)).sum(axis=0)
+    assert omega.max() < 1 and view.zeta(small).tolist() == [1 + view.tau - x / max(omega) for x in omega]
 
 
 def test_the_operator_is_inverted_on_symmetric_matrices():
@@ -188,6 +225,8 @@ BAD = [
     ("aggregation", {"c": [["1"], ["2"], ["3"]]}, "in the dimension of theta"),
     ("aggregation", {"c": TWO["c"]}, "one row a client"),
     ("aggregation", {"H": []}, r"H = \[\]: expected one matrix a client"),
+    ("aggregation", {"H": [[], *TWO["H"][1:]]}, r"H\[0\] = \[\]"),
+    ("aggregation", {"H": ["5", *TWO["H"][1:]]}, r"H\[0\] = '5'"),
     ("aggregation", {"H": "1"}, "H = '1': expected one matrix a client"),
     ("aggregation", {"H": [["1", "-1/9"], *TWO["H"][1:]]}, r"H\[0\]: expected .* numbers >= 0"),
     ("aggregation", {"H": [["1", "1", "1"], *TWO["H"][1:]]}, r"H\[0\]: expected a symmetric \(2, 2\)"),

@@ -76,7 +76,7 @@ class _Moments:
         self.a, self.aa = away.sum(axis=1) / starts, (away * away).sum(axis=1) / starts
         zero = 0 * self.a
         self.h, self.ah, self.hh, self.q = zero, zero, zero, zero
-        self.s, self.ss, self.sa, self.sh = zero, zero, zero, zero
+        self.ss, self.sa, self.sh = zero, zero, zero
 
     def look(self) -> tuple[Any, Any, Any]:
         """Adds gamma to s. Returns E <gamma - theta*, mean_k lambda_1 s_k>, its split version, E s^2."""
@@ -85,7 +85,7 @@ class _Moments:
         whole, split = gh - curvature * ga, gamma * (self.h - curvature * self.a)
         sg = self.sa + self.sh / l2
         self.ss = self.ss + 2 * sg + ga + gh / l2
-        self.s, self.sa, self.sh = self.s + gamma, self.sa + ga, self.sh + gh
+        self.sa, self.sh = self.sa + ga, self.sh + gh
         return whole.sum(axis=-1), split.sum(axis=-1), self.ss
 
     def step(self) -> None:

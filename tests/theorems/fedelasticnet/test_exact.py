@@ -134,7 +134,12 @@ def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_o
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
         for name in ("start_sq", "C0", "C0_printed", "C0_true"):
             assert getattr(batch, name)[k] == pytest.approx(float(getattr(one, name)[0]), rel=1e-12, abs=1e-12)
-        assert (one.noise == 0).all() and one.inner_own is None
+        assert (one.noise == 0).all() and one.inner_own is None and (one.inner_split_sign == 0).all()
+        five = [np.repeat(a[k], 5, axis=0) for a in (h, c)]
+        whole = DiagonalInstance.exact(*five, l1[k], l2[k], 2, "true-gradient", x0[k]).run_view(3)
+        for name in ("excess", "inner_exact", "inner_split", "start_sq", "C0_true"):
+            got, expected = (np.ravel(getattr(view, name))[:3].tolist() for view in (one, whole))
+            assert got == expected, name
     with pytest.raises(InvalidInput, match="a client can move in round 5"):
         single[2].run_view(6)
     assert np.isnan(batch.excess[4:, 2]).all() and np.isfinite(batch.excess[:, :2]).all()
@@ -147,9 +152,10 @@ def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_o
 CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 5)
 
 
-def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number():
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number(side):
     """h is the mean of what is stored, and at most 2/5 more of the clients a round have stored anything."""
-    away = exact_array([[[2, "-3/4"], ["-1/3", "5/2"]]])  # one instance, two starts
+    away = side * exact_array([[[2, "-3/4"], ["-1/3", "5/2"]]])  # one instance, two starts
     reach = _Reach(away, CURVATURE, L2, SHARE)
     alone = {at: [away[0][at]] * 2 + [0, 0] for at in np.ndindex(2, 2)}
     for t in range(1, 6):
@@ -175,6 +181,14 @@ def test_the_intervals_hold_every_state_that_is_reached():
         assert reach.low[0, 0, 0] <= state.theta.min() and state.theta.max() <= reach.high[0, 0, 0]
         assert reach.stored_low[0, 0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0, 0]
     assert _Reach(exact_array([[[1]], [[4]]]), 1, 2, 1).still(Fraction(2)).tolist() == [True, False]
+
+
+def test_merged_clients_of_several_kinds_of_whom_some_stay_away_are_refused():
+    two = DiagonalInstance.exact([[1], [2]], [[0], [0]], 3, 30, 2, "true-gradient", [1], copies=[3, 2])
+    with pytest.raises(InvalidInput, match=r"copies = \[3, 2\] with P = 2 of m = 5 .* must all be identical"):
+        two.run_view(2)
+    with pytest.raises(InvalidInput, match=r"copies = \[3, 2\]: .* write the 5 clients out"):
+        two.after([])
 
 
 def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():

@@ -4,10 +4,12 @@ import json
 from dataclasses import asdict, replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.fedelasticnet import exact_witness
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.search import Shape, search
 from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
@@ -15,6 +17,7 @@ from fedtheory.verification import replay as witnesses
 from fedtheory.verification.check import RELATIVE_TOLERANCE
 from fedtheory.verification.rational import simplest_between
 from fedtheory.verification.registry import paper
+from fedtheory.verification.statement import Sides
 from fedtheory.verification.witness import FORMAT, VERSION_1
 
 BUILTIN = witnesses.builtin_witnesses("fedelasticnet")
@@ -98,6 +101,42 @@ def test_assumptions_are_part_of_the_claim():
             rerun(wrong)
 
 
+def test_assumptions_are_asked_for_at_their_limits(monkeypatch):
+    run = replace(STALL, statement="fedelasticnet/theorem-3.1", form="no floor", cohorts=None, T=1)
+    with pytest.raises(InvalidInput, match="lambda_1 = 0 is not above 0, as Algorithm 3 asks"):
+        rerun(replace(STALL, lambda1="0"))
+    with pytest.raises(InvalidInput, match="lambda_2/beta = 27 is not above 27"):
+        rerun(replace(STALL, lambda2="54", h=[["2"]]))
+    least = get(run.statement).form("no floor").limits["lambda_2/beta"]
+    with pytest.raises(InvalidInput, match=f"is not above {least:.6g}"):
+        rerun(replace(run, lambda2=str(Fraction(least))))
+    for cohorts in ("0", [0]):
+        with pytest.raises(InvalidInput, match=r"cohorts = .* expected a list of lists of client numbers"):
+            rerun(replace(STALL, cohorts=cohorts))
+    monkeypatch.setattr(exact_witness, "MAX_ROUNDS", 3)
+    for T, fine in ((1, True), (3, True), (4, False), (0, False), (True, False), (1.0, False)):
+        if fine:
+            assert witnesses.exact_check(replace(run, T=T, lambda2="28").witness())[0].mode == "rational"
+        else:
+            with pytest.raises(InvalidInput, match=f"horizon T = {T}: expected an integer between 1 and 3"):
+                rerun(replace(run, T=T, lambda2="28"))
+
+
+def test_merged_clients_will_do_where_no_model_is_anchored_at_theta_k():
+    merged = DiagonalWitness(
+        "fedelasticnet/theorem-3.1", "sign(0) = 0", "true-gradient", [["1"]], [["0"]], "1", "64", 1, ["1"], copies=[3], T=2
+    )
+    check, lhs, _, _ = witnesses.exact_check(merged.witness())
+    written_out = replace(merged, h=[["1"]] * 3, c=[["0"]] * 3, copies=None)
+    assert check.mode == "rational" and lhs == witnesses.exact_check(written_out.witness())[1]
+
+
+def test_a_run_is_judged_at_its_last_horizon():
+    sides = Sides(*(np.array([[n], [n + 1], [n + 2]]) for n in (1, 4, 7)), "<=")
+    last = exact_witness.at_the_last_horizon(lambda run: sides)(None)
+    assert [a.tolist() for a in (last.lhs, last.rhs, last.scale)] == [[[3]], [[6]], [[9]]] and last.relation == "<="
+
+
 def test_arbitrary_states_keep_h_the_mean_of_what_is_stored():
     state = {"theta": ["1"], "stored": [["1"], ["-1"]], "local": [["0"], ["0"]]}
     witness = replace(STALL, h=[["1"], ["1"]], c=[["0"], ["0"]], lambda1="3", cohorts=None, state=state)
@@ -105,8 +144,15 @@ def test_arbitrary_states_keep_h_the_mean_of_what_is_stored():
     assert check.verdict == "violated" and lhs == 2 and not witness.reachable  # client 2: |1 - (-1)| <= lambda_1
     with pytest.raises(InvalidInput, match="expected"):
         rerun(replace(witness, state={**state, "theta": ["1", "2"]}))
+    for name in ("stored", "local"):
+        with pytest.raises(InvalidInput, match=r"expected \(1,\), \(2, 1\), \(2, 1\)"):
+            rerun(replace(witness, state={**state, name: [["1"]]}))
     with pytest.raises(InvalidInput, match="fields"):
         rerun(replace(witness, state={"theta": ["1"]}))
+    statement = get(witness.statement)
+    other = replace(witness, state={**state, "stored": [["1"], ["2"]]})
+    view = exact_witness.exact_view(statement, statement.form(witness.form), other)
+    assert view.h.tolist() == [[Fraction(3, 2)]] and view.stored.tolist() == [[[1], [2]]]
 
 
 def test_files_round_trip(tmp_path):
@@ -158,6 +204,25 @@ def test_broken_files_are_refused(tmp_path, damage, message):
     path.write_text(damage(version_1(STALL)))
     with pytest.raises(DataFileError, match=message):
         witnesses.load(path)
+
+
+def test_a_file_of_version_1_says_what_it_claims(tmp_path):
+    """statement, form, rule, lhs and rhs, as texts; how it was found may be missing."""
+    path, fields = tmp_path / "w.json", json.loads(version_1(STALL))
+    for name in ("statement", "form", "rule", "lhs", "rhs"):
+        path.write_text(json.dumps({k: v for k, v in fields.items() if k != name}))
+        with pytest.raises(DataFileError, match=rf"wrong fields \(missing: {name}\)"):
+            witnesses.load(path)
+        path.write_text(json.dumps({**fields, name: 3}))
+        with pytest.raises(DataFileError, match=f"{name} is 3; write it as a string"):
+            witnesses.load(path)
+    path.write_text(json.dumps({**fields, "lambda3": "1"}))
+    with pytest.raises(DataFileError, match=r"wrong fields \(unknown: lambda3\)"):
+        witnesses.load(path)
+    path.write_text(json.dumps({k: v for k, v in fields.items() if k not in ("found_by", "provenance")}))
+    assert witnesses.load(path) == STALL.witness() and STALL.witness().kind == "round"
+    assert replace(STALL, cohorts=None, T=2).witness().kind == "run"
+    assert exact_witness.read_version_1({"statement": "x"}, "x") is None
 
 
 def test_missing_and_binary_files_are_refused(tmp_path):
@@ -238,4 +303,8 @@ def test_simplest_fractions():
 
 def test_a_shape_says_what_it_is():
     assert str(Shape(2, 1, 1, 5)) == "m=2 P=1 d=1 T=5 start"
-    assert "any state" in str(Shape(1, 1, 2, cohorts=None))
+    assert str(Shape(1, 1, 2, cohorts=None)) == "m=1 P=1 d=2 T=1 any state"
+    assert str(Shape(2, 1, 1, cohorts=((0,),) * 4)) == "m=2 P=1 d=1 T=1 after [[0], [0], [0], [0]]"
+    assert str(Shape(1, 1, 7, cohorts=((0,),) * 5, same=True)) == "m=1 P=1 d=7 (copies) T=1 after 5 rounds"
+    edge = Shape(7, 7, 1, 400, starts=2, edge=True, copies=(1, 6))
+    assert str(edge) == "m=7 (1+6 identical) P=7 d=1 T=400 2 starts, a client on the edge of moving" and edge.rows == 2

@@ -47,13 +47,14 @@ def test_a_run_from_a_scenario_on_is_that_part_of_the_longer_run():
 def test_every_stage_holds_the_scenarios_of_one_long_run(together, monkeypatch):
     monkeypatch.setattr(stages, "TOGETHER", together)
     problem, algorithm = instance()
-    losses = FederatedLosses(problem)
+    losses, x0 = FederatedLosses(problem), np.array([1.5, -2.0])
     seen = []
     views = stages.growing_views(
-        problem, algorithm, Uniform(2), 5, None, [40, 80, 130], 7, losses, lambda *n: seen.append(n)
+        problem, algorithm, Uniform(2), 5, x0, [40, 80, 130], 7, losses, lambda *n: seen.append(n)
     )
     for view, size in zip(views, (40, 80, 130), strict=True):
-        whole = monte_carlo(problem, algorithm, Uniform(2), 5, None, size, 7, losses=losses)
+        whole = monte_carlo(problem, algorithm, Uniform(2), 5, x0, size, 7, losses=losses)
+        assert view.pairs is None
         for name in ("excess", "inner_exact", "inner_sign", "zeros"):
             np.testing.assert_allclose(getattr(view, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
         assert seen[-1] == (size * 5, size * 5, 650)

@@ -249,6 +249,15 @@ def test_cohorts_and_parameters_up_to_their_limits(monkeypatch):
     assert data_of("sampled-bias", problem=wide(2, 2), sampling=Uniform(1), x0=[0, 0])["P"] == 1
 
 
+def test_the_zero_is_looked_for_from_x0_or_from_fedavgs_end(monkeypatch):
+    """x0 = 0 is no start: there all outputs are 0."""
+    found, starts = cases._zero, []
+    monkeypatch.setattr(cases, "_zero", lambda data, P, start: starts.append(start) or found(data, P, start))
+    for x0 in ([0, 0], START, [0, -1.25]):
+        data_of("sampled-bias", sampling=Uniform(2), local_solver=GradientSteps(2, 0.03125), x0=x0)
+    assert starts[0] is None and [list(x) for x in starts[1:]] == [START, [0, -1.25]]
+
+
 def test_a_zero_that_is_none_is_not_taken(monkeypatch):
     """Where the root finder ends far off, and where what it found would make the last client another one."""
     how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}

@@ -13,12 +13,13 @@ import pytest
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx, FedElasticNetScaffold, Scaffold
+from fedtheory.cli.verify import CommandRequest
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation import Full, Uniform
 from fedtheory.theorems.fedelasticnet.main_text.cases import steps_of
 from fedtheory.verification.registry import setting_of
-from fedtheory.verification.setting import Case
+from fedtheory.verification.setting import Case, Setting
 
 SETTING = setting_of("fedelasticnet/eq-4").part(theorems.get("fedelasticnet/eq-4"))
 A = [[[1, 2], [0.5, -1], [2, 0]], [[3, 0.25], [-1, 1]], [[0.5, 4]]]
@@ -231,3 +232,84 @@ def test_sums_of_unequal_weights_are_limited():
     assert instance("concentration", problem=many, form=forms.index("weights")).data["groups"] == 201
     with pytest.raises(MissingCapability, match="2 clients with 20001 samples: m n is at most 40000"):
         case(20_000)
+
+
+# --- what the command line's request becomes ---------------------------------------------------------
+BETA = float(SQUARES.beta_k.max())
+
+
+def prepared(statement, how=None, **options):
+    request = CommandRequest(options, made=SQUARES, seed=5, **(how or {}))
+    return SETTING.prepare(theorems.get(f"fedelasticnet/{statement}"), request)
+
+
+@pytest.mark.parametrize(
+    ("statement", "options", "method", "l1", "l2", "about"),
+    [
+        ("eq-4", {}, FedElasticNetProx, 0.1, BETA, "each client's local problem"),
+        ("eq-4", {"l1": 0.25, "l2": 5.0}, FedElasticNetProx, 0.25, 5.0, "each client's local problem"),
+        ("eq-6", {}, FedElasticNetScaffold, 0.0, 0.0, "the local steps of one round"),
+        ("eq-7", {}, FedElasticNetScaffold, 0.1, BETA, "the local steps of one round"),
+        ("eq-8", {}, FedElasticNetProx, 0.0, BETA, "each client's local problem"),
+        ("eq-9", {"l2": 3.0}, FedElasticNetProx, 0.0, 3.0, "each client's local problem"),
+        ("consistency", {}, FedElasticNetDyn, 0.1, 30 * BETA, "the first round of Algorithm 3"),
+    ],
+)
+def test_hyperparameters_that_are_not_given(statement, options, method, l1, l2, about):
+    """lambda_1 = 1/10, or 0 of FedDyn's and Scaffold's equations; lambda_2 = beta, 30 beta of Algorithm 3, or 0 of Scaffold's."""
+    found = prepared(statement, **options, start="0.75,-1.25")
+    assert type(found.algorithm) is method and (found.algorithm.l1, found.algorithm.l2) == (l1, pytest.approx(l2, rel=1e-12))
+    assert found.head == [f"least squares: m = 3, d = 2, lambda_1 = {l1:g}, lambda_2 = {l2:.6g}; about {about}"]
+    assert found.problem is SQUARES and found.options.pop("x0").tolist() == [0.75, -1.25]
+    assert found.options == {"seed": 5, "local_solver": None, "given": {}}
+    assert found.details["algorithm"]["name"] == method.name and found.details["algorithm"]["l2"] == found.algorithm.l2
+
+
+def test_local_work_and_what_is_given_are_handed_on():
+    found = prepared("eq-7", local_steps=3, local_lr=0.0625, given={"controls": "fresh"})
+    assert (found.options["local_solver"].steps, found.options["local_solver"].lr) == (3, 0.0625)
+    assert found.options["given"] == {"controls": "fresh"}
+    assert prepared("eq-7", local_lr=0.0625).options["local_solver"].lr == 0.0625
+
+
+@pytest.mark.parametrize(
+    ("statement", "how", "options", "words"),
+    [
+        ("eq-4", {"rounds": 5}, {}, "--rounds 5: fedelasticnet/eq-4 is judged in fractions, without runs; leave it out"),
+        ("eq-4", {"mode": "exact"}, {}, "--mode exact: fedelasticnet/eq-4 is judged in fractions, without runs"),
+        ("eq-4", {"participants": 2}, {}, "--participants 2: fedelasticnet/eq-4 is about each client's local problem; leave"),
+        ("eq-4", {}, {"local_lr": 0.1}, "--local-lr 0.1: fedelasticnet/eq-4 is judged in fractions, without runs"),
+        ("eq-4", {}, {"local_steps": 2}, "--local-steps 2: fedelasticnet/eq-4 is judged in fractions"),
+        ("eq-7", {}, {"batch_size": 2}, "--batch-size 2: fedelasticnet/eq-7 is judged in fractions"),
+        ("gaussian-entropy", {}, {}, "fedelasticnet/gaussian-entropy: it is about densities, not about a problem's run"),
+        ("table-1", {}, {}, "fedelasticnet/table-1: it is a claim that cannot be proved or refuted here"),
+    ],
+)
+def test_options_that_mean_nothing_are_named(statement, how, options, words):
+    with pytest.raises(InvalidInput, match=words):
+        prepared(statement, how, **options)
+
+
+def test_what_a_statement_says_of_a_users_problem():
+    at_rest, claim, density = (theorems.get(f"fedelasticnet/{n}") for n in ("consistency", "table-1", "gaussian-entropy"))
+    signs = theorems.get("fedelasticnet/concentration")
+    assert SETTING.example(at_rest) == "--problem diabetes --clients 3 --l1 1000"
+    assert SETTING.example(signs) == "--problem diabetes --clients 10 --given delta=1/2" and SETTING.example(claim) is None
+    assert [SETTING.scope_in_words(s) for s in (at_rest, claim, density)] == [
+        "about the first round of Algorithm 3", "not provable here", "about densities",
+    ]  # fmt: skip
+    assert list(SETTING.takes(signs)) == ["delta"] and SETTING.takes(claim) == {} == SETTING.takes(density)
+    assert len(SETTING.asks(at_rest)) == 2 and SETTING.asks(claim) == ()
+    assert {SETTING.shares_view(f) for f in at_rest.forms} == {("everybody", ())}
+    assert {SETTING.shares_view(f) for f in signs.forms} == {("signs", f.needs) for f in signs.forms}
+    rules = [FedElasticNetDyn(0.3, 50.0, "true-gradient"), FedElasticNetDyn(0.0, 50.0), PROX]
+    assert [SETTING.rule_of(Case(SQUARES, a)) for a in rules] == ["true-gradient", "any", "any"]
+    with pytest.raises(InvalidInput, match="it is about densities"):
+        SETTING.instance(density, density.forms[0], Case(SQUARES, PROX, x0=START))
+
+
+def test_a_third_of_the_budget_is_searched(monkeypatch):
+    monkeypatch.setattr(Setting, "run_search", lambda self, *how: how)
+    statements = [theorems.get("fedelasticnet/eq-4")]
+    assert SETTING.run_search(("x",), statements, 100, 7, True) == (("x",), statements, 33, 7, True)
+    assert SETTING.run_search(("x",), statements, 2, 7) == (("x",), statements, 1, 7, False)

@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     look_horizons,
     monte_carlo,
     random_states,
+    round_view,
     tree,
     tree_depth,
 )
@@ -109,6 +110,10 @@ def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
     for name in names:
         both = (getattr(view, name)[:, ::2] + getattr(view, name)[:, 1::2]) / 2
         np.testing.assert_allclose(getattr(view.pairs, name), both, rtol=1e-12)
+    assert view.noise == view.losses._gap
+    state = run.states[2]
+    one = round_view(PROBLEM, method, Uniform(2), state)
+    assert one.local is state.local and (one.constants.m, one.constants.P) == (3, 2)
     assert view.constants.P == 2 and view.exact is False and view.losses.problem is PROBLEM
     later = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 3, 11, horizons=[5], first_scenario=5)
     np.testing.assert_allclose(later.excess[0], view.excess[0, 5:], rtol=1e-12)

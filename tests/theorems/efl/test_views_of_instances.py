@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import worked_efl
 import worked_efl_claims
+import worked_efl_compressed as compressed
 import worked_efl_elastic as elastic
 import worked_efl_messages as messages
 import worked_efl_section_4 as section_4
@@ -20,10 +21,17 @@ import worked_efl_sentences_4
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
+from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
+from fedtheory.theorems.efl.statements.compression import MOST
 from fedtheory.theorems.efl.statements.elastic_stability import contracts
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import LEAVER, MATCHED, ElasticView
+from fedtheory.theorems.efl.statements.error_feedback import COUNTED, DENSE, PLAIN, REACHED
+from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, definite, solved
+from fedtheory.theorems.efl.statements.section_4_sentences import BENT, ONE_STEP, QUADRATIC, SEVERAL
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
+from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE, BY_LOSS
 from fedtheory.theorems.efl.statements.theorem_2 import rounds_that_halve
 
 SHEETS = (
@@ -66,6 +74,16 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     for name in [n for n in dir(view) if n.startswith("noise")]:
         setattr(view, name, (lambda *_: much) if callable(getattr(view, name)) else much)
     assert np.min(form.sides(view).noise) == much
+
+
+@pytest.mark.parametrize("key", [key for key, data in WORKED.items() if key[:2] not in IN_FLOATS and isinstance(data, dict)], ids=" ".join)
+def test_nothing_is_uncertain_in_fractions(key):
+    """A form whose noise is above 0 there would let its sides be a little wrong."""
+    form = get(f"efl/{key[0]}").form(key[1])
+    data = WORKED[key] | ({"scheme": key[2]} if form.kind == "limit" else {})
+    if "arithmetic" not in data:
+        view = BUILDERS[form.kind](data)
+        assert view.applies(form) is None and not np.any(form.sides(view).noise)
 
 
 @pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run"])
@@ -153,6 +171,126 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
         assert contracts(a, b, c, d) == inside, (a, b, c, d)
         found[inside] += 1
     assert min(found.values()) > 100
+
+
+# --- what is known of an instance ------------------------------------------------------------------------
+def test_what_is_known_of_laws():
+    never, alike, equal = limit_points.NEVER_IDLE, limit_points.ALIKE, limit_points.EQUAL_LAWS
+    for rows, known in (
+        ("0 1, 0 1", {never, alike, equal}), ("0 1/2 1/2, 0 1 0", {never, alike}), ("1/3 2/3 0, 1/3 0 2/3", {alike}),
+        ("1/2 1/2, 1/2 1/2", {alike, equal}), ("0 1/2 1/2, 1/2 1/2 0", set()), ("1/2 1/2 0, 0 1/2 1/2", set()),
+    ):  # fmt: skip
+        law = np.array([[Fraction(x) for x in row.split()] for row in rows.split(", ")])
+        assert limit_points.facts_of(law) == known, rows
+
+
+ONE_CLIENT = {"weights": ["1"], "c": [["3"]], "u": [["1/9"]], "lam": "1/9", "rounds": 1000, "arithmetic": "float"}
+FEEDBACK = {**messages.FEEDBACK, "variant": "literal"}
+SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "fact", "there"),
+    [
+        ("limit", {**sections.LIMIT, "scheme": "C"}, limit_points.FRACTIONS, True),
+        ("limit", {**sections.LIMIT, "scheme": "C", "arithmetic": "float"}, limit_points.FRACTIONS, False),
+        ("elastic", elastic.MATCHED, MATCHED, True), ("elastic", elastic.ELASTIC, MATCHED, False),
+        ("elastic", elastic.ELASTIC, LEAVER, True),
+        ("elastic", {k: v for k, v in elastic.ELASTIC.items() if k not in ("leaver", "anchor")}, LEAVER, False),
+        ("elastic", {**ONE_CLIENT, "h": [["1/2"]], "eta": "1/2"}, "a long decaying run", True),
+        ("elastic", {**ONE_CLIENT, "h": [["7/16"]], "eta": "1/2"}, "a long decaying run", False),
+        ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 1]]}, PLAIN, True),
+        ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 0], [1, 1]]}, PLAIN, False),
+        ("feedback", {**FEEDBACK, "E": 2, "schedule": [[1, 1]]}, PLAIN, False),
+        ("feedback", {**FEEDBACK, "E": 2, "schedule": [[2, 2]]}, PLAIN, False),
+        ("feedback", FEEDBACK, DENSE, False),
+        ("feedback", {**FEEDBACK, "h": [["1"]] * 2, "c": [["1"], ["2"]], "x0": ["3"]}, DENSE, True),
+        ("feedback", FEEDBACK, REACHED, False), ("feedback", FEEDBACK, COUNTED, True),
+        ("feedback", SHORT_RUN, REACHED, True),  # 1 - 3/4 of the distance is left
+        ("feedback", {**SHORT_RUN, "eta": "74/100"}, REACHED, False),
+        ("feedback", {**SHORT_RUN, "eta": "74/100", "rounds": 2}, REACHED, True),
+        ("row", worked_efl_claims.ROW, BY_DISTANCE, True), ("row", worked_efl_claims.ROW, BY_LOSS, False),
+        ("row", {**worked_efl_claims.ROW, "loss": True, "root": "1/9"}, BY_LOSS, True),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, ONE_STEP, True),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, SEVERAL, False),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, ONE_STEP, False),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, SEVERAL, True),
+        ("samples", worked_efl_sentences_4.SAMPLES, QUADRATIC, True), ("samples", worked_efl_sentences_4.SAMPLES, BENT, False),
+        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, BENT, True),
+        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, QUADRATIC, False),
+        ("away", worked_efl_sentences_4.AWAY, APART, True), ("away", worked_efl_sentences_4.CURVED, APART, False),
+        ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
+        ("frozen", {**compressed.HELD, "variant": "literal"}, CLEAR, True),
+        ("frozen", {**compressed.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_known_of_an_instance(kind, data, fact, there):
+    assert (fact in BUILDERS[kind](data).facts) == there
+
+
+@pytest.mark.parametrize(
+    ("message", "k", "gap"), [("3 -1 2", 1, 1), ("3 -1 2", 2, 1), ("-5 1 2", 3, 1), ("3 -3 1", 1, 0), ("3 -3 1", 2, 2), ("0 4", 2, 0)]
+)
+def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
+    assert gap_of(np.array([Fraction(x) for x in message.split()]), k) == gap
+
+
+@pytest.mark.parametrize(
+    ("compressor", "known"),
+    [  # of four entries
+        ({"name": "st", "q": "1/2", "rule": "exact"}, {"ST with exactly k entries"}),
+        ({"name": "st", "q": "3/4", "rule": "exact"}, {"ST with exactly k entries", MOST}),
+        ({"name": "st", "q": "1/2", "rule": "printed"}, {"ST by the printed rule"}),
+        ({"name": "st", "q": "51/100", "rule": "printed"}, {"ST by the printed rule", MOST}),
+        ({"name": "top-k", "k": 4}, {"top-k"}), ({"name": "random-k", "k": 4}, {"random-k"}),
+        ({"name": "random-k", "k": 4, "scaled": True}, {"random-k, scaled"}), ({"name": "natural"}, {"natural"}),
+        ({"name": "stochastic"}, {"rounding to 0 and +-max"}), ({"name": "stochastic", "step": "1/2"}, {"rounding to a grid"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_known_of_a_compressor(compressor, known):
+    assert BUILDERS["compression"]({"compressor": compressor, "x": ["3", "1", "-2", "5"]}).facts == known
+
+
+def test_a_run_contracts_where_all_its_coordinates_do():
+    """The powers of every coordinate's matrix, one round after the other."""
+    base = {"weights": ["1/3", "2/3"], "u": [["1/2", "3/4", "1/5"]] * 2, "c": [["1"] * 3] * 2, "lam": "1/3", "arithmetic": "float"}
+    found = set()
+    for h, rounds in itertools.product((["1", "2", "3"], ["1/9", "2", "3"], ["1", "1/9", "3"], ["1", "2", "1/9"]), (2, 60, 3000)):
+        view = BUILDERS["elastic"]({**base, "h": [h] * 2, "eta": "1/4", "rounds": rounds})
+        most = 0.0
+        for w, V in ((1.0, 0.0), (0.0, 1.0)):
+            x = np.full(3, w), np.full(3, V)
+            a, b, c, d = view.linear
+            for _ in range(rounds):
+                x = a * x[0] + b * x[1], c * x[0] + d * x[1]
+            most = max(most, *abs(np.ravel(x)))
+        assert view.contracts == (most <= 1e-9)
+        found.add(view.contracts)
+    assert found == {True, False}
+
+
+# --- systems of equations -----------------------------------------------------------------------------
+MATRICES = [
+    [[Fraction(x) for x in row.split()] for row in rows.split(", ")]
+    for rows in (
+        "2", "1/2", "3 1, 1 2", "1/2 1/5, 1/5 1/3", "2 1/2 -1/3, 1/2 3 1/4, -1/3 1/4 5/2", "1/2 1/3 0, 1/3 1/2 1/5, 0 1/5 1/2",
+        "1 1, 1 1", "0 0, 0 1", "0 1/9, 1/9 1", "1/2 1, 1 1/2", "1/2 1, 1 2", "1/2 1, 1 199/100", "-1/9", "1 0 0, 0 1/2 1, 0 1 2",
+        "1 0 0, 0 1/2 1, 0 1 199/100", "1/4 1/2 1/2, 1/2 1 1, 1/2 1 99/100", "1 1 1, 1 1 1, 1 1 1", "1/2 0 0, 0 0 1/5, 0 1/5 0",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", MATRICES, ids=str)
+def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
+    eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
+    assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
+    if eigenvalues.min() > 1e-9:
+        b = np.array([Fraction(2), Fraction(-3), Fraction(5, 2)][: len(rows)])
+        x = solved(np.array(rows), b)
+        assert list(np.array(rows) @ x) == list(b)
+        assert solved(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
 
 
 # --- other views --------------------------------------------------------------------------------------

@@ -1,20 +1,24 @@
 """The library and the independent writings agree on instances other than those whose numbers are on record.
 
 The recorded instances have round numbers: where mu = 1 or G = 1, a factor that should be there and is not leaves
-the numbers as they are. Here no parameter is 0 or 1 and no two weights are alike; the sides are compared as fractions.
+the numbers as they are. Here hardly any parameter is 0 or 1, and no two weights are alike; the sides are compared as
+fractions.
 Whether a form is about such an instance does not matter to its sides.
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import worked_efl as worked
 import worked_efl_claims
+import worked_efl_compressed
 import worked_efl_elastic
 import worked_efl_messages
+import worked_efl_participation
 import worked_efl_section_4 as section_4
 import worked_efl_sections
 import worked_efl_sentences
@@ -184,6 +188,31 @@ def test_both_writings_agree_on_what_is_stable(steps, eta, lam):
                 compared(form.sides(view), *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
 
 
+MIXED = {
+    "weights": WEIGHTS, "c": C, "mu": "3/2", "gamma": "33", "T": 4, "x0": ["5", "-4"],
+    "H": [[["2", "1/4"], ["1/4", "5/2"]], [["5/2", "-1/3"], ["-1/3", "2"]], [["9/4", "1/5"], ["1/5", "12/5"]]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [key for key, found in CASES.items() if "x0" in found and "T" in found], ids=" ".join)
+def test_both_writings_agree_on_coordinates_that_mix(key):
+    """Of clients whose Hessians are no diagonal matrices, whatever the form asks of them."""
+    sides = get(f"efl/{key[0]}").form(key[1]).sides(BUILDERS["away"](MIXED))
+    compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](MIXED)))
+
+
+@pytest.mark.parametrize("name", ["run", "repaired"])
+@pytest.mark.parametrize("rounds", [1, 7])
+def test_both_writings_agree_on_runs_that_are_not_long(name, rounds):
+    """Of the forms about long runs in floats, which are not about these."""
+    key = ("elastic-fixed-point" if name == "run" else "elastic-limit", name)
+    data = {**CASES["elastic-fixed-point", "repaired", "any"], "rounds": rounds}
+    sides = get(f"efl/{key[0]}").form(name).sides(BUILDERS["elastic"](data))
+    lhs, rhs = WORKED[*key, "any"][1](data)
+    assert [float(x) for x in sides.lhs] == pytest.approx(lhs, rel=1e-12)
+    assert [float(x) for x in sides.rhs] == pytest.approx(rhs, rel=1e-12)
+
+
 def test_all_of_them_are_asked():
     assert {name for names, _ in OTHER for name in names} == {key[0] for key in CASES}
 
@@ -281,3 +310,57 @@ def test_both_writings_agree_on_what_an_arrival_adds_as_printed():
     data = {**CASES[key], "event": "arrival"}
     sides = get("efl/shift-bound").form(key[1]).sides(BUILDERS["restart"](data))
     compared(sides, *WORKED[key][1](data))
+
+
+# --- convergence with compression -----------------------------------------------------------------------
+SENT = {
+    "weights": WEIGHTS, "h": [["5/4", "1/2", "2/3"], ["1/2", "3/4", "4/3"], ["2/3", "3/5", "5/4"]], "q": "1/3",
+    "c": [["3", "-2", "5"], ["-3/2", "2", "5/2"], ["4", "-3", "-2"]], "w0": ["5", "-7", "3"], "T": 2,
+}  # fmt: skip
+QUIET = {**SENT, "E": 3}
+NOISY = {**SENT, "E": 2, "noise": [["0", "0", "0"], ["1/2", "3/2", "2"], ["0", "0", "0"]]}
+IRREGULAR = {**SENT, "scheme": "C", "law": [["0", "1/2", "0", "1/2"], ["1/3", "0", "2/3", "0"], ["1/5", "0", "0", "4/5"]]}
+COMPRESSED = {key: found for key, found in WORKED.items() if key[0].startswith("compressed-")}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "down"),
+    [("Compressed", QUIET, True), ("Compressed", QUIET, False), ("Compressed", NOISY, True), ("Partial", IRREGULAR, True)],
+    ids=["both ways", "one way", "noise", "irregular"],
+)
+def test_both_writings_agree_on_other_runs_with_compression(name, data, down, monkeypatch):
+    data = {**data, "down": down}
+    sheet = worked_efl_compressed if name == "Compressed" else worked_efl_participation
+    run, kind = getattr(sheet, name)(data), "compressed" if name == "Compressed" else "compressed-partial"
+    monkeypatch.setattr(sheet, name, lambda _: run)
+    view, asked = BUILDERS[kind](data), 0
+    for key, (_, both) in COMPRESSED.items():
+        form = get(f"efl/{key[0]}").form(key[1])
+        if form.kind == kind:
+            compared(form.sides(view), *map(list, both(data)))
+            asked += 1
+    assert asked >= 7
+
+
+@pytest.mark.parametrize(("name", "data"), [("Compressed", NOISY), ("Partial", IRREGULAR)], ids=["noise", "irregular"])
+def test_clients_that_send_uncompressed_keep_nothing_back(name, data, monkeypatch):
+    """delta = 1: ||C(x) - x||^2 <= 0."""
+    data = {**data, "down": True}
+    sheet, key, kind = {
+        "Compressed": (worked_efl_compressed, ("compressed-proof", "one compression"), "compressed"),
+        "Partial": (worked_efl_participation, ("compressed-participation", "one client"), "compressed-partial"),
+    }[name]
+    run = getattr(sheet, name)(data)
+    run.delta = 1
+    monkeypatch.setattr(sheet, name, lambda _: run)
+    view = replace(BUILDERS[kind](data), delta=None)
+    compared(get(f"efl/{key[0]}").form(key[1]).sides(view), *map(list, COMPRESSED[key][1](data)))
+
+
+@pytest.mark.parametrize("variant", ["literal", "text", "consistent"])
+def test_both_writings_agree_on_other_moves_at_the_optimum(variant):
+    data = {**SENT, "variant": variant}
+    view = BUILDERS["frozen"](data)
+    assert [list(move) for move in view.moves] == worked_efl_compressed.held_moves(data)
+    sides = get("efl/compressed-convergence").form("literal formulas").sides(view)
+    compared(sides, *map(list, worked_efl_compressed.held(data)))

@@ -24,6 +24,7 @@ LIMIT = {"scheme": "C", **sections.LIMIT}
 BENT, ONE = sections.BENT_DEPARTURE, {"samples": ["3"], "h": [["1"]], "c": [["1"]]}
 FLAT = {"T": 3, "tau_0": 1, "mean_work": ["1", "1/2"]}
 DIAGONAL, MATRICES = sentences_4.AWAY, sentences_4.CURVED
+TWICE = [["2", "1/2"], ["1/4", "3/4"]]
 CLIENT = {"weights": ["1"], "h": [["1", "2"]], "c": [["3", "1"]]}
 
 # kind: an instance, changes of it that are taken, and changes that are refused
@@ -64,12 +65,16 @@ KINDS = {
     ),
     "limit": (
         LIMIT,
-        [{"rounds": 1}, {"h": [["1/9", "1/2"], ["1/4", "1"]]}, {"eta": "1"}, {"eta": "1/9"}, {"offset": "6"}],
+        [
+            {"rounds": 1}, {"h": [["1/9", "1/2"], ["1/4", "1"]]}, {"eta": "1"}, {"eta": "1/9"}, {"offset": "6"},
+            {"h": TWICE, "eta": "1/2", "offset": "12"},
+        ],
         [
             {"scheme": "D"}, {"c": [["1"], ["3"]]}, {"weights": ["1/3", "1/3", "1/3"]}, {"law": LIMIT["law"][:1]}, {"x0": ["1"]},
             {"weights": ["1", "0"]}, {"weights": ["1/3", "1/3"]}, {"law": [["-1/4", "3/4", "1/2"], ["1/2", "1/4", "1/4"]]},
             {"law": [["1/4", "1/4", "1/2"], ["1/2", "1/4", "1/8"]]}, {"h": [["1", "0"], ["1/4", "3/4"]]}, {"eta": "0"},
             {"eta": "11/10"}, {"step": "0"}, {"offset": "59/10"}, {"rounds": 0}, {"law": [["1", "0", "0"]] * 2},
+            {"h": TWICE, "eta": "51/100", "offset": "12"}, {"h": TWICE, "eta": "1/2", "offset": "119/10"},
         ],
     ),
     "elastic": (
@@ -130,8 +135,12 @@ KINDS = {
     ),
     "row": (
         claims.ROW,
-        [{"h": ["1/9", "1"]}, {"root": "1/9"}, {"K": "1/9"}, {"loss": True, "root": "1/9"}],
-        [{"h": ["1"]}, {"h": ["0", "1"]}, {"root": "0"}, {"K": "0"}, {"loss": 1}, {"root": "9"}],
+        [
+            {"h": ["1/9", "1"]}, {"root": "1/9"}, {"K": "1/9"}, {"loss": True, "root": "1/9"},
+            {"h": ["1"], "start": ["65"], "root": "49"},  # one round
+        ],
+        [{"h": ["1"]}, {"h": ["0", "1"]}, {"root": "0"}, {"K": "0"}, {"loss": 1}, {"root": "9"},
+         {"h": ["1"], "start": ["65"], "root": "65"}],
     ),
     "units": (
         claims.UNITS,
@@ -157,11 +166,13 @@ KINDS = {
     ),
     "feedback": (
         {**messages.FEEDBACK, "variant": "literal"},
-        [{"eta": "1"}, {"eta": "1/9"}, {"h": [["1/9", "1", "1"]] * 2}, {"rounds": 1}, {"schedule": [[2, 0]]}],
+        [{"eta": "1"}, {"eta": "1/9"}, {"h": [["1/9", "1", "1"]] * 2}, {"rounds": 1}, {"schedule": [[2, 0]]},
+         {"rounds": 100_000}, {"h": [["2", "1", "1"]] * 2, "eta": "1/2"}],
         [
             {"variant": "none"}, {"c": [["1"]] * 2}, {"weights": ["1/2", "1/4", "1/4"]}, {"x0": ["1"]}, {"schedule": [[1]]},
             {"weights": ["0", "1"]}, {"weights": ["1/4", "1/4"]}, {"h": [["0", "1", "1"]] * 2}, {"eta": "0"},
             {"eta": "101/100"}, {"schedule": [[3, 0]]}, {"schedule": [[-1, 0]]}, {"rounds": 0}, {"E": 0, "schedule": [[0, 0]]},
+            {"rounds": 100_001}, {"h": [["2", "1", "1"]] * 2, "eta": "51/100"},
         ],
     ),
     "term": (
@@ -185,7 +196,8 @@ KINDS = {
         MATRICES,
         [{"weights": ["1/2", "1/2"]}, {"gamma": "91"}],
         [
-            {"H": [[["15"]], [["5"]]]}, {"H": MATRICES["H"][:1]}, {"H": [[["15", "3"], ["2", "21"]], MATRICES["H"][1]]}, {"mu": "5"}, {"gamma": "90"},
+            {"H": [[["15"]], [["5"]]]}, {"H": MATRICES["H"][:1]},
+            {"H": [[["15", "3"], ["2", "21"]], MATRICES["H"][1]]}, {"mu": "5"}, {"gamma": "90"},
         ],
     ),
     "coefficient": (

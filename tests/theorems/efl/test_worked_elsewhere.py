@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ import worked_efl_steps as steps
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
+from fedtheory.theorems.efl.statements.elastic_term import ElasticView
 from fedtheory.verification.rational import fraction, table, vector
 
 SHEETS = (
@@ -194,11 +196,40 @@ MIXED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", [key for key, found in CASES.items() if "x0" in found and "T" in found], ids=" ".join)
+AWAY = [key for key, found in WORKED.items() if isinstance(found[0], dict) and found[0].keys() & {"h", "H"} and "T" in found[0]]
+
+
+@pytest.mark.parametrize("key", [key for key in AWAY if get(f"efl/{key[0]}").form(key[1]).kind == "away"], ids=" ".join)
 def test_both_writings_agree_on_coordinates_that_mix(key):
     """Of clients whose Hessians are no diagonal matrices, whatever the form asks of them."""
     sides = get(f"efl/{key[0]}").form(key[1]).sides(BUILDERS["away"](MIXED))
     compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](MIXED)))
+
+
+def test_both_writings_agree_on_fewer_samples_of_a_client_with_a_bend():
+    data = {**worked_efl_sections.FURTHER, "fewer": "5/2", "closer": "1/3"}
+    sides = get("efl/theorem-2-conclusion").form("(11) repaired, fewer samples, any loss").sides(BUILDERS["samples"](data))
+    arrivals = [{**data, "event": "arrival", "samples": [*data["samples"][:-1], n]} for n in (data["fewer"], data["samples"][-1])]
+    compared(sides, *(worked_efl_sections.theorem_2_two(arrival)[1] for arrival in arrivals))
+
+
+def test_both_writings_agree_on_the_bounds_with_data_more_alike():
+    """An equality, which does not show its sides; its mutant's, t for t^2, do not cancel."""
+    key = ("theorem-2-conclusion", "more alike")
+    data, (closer, _) = CASES[key], WORKED[key][1](CASES[key])
+    wrong = get(f"efl/{key[0]}").form(key[1]).mutants[0].sides
+    t = Fraction(data["closer"])
+    compared(wrong(BUILDERS["samples"](data)), closer, [side / t for side in closer])
+
+
+@pytest.mark.parametrize(("form", "kept"), [("repaired", 0), ("limit with the pair kept", 1)])
+def test_both_writings_agree_on_a_round_after_a_departure(form, kept, monkeypatch):
+    """From another point than the limit, at which the round changes nothing."""
+    data, w = CASES["stale-anchor", "repaired", "any"], [Fraction(5, 3), Fraction(-7, 2)]
+    monkeypatch.setattr(ElasticView, "stale_limit", lambda *_: np.array(w))
+    sides, e = get("efl/stale-anchor").form(form).sides(BUILDERS["elastic"](data)), worked_efl_elastic.Elastic(data)
+    pull = [kept * e.lam * u * (x - at) for u, x, at in zip(e.u[e.leaver], w, e.anchor, strict=True)]
+    compared(sides, [e.eta * (e.total(e.rest, i, x) + pull[i]) for i, x in enumerate(w)], [0, 0])
 
 
 @pytest.mark.parametrize("name", ["run", "repaired"])

@@ -17,6 +17,7 @@ import worked_efl_section_4 as section_4
 import worked_efl_sections as sections
 import worked_efl_sentences
 import worked_efl_sentences_4
+import worked_efl_stability as stability
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
@@ -24,7 +25,9 @@ from fedtheory.theorems.efl.statements import limit_points
 from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
 from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
 from fedtheory.theorems.efl.statements.compression import MOST
-from fedtheory.theorems.efl.statements.elastic_stability import contracts
+from fedtheory.theorems.efl.statements.elastic_stability import FIRM, UNSTABLE, contracts
+from fedtheory.theorems.efl.statements.elastic_stability import SHORT as SMALL
+from fedtheory.theorems.efl.statements.elastic_stability import WITHOUT as STEADY
 from fedtheory.theorems.efl.statements.elastic_term import LEAVER, MATCHED, ElasticView
 from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, DENSE, PLAIN, REACHED, Costs
 from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, QuadraticClients, definite, solved
@@ -229,6 +232,13 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
         ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row below VRL-SGD's", True),  # 26 each
         ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row below VRL-SGD's", False),
+        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
+        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
+        ("stability", {**stability.TWO, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),
+        ("stability", stability.FIRM, FIRM, True), ("stability", stability.TWO, FIRM, False),
+        ("stability", {**stability.FIRM, "h": [["1", "2"]] * 2}, FIRM, False),  # b = 0
+        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "1/4"}, SMALL, True),  # 3 + 4/4
+        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "26/100"}, SMALL, False),
         ("frozen", {**compressed.HELD, "variant": "literal"}, CLEAR, True),
         ("frozen", {**compressed.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
     ],
@@ -269,6 +279,11 @@ def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
 )  # fmt: skip
 def test_what_is_known_of_a_compressor(compressor, known):
     assert BUILDERS["compression"]({"compressor": compressor, "x": ["3", "1", "-2", "5"]}).facts == known
+
+
+def test_a_model_and_its_anchors_are_0_where_none_are_given():
+    view = BUILDERS["stability"](stability.LONG)
+    assert not view.start.any() and not view.anchors.any() and view.anchors.shape == view.c.shape
 
 
 def costs_of(n, k, compressed_sq=(), dense_sq=()):

@@ -209,11 +209,11 @@ def test_both_writings_agree_on_coordinates_that_mix(key):
 ONE_COORDINATE = {"weights": ["1/4", "3/4"], "h": [["1"], ["3"]], "c": [["0"], ["1"]], "u": [["1/4"], ["3"]]}  # a = 5/2, b = 9/8
 ONE_CURVATURE = {**ONE_COORDINATE, "h": [["1", "2/5"]] * 2, "c": [["2", "1"], ["-1", "3"]], "u": [["1/4", "3"], ["2/3", "1/2"]]}
 STABLE = {
-    **{  # eta a = 2, 13/5, 119/40 and 3; 25/18, 800/1521 and 1: eta^2 lambda b = 1, eta a = 2 + eta^2 lambda b
+    **{  # eta a = 2, 13/5, 119/40 and 3; eta^2 lambda b = 1 at lambda = 25/18, eta a - 2 at 250/507
         f"{name}, eta = {eta}, lambda = {lam}": {**ONE_COORDINATE, "u": u, "eta": eta, "lam": lam, "E": 1}
         for name, u, eta, lam in (
             ("b > 0", ["1/4", "3"], "4/5", "25/18"), ("b > 0", ["1/4", "3"], "4/5", "139/100"),
-            ("b > 0", ["1/4", "3"], "26/25", "1/2"), ("b > 0", ["1/4", "3"], "26/25", "800/1521"),
+            ("b > 0", ["1/4", "3"], "26/25", "1/2"), ("b > 0", ["1/4", "3"], "26/25", "250/507"),
             ("b > 0", ["1/4", "3"], "119/100", "1/2"), ("b > 0", ["1/4", "3"], "6/5", "1"),
             ("b < 0", ["3", "1/4"], "26/25", "1/2"), ("b = 0", ["1", "3"], "4/5", "1/2"), ("b = 0", ["1", "3"], "26/25", "1/2"),
         )
@@ -302,7 +302,7 @@ RUN = {
 }  # fmt: skip
 ANCHORS = {"lam": "2/5", "u": [["3/2", "1/2"], ["1/3", "2"]], "anchors": [["2", "-3"], ["-2", "3"]]}
 ROUND = {k: RUN[k] for k in ("weights", "h", "c", "noise", "w0")} | {
-    "law": [["0", "1/2", "1/2"], ["1/4", "1/2", "1/4"]],
+    "law": [["0", "1/2", "1/2"], ["1/4", "0", "3/4"]],
     "tau": 2,
 }
 SCHEMES = pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
@@ -353,6 +353,25 @@ def test_both_writings_of_the_proof_agree(number, scheme):
             sides = get(f"efl/theorem-1-step-{step}").form(name).sides(view)
             found = zip(np.ravel(sides.lhs), np.ravel(sides.rhs), strict=True)
             assert [pair for pair in found if any(pair)] == [pair for pair in zip(*both(r), strict=True) if any(pair)], name
+
+
+def test_both_writings_of_the_sums_agree_for_three_local_steps():
+    """Where i^2 is not i, and E(E - 1) is not E/(E - 1)."""
+    one = {"weights": ["1"], "h": [["3/4"]], "c": [["2"]], "noise": [["1/2"]], "w0": ["5/2"], "law": [["0", "0", "0", "1"]], "tau": 2}
+    sides = get("efl/theorem-1-step-6").form("sums").sides(BUILDERS["step"]({**one, "scheme": "C"}))
+    compared(sides, *map(list, steps.STEPS["6", "sums"](steps.Round("C", one))))
+
+
+@pytest.mark.parametrize("name", ["along a run", "induction", "induction with max"])
+def test_runs_that_are_measured_have_a_column_for_every_scenario(name):
+    """Two scenarios whose distances differ: each is judged as if it were alone."""
+    view, form = run_views("C")[0], get("efl/theorem-1-step-7").form(name)
+    alone = [replace(view, distance_sq=times * view.distance_sq) for times in (1, 3)]
+    both = replace(view, exact=False, distance_sq=np.stack([one.distance_sq for one in alone], axis=1))
+    found = form.sides(both)
+    for side in ("lhs", "rhs"):
+        columns = [getattr(form.sides(one), side) for one in alone]
+        assert getattr(found, side).tolist() == np.stack(columns, axis=1).tolist()
 
 
 @functools.cache

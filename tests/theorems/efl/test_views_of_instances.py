@@ -282,7 +282,7 @@ def test_what_is_known_of_a_compressor(compressor, known):
 
 
 def test_a_model_and_its_anchors_are_0_where_none_are_given():
-    view = BUILDERS["stability"](stability.LONG)
+    view = BUILDERS["stability"]({**stability.LONG, "c": [["2"], ["1"]]})
     assert not view.start.any() and not view.anchors.any() and view.anchors.shape == view.c.shape
 
 

@@ -224,6 +224,11 @@ STABLE = {
         for eta in ("2/3", "7/8", "2", "5")
         for lam in ("1/50", "2/5", "3")
     },
+    "one curvature, eta (h + lambda U) = 2": {**ONE_CURVATURE, "eta": "1", "lam": "12/11", "E": 2},
+    "two coordinates, b < 0 in the stable one": {
+        **ONE_COORDINATE, "h": [["1", "1/10"], ["3", "3/10"]], "c": [["0", "0"]] * 2, "u": [["1/4", "7"], ["3", "1"]],
+        "eta": "26/25", "lam": "1/2", "E": 1,
+    },
 }  # fmt: skip
 
 

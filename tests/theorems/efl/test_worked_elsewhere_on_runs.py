@@ -122,6 +122,22 @@ def test_both_writings_of_the_proof_agree(number, scheme):
             assert [pair for pair in found if any(pair)] == [pair for pair in zip(*both(r), strict=True) if any(pair)], name
 
 
+@pytest.mark.parametrize(
+    ("key", "change", "about"),
+    [
+        (("1", "repaired"), {"common": True}, False), (("1", "any correlation"), {"common": True}, True),
+        (("7", "sharpened"), {"common": True}, False), (("7", "sharpened, any correlation"), {"common": True}, True),
+        (("1", "repaired"), {}, True), (("7", "sharpened"), {}, True), (("5", "expanded at wbar_i"), {}, False),
+        (("5", "expanded at wbar_i"), {"law": [["1/5", "1/2", "3/10"]] * 2}, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_step_is_about_the_rounds_for_which_it_is_said(key, change, about):
+    """Mini-batches that all clients share, and ratios E[p s]/p^k that are not alike."""
+    view = BUILDERS["step"]({**ROUND, "scheme": "A", **change})
+    assert (view.applies(get(f"efl/theorem-1-step-{key[0]}").form(key[1])) is None) == about
+
+
 def test_both_writings_of_the_sums_agree_for_three_local_steps():
     """Where i^2 is not i, and E(E - 1) is not E/(E - 1)."""
     one = {"weights": ["1"], "h": [["3/4"]], "c": [["2"]], "noise": [["1/2"]], "w0": ["5/2"], "law": [["0", "0", "0", "1"]], "tau": 2}

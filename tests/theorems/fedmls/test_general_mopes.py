@@ -113,7 +113,7 @@ def test_runs_too_long_for_fractions_are_refused():
 
 
 def test_moles():
-    lam, D, C, K = Q(3, 2), Q(101), Q(9, 5), 3
+    lam, D, C, K = Q(3, 2), Q(47), Q(9, 5), 3
     method = MOLES(float(lam), float(D), K, 5**0.5, radius=4.0, C=float(C))
     problem = MaxAffine(np.array(PIECES, dtype=float)[None], np.zeros((1, 3)))
     view = view_of_central_run(method, problem, Simplex(3), np.array([1.0, 0, 0]), np.array([0.4, 0.4, 0.2]), 0.0, noise=0.375)

@@ -23,7 +23,7 @@ LINES = paper.Instance(
 )  # fmt: skip
 CHANGES = {
     "repaired": {}, "line 14 as printed": {"line_14": "printed"}, "no server projection": {"server_projection": False},
-    "mixed norms": {"share": 3}, "prox without the square": {"flat_prox": True},
+    "mixed norms": {"share": 3}, "prox without the square": {"flat_prox": True, "lam": Q(8, 7)},
 }  # fmt: skip
 
 

@@ -71,10 +71,12 @@ def at_hand(optimum=2.0, value=1.0, wider=1.0):
     """A problem on the line with G = 5/2 R on a ball, and its optimum on a ball."""
 
     def optimum_on_ball(radius):
+        asked.append(radius)
         reached = value if radius <= 4 else wider
         return SimpleNamespace(x=np.array([min(optimum, radius)]), value=reached, lower_bound=reached)
 
-    return SimpleNamespace(dim=1, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball)
+    asked = []
+    return SimpleNamespace(dim=1, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball, asked=asked)
 
 
 def test_theorem_2s_parameters():
@@ -96,7 +98,8 @@ def test_theorem_2s_parameters():
 
 
 def test_the_distance_comes_from_the_optimum():
-    assert fedmls_parameters(at_hand(), 0.5, 4.0).D == 4.0
+    problem = at_hand()
+    assert fedmls_parameters(problem, 0.5, 4.0).D == 4.0 and problem.asked == [4.0, 8.0]
     assert fedmls_parameters(at_hand(), 0.5, 4.0, x0=[-1.0]).D == 9.0
     assert fedmls_parameters(at_hand(), 0.5, 4.0, x0=[-4.0]).D == 36.0  # on the rim
     assert fedmls_parameters(at_hand(), 0.5, math.inf, lipschitz=1.0).D == 4.0
@@ -117,8 +120,10 @@ def test_the_distance_comes_from_the_optimum():
     ("change", "says"),
     [
         ({"epsilon": 0}, "^epsilon = 0: .*> 0"),
-        ({"radius": 0}, "^radius = 0: .*> 0"),
-        ({"radius": math.nan}, "^radius = nan: .*> 0"),
+        ({"radius": 0}, "^radius = 0: the ball's radius R must be > 0$"),
+        ({"radius": -1}, "^radius = -1: the ball's radius R must be > 0$"),
+        ({"radius": math.nan}, "^radius = nan: the ball's radius R must be > 0$"),
+        ({"distance": None, "x0": "left"}, "^x0 "),
         ({"distance": -1}, r"^distance = -1: \|\|x_0 - x\*\|\| must be a finite number >= 0"),
         ({"distance": math.inf}, "^distance = inf: "),
     ],

@@ -27,3 +27,9 @@ def interruptible() -> Iterator[None]:
 def play(request: pytest.FixtureRequest) -> Callable:
     """One round of a method by hand, in both layouts of a cohort: ``one_round.after_one_round`` with that layout."""
     return functools.partial(one_round.after_one_round, request.param)
+
+
+@pytest.fixture(params=["gathered", "dense"])
+def layout(request: pytest.FixtureRequest) -> str:
+    """Both layouts of a cohort."""
+    return request.param

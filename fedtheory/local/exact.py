@@ -79,8 +79,8 @@ class Exact(LocalSolver):
             if not (self._excess(objective, upper, result, rows) <= self.tolerance).all():  # the start was very far
                 result = run(problem, objective, result.y, rows, lower, upper, count)
         else:
-            result = newton(problem, objective, start, rows, upper, self.tolerance)
-        self._check(problem, objective, upper, result, rows)
+            result = newton(problem, objective, start, upper, self.tolerance)
+        self._check(objective, upper, result, rows)
         if path == "newton" and flat.any():  # not known to be strongly convex: look at the curvature where it ended
             least = np.where(rows.valid, least_curvature(problem, objective, result.y, upper), np.inf)
             least = np.where(flat, least.min(axis=1), np.inf)
@@ -108,9 +108,7 @@ class Exact(LocalSolver):
         most = _AFFINE_STEPS if fast else _PROX_STEPS
         return ("prox", int(count)) if count <= most else ("newton", 0)
 
-    def _check(
-        self, problem: Problem, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows
-    ) -> None:
+    def _check(self, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows) -> None:
         excess = self._excess(objective, upper, result, rows)
         if (excess <= self.tolerance).all():
             return

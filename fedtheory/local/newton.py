@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
-from fedtheory.local.objective import LocalObjective, LocalResult, Rows, residual_scale
+from fedtheory.local.objective import LocalObjective, LocalResult, residual_scale
 from fedtheory.problems.base import Problem
 
 __all__ = ["least_curvature", "newton"]
@@ -40,9 +40,7 @@ class _Point(NamedTuple):
     residual: Array  # KKT residual at anchor + z, (N, B, 1)
 
 
-def newton(
-    problem: Problem, objective: LocalObjective, start: Array, rows: Rows, upper: np.ndarray, tolerance: float
-) -> LocalResult:
+def newton(problem: Problem, objective: LocalObjective, start: Array, upper: np.ndarray, tolerance: float) -> LocalResult:
     """Minimise every row: (N, B, d) -> y (N, B, d) and KKT residual (N, B).
 
     Rows are worked in pieces whose Hessians stay small. A row that does not converge raises nothing: its residual says so.

@@ -239,11 +239,7 @@ class RandomK(_KeepsK):
         chance = Fraction(self.count(dim), dim)
         if not self.scaled:
             return chance * (1 - self._rounding_sq)
-        delta = (
-            2 - 1 / chance
-            if self.float_bits == 64
-            else chance * (1 - (1 / chance * (1 + _root(self._rounding_sq)) - 1) ** 2)
-        )
+        delta = chance * (1 - ((1 + _root(self._rounding_sq)) / chance - 1) ** 2)  # without rounding 2 - 1/chance
         return delta if delta > 0 else None
 
     def variance_exact(self, dim: int) -> Fraction | None:
@@ -273,7 +269,7 @@ class Threshold(_Sparse):
         real_number("epsilon", self.epsilon, least=0, remedy="it is the largest magnitude that is dropped")
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
-        return only_where(abs(x) > self.epsilon, self._rounded(x))
+        return only_where(abs(x) > (self.epsilon if exact(x) else float(self.epsilon)), self._rounded(x))
 
     def contraction_exact(self, dim: int) -> Fraction | None:
         return 1 - self._rounding_sq if self.epsilon == 0 else None

@@ -17,8 +17,9 @@ from fedtheory import problems
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD, SubgradientSliding
 from fedtheory.local.clipping import clipped_direction, clipped_factor
-from fedtheory.local.local_sgd import Constant, InverseTime, TheoremStep
-from fedtheory.local.objective import residual_scale
+from fedtheory.local.local_sgd import Constant, InverseTime, TheoremStep, _distinct, _per_row
+from fedtheory.local.objective import Rows, residual_scale
+from fedtheory.local.sgd import sample_order
 from fedtheory.local.shifted_gradients import (
     MixedView,
     OnView,
@@ -30,6 +31,7 @@ from fedtheory.local.shifted_gradients import (
 )
 from fedtheory.local.sliding import averaging_weight, project_ball
 from fedtheory.local.subgradient import CUT, Schedule, SubgradientSteps
+from fedtheory.randomness import BLOCK, Stream
 
 HESSIANS = [[[3.0, 0.75], [0.75, 2.0]], [[1.5, -0.25], [-0.25, 4.0]]]
 CENTERS = [[1.25, -0.5], [-2.0, 0.375]]
@@ -136,6 +138,23 @@ def test_zeros_at_the_anchor_have_the_residual_that_no_l1_slope_takes_away():
     assert objective.kkt_residual(y, g) == 0.25  # max(1/4, 0, |1/2 - 3/4|)
     assert objective.kkt_residual(y, np.array([-1.25, 0.0, 0.5])) == 0.5
     assert objective.kkt_residual(y, np.array([0.0, 0.0, -1.0])) == 1.75
+    assert objective.kkt_residual(y, np.array([1.25, 0.0, 0.5])) == 0.5
+
+
+def test_the_prox_with_a_step_of_each_coordinate():
+    """Soft thresholds of 3/2 and 1/2 around the anchors."""
+    objective = LocalObjective(np.zeros(3), l1=0.5, anchor=np.array([1.0, -1.0, 0.25]))
+    v, step = np.array([[3.0, -1.25, -2.0]]), np.array([3.0, 1.0, 3.0])
+    assert objective.prox(v, step).tolist() == [[1.5, -1.0, -0.5]]
+    assert objective.prox(v, 1.0).tolist() == [[2.5, -1.0, -1.5]] and LocalObjective(v).prox(v, step) is v
+
+
+def test_rounding_is_that_of_the_numbers_given():
+    y = np.array([[[0.5, 2.0]]])
+    double, single = (
+        residual_scale(LocalObjective(np.zeros(2)), y.astype(kind), np.ones(1), 2.0**-20)[1] for kind in (np.float64, np.float32)
+    )
+    assert double == pytest.approx(1 + 32 * 2.0**-32 * 4.25**0.5) and single == pytest.approx(32 * 2.0**-3 * (1 + 4.25**0.5))
 
 
 @pytest.mark.parametrize("tolerance", [1e-6, 2.0**-50])
@@ -374,6 +393,36 @@ def test_sgd_in_fractions_on_the_samples_it_drew():
         assert got.step_sum[k, b, 0] == pytest.approx(float(sums[k]), rel=1e-14)
 
 
+def test_what_is_drawn_is_addressed_by_seed_round_step_scenario_and_client():
+    """The first rows of a block of scenarios: the same whoever else takes part, and the same in every release."""
+    clients, scenarios = np.array([5, 2]), np.array([[3, BLOCK + 5, 2 * BLOCK], [0, 1, BLOCK]])
+    stream = Stream(11)
+    rows = Rows(clients, scenarios, np.ones((2, 3), bool), stream, 4)
+    for n, b in np.ndindex(2, 3):
+        client, (block, inside) = int(clients[n]), divmod(int(scenarios[n, b]), BLOCK)
+        keys = stream.generator("minibatch", 4, 7, (client << 32) | block).random((BLOCK, 9))[inside]
+        assert sample_order(rows, n, b, 9, 7).tolist() == np.argsort(keys).tolist()
+        drawn = stream.generator("local batch", 4, 7, block).random((6, BLOCK, 2))[client, inside]
+        assert _per_row(rows, "local batch", 7, 2, np.random.Generator.random)[n, b].tolist() == drawn.tolist()
+
+
+def test_the_first_places_of_a_shuffle():
+    """u = (0, 1/2, 3/4) of 5: swap 0 with 0, 1 with 1 + 2 and 2 with 2 + 2; of 3 samples 1 with 2, and 2 with itself."""
+    u = np.array([[[0.0, 0.5, 0.75]], [[0.0, 0.5, 0.75]]])
+    assert _distinct(u, np.array([5, 3])[:, None, None])[:, 0].tolist() == [[0, 3, 4], [0, 2, 1]]
+
+
+def test_clients_of_as_many_samples_have_one_step_sum():
+    """A number; with unequal ones, one for each row, (N, B, 1). A problem that walks itself is left to it."""
+    rng = np.random.default_rng(4)
+    alike = problems.LeastSquares(rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3)))
+    assert SGD(2, LR, epochs=2).solve(alike, made("linear"), START, rows_of(2, 2)).step_sum == pytest.approx(4 * LR)
+    assert SGD(2, LR, epochs=1).solve(SAMPLES, made("linear"), START, rows_of(2, 2)).step_sum.shape == (2, 2, 1)
+    alike.walk = lambda *given: given
+    solver, objective, rows = SGD(2, LR, epochs=2), made("linear"), rows_of(2, 2)
+    assert solver.solve(alike, objective, START, rows) == (solver, objective, START, rows)
+
+
 @pytest.mark.parametrize("l1", ["subgradient", "prox"])
 @pytest.mark.parametrize("spares", [None, "curvature"])
 def test_clipped_sgd_steps(l1, spares):
@@ -432,6 +481,11 @@ def test_a_view_is_its_problem_seen_through():
     np.testing.assert_array_equal(view.client_gradient(START), SAMPLES.client_gradient(START))
     np.testing.assert_array_equal(view.client_batch_gradient(START, PICKS), SAMPLES.client_batch_gradient(START, PICKS))
     assert not hasattr(view, "walk") and not hasattr(View(SimpleNamespace(walk=1)), "walk")
+    for name in ("__len__", "problem"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(View.__new__(View) if name == "problem" else View(SimpleNamespace(__len__=1)), name)
+    with pytest.raises(AttributeError, match="problem"):
+        View.__new__(View).dim  # noqa: B018
     g = SAMPLES.client_gradient(START)
     np.testing.assert_array_equal(
         view.clipped_direction(made("everything"), START, g, True, 0.5, "curvature"),
@@ -454,6 +508,12 @@ def test_a_scaled_view():
         factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
         needed = s * (own * factor + RIDGE * START) + (0 if held is None else held)
         np.testing.assert_allclose(got, needed, rtol=1e-12)
+    # with a prox for the l1 term and the curvature spared: neither is clipped
+    objective, along = LocalObjective(CENTER, LINEAR, CURVATURE, L1), view.client_gradient(START)
+    spared = view.clipped_direction(objective, START, along, True, 0.5, "curvature")
+    own = SAMPLES.client_gradient(START) - RIDGE * START - (CURVATURE * CENTER + LINEAR) / s
+    factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
+    np.testing.assert_allclose(spared, s * (own * factor + RIDGE * START) + CURVATURE * START, rtol=1e-12)
     bare = view.clipped_direction(LocalObjective(CENTER), START, view.client_gradient(START), True, 0.5, None)
     own = SAMPLES.client_gradient(START) - RIDGE * START
     factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
@@ -491,10 +551,10 @@ def test_two_models_and_their_mixture(adaptive):
             slope = sum((p - q) * g for p, q, g in zip(v, w, at_m)) if adaptive else Fraction(0)
             close(got[k, b], [*at_w, *(a * g for g in at_m), slope])
     whole, a = view.client_gradient(y), np.clip(mix, 0, 1)[..., None]
-    got = view.clipped_direction(LocalObjective(y), y, whole, False, 0.5, None)
+    got = view.clipped_direction(LocalObjective(y), y, whole, False, 0.0625, None)
     for part, decay in ((slice(0, 2), RIDGE * START), (slice(2, 4), RIDGE * a * (a * ANCHOR + (1 - a) * START))):
         own = whole[..., part] - decay
-        factor = np.minimum(1, 0.5 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
+        factor = np.minimum(1, 0.0625 / (np.linalg.norm(own, axis=-1, keepdims=True) + 1e-6))
         np.testing.assert_allclose(got[..., part], own * factor + decay, rtol=1e-12)
     np.testing.assert_array_equal(got[..., 4:], whole[..., 4:])
 
@@ -507,6 +567,11 @@ def test_a_solver_on_a_view_is_that_solver():
     for _ in range(3):
         y = y - LR * 0.375 * SAMPLES.client_gradient(y)
     np.testing.assert_allclose(got, y, rtol=1e-12)
+    asked = []
+    noting = SimpleNamespace(check=lambda *a: asked.append(a), solve=lambda *a: asked.append(a))
+    OnView(noting, None).check(SAMPLES, "objective")
+    OnView(noting, lambda *a: asked.append(a) or "view").solve(SAMPLES, "objective", "start", "rows")
+    assert asked == [(SAMPLES, "objective"), (SAMPLES, "start"), ("view", "objective", "start", "rows")]
     with pytest.raises(MissingCapability, match="no samples"):
         OnView(LocalSGD(1, 1.0, 1), None).check(PROBLEM)
     assert draws_batches(LocalSGD(1, 1.0, 1)) and not draws_batches(LocalSGD(1, 1.0)) and not draws_batches(GradientSteps(1, 1.0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
+import array_api_strict
 import numpy as np
 import pytest
 from compressors_at_hand import fractions
 
 from fedtheory import messages
+from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.quantisers import root_above
 
@@ -27,7 +29,11 @@ FACTORS = [  # compressor, d, delta, omega, Delta_sq
     (messages.ScaledSign(float_bits=32), 5, F(1, 5) * (1 - U**2), None, None),
     (messages.TopK(2), 5, F(2, 5), None, None),
     (messages.TopK(q=F(3, 10), float_bits=32), 5, F(2, 5) * (1 - U**2), None, None),
+    (messages.TopK(q=F(1, 10)), 5, F(1, 5), None, None),
     (messages.RandomK(2), 5, F(2, 5), None, None),
+    (messages.RandomK(q=F(2, 5)), 5, F(2, 5), None, None),
+    (messages.RandomK(q=F(2, 5), scaled=True), 5, None, F(3, 2), None),
+    (messages.RandomK(q=1), 5, 1, 0, None),
     (messages.RandomK(2, float_bits=32), 5, F(2, 5) * (1 - U**2), None, None),
     (messages.RandomK(5), 5, 1, 0, None),
     (messages.RandomK(2, scaled=True), 5, None, F(3, 2), None),
@@ -100,6 +106,9 @@ SENT = [  # compressor, message, uniforms, what is sent
     (messages.TopK(2), [F(1, 2), F(-1, 2), 2, F(1, 2)], None, [F(1, 2), 0, 2, 0]),
     (messages.ST(F(1, 2)), [3, F(-1, 2), F(1, 2), -4], None, [F(7, 2), 0, 0, F(-7, 2)]),
     (messages.ST(F(3, 5), "printed"), [3, F(-1, 2), F(1, 2), -4], None, [F(10, 3), F(-10, 3), F(10, 3), F(-10, 3)]),
+    (messages.ST(F(1, 2)), [3, 0, 0, 0], None, [F(3, 2), 0, 0, 0]),
+    (messages.ST(F(1, 2), "printed"), [-3, 0, 0, 0], None, [F(-3, 2), 0, 0, 0]),
+    (messages.ST(F(1, 2), "printed"), [1, -1, 1, 2], None, [F(5, 2), F(-5, 2), F(5, 2), F(5, 2)]),
     (messages.RandomK(2), [3, F(-1, 2), F(1, 2), -4], [0.6, 0.2, 0.9, 0.3], [0, F(-1, 2), 0, -4]),
     (messages.RandomK(2, scaled=True), [3, F(-1, 2), F(1, 2), -4], [0.6, 0.2, 0.9, 0.3], [0, -1, 0, -8]),
     (messages.Threshold(F(1, 2)), [3, F(-1, 2), F(5, 8), -4], None, [3, 0, F(5, 8), -4]),
@@ -121,15 +130,47 @@ SENT = [  # compressor, message, uniforms, what is sent
 @pytest.mark.parametrize(("compressor", "x", "u", "sent"), SENT, ids=[f"{i} {r[0]}" for i, r in enumerate(SENT)])
 def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
     """In fractions and in floats, alone and as one of two messages; zeros are +0.0, but of the identity."""
-    uniforms = None if u is None else np.array(u)
-    assert compressor.compress(fractions(x), uniforms).tolist() == sent
-    x, sent = np.array(x, dtype=float), np.array(sent, dtype=float)
+    uniforms, sent = None if u is None else np.array(u), fractions(sent)
     both = None if u is None else np.stack([uniforms, uniforms])
-    out = compressor.compress(np.stack([x, -x]), both)
-    np.testing.assert_allclose(out[0], sent, rtol=1e-15)
-    odd = -sent if not isinstance(compressor, messages.ScaledSign) else np.where(x == 0, sent, -sent)
-    np.testing.assert_allclose(out[1], odd, rtol=1e-15)
-    assert isinstance(compressor, messages.Identity) or not (np.signbit(out) & (out == 0)).any()
+    x = np.stack([fractions(x), -fractions(x)])
+    odd = np.where(x[0] == 0, sent, -sent) if isinstance(compressor, messages.ScaledSign) else -sent
+    assert compressor.compress(x[0], uniforms).tolist() == sent.tolist()
+    assert compressor.compress(x, both).tolist() == [sent.tolist(), odd.tolist()]
+    wanted = np.stack([sent, odd]).astype(float)
+    for library in (np.asarray, np.asfortranarray, array_api_strict.asarray):
+        values = library(x.astype(float))
+        out = compressor.compress(values, both)
+        assert type(out) is type(values)
+        np.testing.assert_allclose(to_numpy(out), wanted, rtol=1e-15)
+        zero = to_numpy(out) == 0
+        assert isinstance(compressor, messages.Identity) or not (np.signbit(to_numpy(out)) & zero).any()
+
+
+def test_messages_of_different_size_at_once() -> None:
+    """Each has its own magnitude; what vanishes when the mean is rounded comes out as +0.0."""
+    x = fractions([[3, F(-1, 2), F(1, 2), -4], [1, -2, 0, 0]])
+    wanted = fractions([[F(7, 2), 0, 0, F(-7, 2)], [F(3, 2), F(-3, 2), 0, 0]])
+    for rule in ("exact", "printed"):
+        assert (messages.ST(F(1, 2), rule).compress(x) == wanted).all()
+        assert (messages.ST(F(1, 2), rule).compress(x.astype(float)) == wanted.astype(float)).all()
+        lost = messages.ST(F(2, 3), rule).compress(np.array([-5e-324, 0.0, 0.0]))
+        assert not lost.any() and not np.signbit(lost).any()
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_expectations_of_random_k(scaled) -> None:
+    """One of three entries: x/3, or x; 2/3 of the square is lost, or the entry comes back threefold: 4/3 + 2/3 of it."""
+    compressor, x = messages.RandomK(q=F(1, 3), scaled=scaled), fractions([3, -1, 2])
+    assert compressor.expected(x).tolist() == ([3, -1, 2] if scaled else [1, F(-1, 3), F(2, 3)])
+    assert compressor.expected_error_sq(x) == (28 if scaled else F(28, 3))
+    for library in (np.asarray, array_api_strict.asarray):
+        values = library(x.astype(float))
+        for found, exact in (
+            (compressor.expected(values), compressor.expected(x)),
+            (compressor.expected_error_sq(values), compressor.expected_error_sq(x)),
+        ):
+            assert found.dtype == values.dtype
+            np.testing.assert_allclose(to_numpy(found), np.asarray(exact, dtype=float), rtol=1e-15)
 
 
 @pytest.mark.parametrize("numerator", [1, 2, 3, 10**40 + 1])

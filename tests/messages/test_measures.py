@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 def test_nonzeros() -> None:
     assert nonzeros(np.array([[0.0, 1.0, -2.0], [0.0, -0.0, 0.0]])).tolist() == [2, 0]
+    assert nonzeros(np.array([[[1.0, 1.0, 0.0], [0.0, 2.0, 0.0]]])).tolist() == [[2, 1]]
 
 
 def test_an_entropy_by_hand() -> None:
@@ -30,9 +31,11 @@ def test_bins_are_centred_and_halves_go_to_even() -> None:
     numbers, counts = measures.bin_counts(np.array([1.25, 0.25, -0.25, 0.75, -0.8]), 0.5)
     assert (numbers.tolist(), counts.tolist()) == ([-2, 0, 2], [1, 2, 2])
     # 0.015 in single precision is below it: in double precision the quotient is below 3/2, in single it would be rounded to 3/2
-    numbers, _ = measures.bin_counts(np.array([0.015], dtype=np.float32))
-    assert numbers.tolist() == [1]
-    assert [len(part) for part in measures.bin_counts(np.zeros((0, 3)))] == [0, 0]
+    for count, as_array in ((measures.bin_counts, np.asarray), (measures._on_device, torch.asarray)):
+        assert count(as_array(np.array([0.015], dtype=np.float32)), 0.01)[0].tolist() == [1]
+        # 0.025/0.01 is 5/2 in double precision, and with 0.01 in single precision more than that
+        assert count(as_array(np.array([0.025])), 0.01)[0].tolist() == [2]
+        assert [len(part) for part in count(as_array(np.zeros((0, 3))), 0.01)] == [0, 0]
 
 
 def expected(message, width):
@@ -47,16 +50,26 @@ def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
     wanted = expected(message, 0.3)
 
     def same(found):
-        return ([float(v) for v in found[0]], [int(v) for v in found[1]]) == wanted
+        return found[1].dtype.kind == "i" and ([float(v) for v in found[0]], found[1].tolist()) == wanted
 
+    sort, place, calls = np.unique, np.bincount, []
+    monkeypatch.setattr(np, "unique", None)  # everything is counted by place
     assert same(measures.bin_counts(message, 0.3))
+    monkeypatch.setattr(np, "bincount", None)
     monkeypatch.setattr(measures, "BLOCK", 8)
     monkeypatch.setattr(measures, "PIECE", 5)
     monkeypatch.setattr(measures, "COMPILED", size)
-    monkeypatch.setattr(measures, "_compiled_count", lambda: measures.count_bins)
-    assert same(measures.bin_counts(message, 0.3))
+    monkeypatch.setattr(measures, "FEW", int(wanted[0][-1] - wanted[0][0]) + 1)
+    monkeypatch.setattr(measures, "_compiled_count", lambda: calls.append(size) or measures.count_bins)
+    assert same(measures.bin_counts(message, 0.3)) and len(calls) == 1
     assert same(measures._on_device(torch.asarray(message), 0.3))
+    monkeypatch.setattr(np, "bincount", place)
+    for limit in ("COMPILED", "FEW"):  # one entry too few, one bin too many
+        with monkeypatch.context() as one:
+            one.setattr(measures, limit, getattr(measures, limit) + (1 if limit == "COMPILED" else -1))
+            assert same(measures.bin_counts(message, 0.3)) and len(calls) == 1
     monkeypatch.setattr(measures, "COUNTED", 0)
+    monkeypatch.setattr(np, "unique", sort)
     monkeypatch.setattr(np, "bincount", None)  # nothing is counted by place
     assert same(measures.bin_counts(message, 0.3))
     assert same(measures._on_device(torch.asarray(message), 0.3))
@@ -73,6 +86,7 @@ def test_ranges() -> None:
     assert measures._range(0.0, measures.COUNTED - 1.0, 1.0) == (0.0, measures.COUNTED)
     assert measures._range(0.0, float(measures.COUNTED), 1.0)[1] == 0
     assert measures._range(0.0, math.nan, 1.0)[1] == 0
+    assert measures._range(measures.COUNTED, measures.COUNTED + 4.0, 1.0) == (measures.COUNTED, 5)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +100,6 @@ def test_ranges() -> None:
 def test_what_has_no_entropy(message, width, says) -> None:
     with pytest.raises(InvalidInput, match=says):
         entropy_bits(message, width)
+    for measure in (nonzeros, entropy_bits):
+        with pytest.raises(InvalidInput, match=r"^message "):
+            measure("no numbers")

@@ -20,11 +20,12 @@ from fedtheory.optimum.duality import (
     _largest,
     _on_simplex,
     _root,
+    _transposed,
     check_gap,
     check_radius,
     into_ball,
 )
-from fedtheory.optimum.intervals import ROUNDOFF, Enclosure
+from fedtheory.optimum.intervals import ROUNDOFF, Enclosure, norm_up
 
 NEAR = mp.mpf(10) ** -9
 U = mp.mpf(2) ** -53
@@ -184,6 +185,20 @@ def test_a_ridge_that_is_known_up_to_a_radius_counts_with_its_least_member():
         assert true - 1e-9 <= bound <= true
 
 
+def test_a_slope_whose_square_underflows_bounds_from_below():
+    """-2^-1200/(2 5/4), of which float64 knows only that it is negative."""
+    form = NonsmoothStructure(1, linear=exact([2.0**-600]), ridge=exact(1.25))
+    bound, _ = form.bound(Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0)
+    assert -(2.0**-990) <= bound and Fraction(bound) <= -Fraction(1, 2**1200) / Fraction(5, 2)
+
+
+def test_a_largest_coordinate_of_little_weight_counts():
+    form = NonsmoothStructure(2, top_weight=exact(0.75))
+    assert form.value(np.array([0.5, 2.0])).upper == pytest.approx(1.5, rel=1e-15)
+    bound, _ = form.bound(replace(FEASIBLE, u=np.zeros(0), s=np.zeros((0, 1)), q=np.zeros((0, 2)), top=np.array([0.25, 0.5])), 2.0)
+    assert bound == pytest.approx(-2 * (0.25**2 + 0.5**2) ** 0.5, rel=1e-9)
+
+
 # --- multipliers that are not feasible -----------------------------------------------------------------------------------------
 def test_shares_are_scaled_and_sum_exactly_to_every_weight_enclosed():
     """(3, -1, nan, 1) of a weight 10: (7.5, 0, 0, 2.5), and the largest takes what is enclosed beyond it."""
@@ -193,6 +208,13 @@ def test_shares_are_scaled_and_sum_exactly_to_every_weight_enclosed():
     assert s.rad[0] >= 0.125 and s.rad[0] == pytest.approx(0.125, rel=1e-9) and s.rad[1:].tolist() == [0.0] * 3
     nothing = _on_simplex(np.array([0.0, -2.0, np.inf, 0.0]), weight)
     assert (nothing.hi + nothing.lo).tolist() == [2.75, 2.5, 2.5, 2.5]
+
+
+def test_shares_sum_exactly_to_a_weight_of_two_parts():
+    s = _on_simplex(np.array([2.0, 1.0, 0.5]), Enclosure(np.float64(1.0), np.float64(2.0**-60), np.float64(0.0)))
+    parts = [Fraction(float(v)) for part in (s.hi, s.lo) for v in part]
+    assert abs(sum(parts) - 1 - Fraction(1, 2**60)) <= Fraction(float(s.rad[0])) <= Fraction(1, 2**100)
+    assert s.lo[0] != 0 and s.lo[1:].tolist() == s.rad[1:].tolist() == [0.0, 0.0]
 
 
 def test_shares_that_leave_too_little_are_put_into_one():
@@ -219,15 +241,29 @@ def test_a_point_outside_is_drawn_to_the_sphere_from_within(x, radius):
     assert got[1] * x[0] == pytest.approx(got[0] * x[1], rel=1e-12)
     inside = np.array(x) / 8 if radius == 2.5 else np.array(x) * 0.0
     assert into_ball(inside, radius) is inside
+    least = norm_up(np.array(x))
+    assert into_ball(np.array(x), least).tolist() == x and into_ball([0, 0], radius).dtype == float
+
+
+@pytest.mark.parametrize("whole", range(3))
+def test_parts_are_transposed_together(whole):
+    full, row = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([[7.0, 8.0, 9.0]])
+    parts = [np.float64(0.5), row, row]
+    parts[whole] = full
+    for got, given in zip(_transposed(Enclosure(*parts)), parts, strict=True):
+        np.testing.assert_array_equal(got, np.broadcast_to(given, (2, 3)).T)
 
 
 # --- roots and largest pieces -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("r", "e", "rad"), [(3.0, 2.0**-20, 0.0), (3.0, -1.5, 0.0), (0.25, 0.0, 2.0**-10), (5.0, 0.5, 2.0**-4)])
+@pytest.mark.parametrize(
+    ("r", "e", "rad"),
+    [(3.0, 2.0**-60, 0.0), (3.0, 2.0**-20, 0.0), (3.0, -1.5, 0.0), (0.25, 0.0, 2.0**-10), (5.0, 0.5, 2.0**-4)],
+)
 def test_the_radius_of_a_root_is_the_bound_of_what_the_tangent_leaves(r, e, rad):
     """|sqrt(r^2 + e) - r - e/(2r)| <= e^2/(2 r^3) for every e enclosed, and the radius of e passes through 1/r at most."""
     root = _root(ball(r * r, e, rad))
     miss = abs(mp.mpf(e)) + mp.mpf(rad)
-    needed = miss**2 / (2 * mp.mpf(r) ** 3) + mp.mpf(rad) / r
+    needed = miss**2 / (2 * mp.mpf(r) ** 3) + mp.mpf(rad) / r + 4 * U * abs(mp.mpf(e) / (2 * r))  # and the tangent's rounding
     assert needed <= real(root.rad[0]) <= needed * (1 + NEAR) + 8 * U * abs(mp.mpf(e)) + mp.mpf(2) ** -990
     assert root.hi[0] == r and root.lo[0] == e / (2 * r)
     for member in (mp.mpf(r) ** 2 + e - rad, mp.mpf(r) ** 2 + e + rad):
@@ -242,8 +278,8 @@ def test_the_root_of_what_is_no_square_is_enclosed():
     nothing = _root(ball(0.0, 0.0, 6.25))
     assert nothing.hi[0] == nothing.lo[0] == 0.0 and 2.5 <= nothing.rad[0] <= 2.5 * (1 + 1e-9)
     below = _root(ball(-1.0, 0.0, 7.25))  # what may be a square is between 0 and 6.25
-    assert below.hi[0] == 0.0 and 2.5 <= below.rad[0] <= 2.5 * (1 + 1e-9)
-    assert _root(ball(0.0)).rad[0] <= 2.0**-450
+    assert below.hi[0] == below.lo[0] == 0.0 and 2.5 <= below.rad[0] <= 2.5 * (1 + 1e-9)
+    assert 0 <= _root(ball(0.0)).rad[0] <= 2.0**-450 and 0 <= _root(ball(4.0)).rad[0] <= 2.0**-900
 
 
 def test_the_largest_of_each_group_counts_every_piece_that_may_be_larger():

@@ -162,7 +162,9 @@ def test_logistic_losses_stay_enclosed_by_such_a_library(sign):
     assert relative == 8 * 16 * ROUNDOFF
     for i, m in enumerate(MARGINS):
         phi, dphi = logistic(real(m))
-        assert encloses(loss[i], phi, 41 * U * mp.log1p(mp.e ** -abs(real(m))) + 2 * U * abs(real(m)))
+        tail = mp.log1p(mp.e ** -abs(real(m)))
+        rounded = 36.001 if m >= 0 else 38.001  # below 0 the margin is added, with two roundings more
+        assert encloses(loss[i], phi, rounded * U * tail) and real(loss.rad[i]) >= 35.999 * U * tail
         assert encloses(slope[i, 0], sign * dphi, 70 * U * abs(dphi))
         assert abs(bend[i] / (-dphi * (1 + dphi)) - 1) <= relative
 
@@ -182,6 +184,65 @@ def test_softmax_losses_stay_enclosed_by_such_a_library():
             share = dphi[c] + (c == made.b[i])
             assert encloses(slope[i, c], dphi[c], 600 * U * share)
             assert abs(real(p[i, c]) ** 2 / share**2 - 1) <= relative
+
+
+def test_the_radii_of_softmax_losses_are_twice_the_first_order():
+    """Every exponential is off by 2 16 u, sums of 3 classes by 6 u or 12 u, the logarithm and the quotient by 2 16 u."""
+    z = np.array([[0.375, -0.75, 1.875], [5.0, 4.0, -3.0], [0.25, 0.0, 0.5]])
+    made = object.__new__(SoftmaxRows)
+    made.b, made.classes = np.array([2, 0, 2]), 3  # the top ones
+    loss, slope = made.losses(Enclosure.exact(z))
+    assert just_above(made.bends(Enclosure.exact(z))[1], 8 * 32 * U + 16 * 16 * U + 24 * U)
+    lo, rad = np.array([[1.0, -2.0, 3.0]]) * 2.0**-20, np.array([[0.5, 0.25, 0.125]]) * 2.0**-20
+    ball = Enclosure(z, np.broadcast_to(lo, z.shape), np.broadcast_to(rad, z.shape))
+    moved, turned = made.losses(ball)
+    apart = []
+    for i in range(3):
+        phi, dphi = soft([real(v) for v in z[i]], made.b[i])
+        p = [v + (c == made.b[i]) for c, v in enumerate(dphi)]
+        others, top = 1 - max(p), made.b[i]
+        assert abs(real(loss.rad[i]) / (2 * U * (38 * others + 32 * phi)) - 1) < 1e-6
+        # the low parts move the logits, and those less the top one have both radii
+        p = [v + (c == top) for c, v in enumerate(soft([real(v) + real(w) for v, w in zip(z[i], lo[0])], top)[1])]
+        off = [2 * (real(rad[0, c]) + real(rad[0, top])) for c in range(3)]
+        apart += [o / 2 for o in off]
+        mean = sum(q * o for q, o in zip(p, off))
+        rest = sum(q * o for c, (q, o) in enumerate(zip(p, off)) if c != top)
+        # the loss is less than the label's logit by the radius of that, too, which is 0 but for its own radius
+        assert abs(real(moved.rad[i]) / (2 * rest + 2 * real(rad[0, top])) - 1) < 1e-6
+        for c in range(3):
+            assert abs(real(slope.rad[i, c]) / (216 * U * (dphi[c] + (c == top))) - 1) < 1e-6
+            assert abs(real(turned.rad[i, c]) / (2 * p[c] * (off[c] + mean)) - 1) < 1e-6
+    assert abs(real(made.bends(ball)[1]) / (16 * max(apart)) - 1) < 1e-6
+
+
+def test_what_underflows_is_in_the_radius_of_a_loss():
+    """exp(-800) is 0 in float64; of a class that rare not even a radius of 1 counts in the error of the others' curvature."""
+    made = object.__new__(LogisticRows)
+    made.b = np.ones(1)
+    loss, slope = made.losses(Enclosure.exact(np.array([[800.0]])))
+    assert encloses(loss[0], mp.e**-800, 2.0**-999) and encloses(slope[0, 0], -(mp.e**-800), 2.0**-999)
+    several = object.__new__(SoftmaxRows)
+    several.b, several.classes = np.array([1]), 3
+    rare = Enclosure(np.array([[-900.0, 0.0, -800.0]]), np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]))
+    for ball in (Enclosure.exact(rare.hi), rare):
+        loss, slope = several.losses(ball)
+        assert encloses(loss[0], mp.e**-800, 2.0**-998)
+        assert all(encloses(slope[0, c], mp.e**v, 2.0**-998) for c, v in ((0, -900), (2, -800)))
+        assert just_above(several.bends(ball)[1], (8 * 32 + 16 * 16 + 24) * U)
+
+
+@pytest.mark.parametrize(
+    ("made", "x"),
+    [(SquareRows(PROBLEM, TARGETS), X), (HuberRows(PROBLEM, TARGETS, 1.75), X), (LogisticRows(PROBLEM, SIGNS), X),
+     (SoftmaxRows(SOFT, LABELS), SOFT_X)],
+    ids=["square", "huber", "logistic", "softmax"],
+)  # fmt: skip
+def test_enclosures_are_of_float64_numbers(made, x):
+    for ball in (*made.evaluate(x), *made.losses(made.predict(x))):
+        assert {np.asarray(part).dtype for part in (ball.hi, ball.lo, ball.rad)} == {np.dtype(float)}
+    bend, _ = made.bends(made.predict(x))
+    assert bend.dtype == float
 
 
 # --- margins and predictions that are known up to a radius -------------------------------------------------------------------
@@ -232,6 +293,15 @@ def test_how_far_inside_the_quadratic_zone_a_residual_is_for_every_member():
     for share, bend in ((0.9e-9, 0.0), (1.1e-9, 1.0)):  # what is inside by less than 1e-9 of delta counts as outside
         assert made.bends(Enclosure.exact(made.b[:, None] + np.array([[1.75 * (1 - share)], [0.0]])))[0].tolist() == [bend, 1.0]
         assert made.bends(Enclosure.exact(made.b[:, None]))[1] == 0.0
+
+
+@pytest.mark.parametrize("delta", [1.0, 1024.0])
+def test_a_margin_is_rounded_down(delta):
+    """delta - 2^-60 delta is delta in float64."""
+    made = object.__new__(HuberRows)
+    made.delta, made.b = delta, np.zeros(1)
+    (margin,) = made.margins(Enclosure.exact(np.array([[delta * 2.0**-60]])))
+    assert delta * (1 - 5 * ROUNDOFF) <= margin and Fraction(float(margin)) <= Fraction(delta) * (1 - Fraction(1, 2**60))
 
 
 # --- Hessians --------------------------------------------------------------------------------------------------------------
@@ -313,6 +383,21 @@ def test_the_curvature_of_exponential_losses_falls_at_most_exponentially():
     mu = SoftmaxRows(SOFT, LABELS).local_curvature(SOFT_X, picked, METRIC, 0.03125)
     assert just_below(mu, mp.mpf(3) / 4 * mp.e ** (-4 * farthest / 32))
     assert SquareRows(PROBLEM, TARGETS).local_curvature(X, np.arange(2), METRIC, 5.0) == 0.75
+    # on the second feature alone, and in a scale in which no row moves by as much as ||u||
+    small, moved = Metric(np.array([2.0**-6]), np.array([[3.0]]), 0.25), 3 * max(abs(a[1]) for _, a, _ in rows()) / 64
+    assert moved < 1
+    mu = LogisticRows(PROBLEM, SIGNS).local_curvature(X, np.array([1]), small, 2.0)
+    assert just_below(mu, mp.mpf(3) / 4 * mp.e ** (-2 * real(moved)))
+    mu = SoftmaxRows(SOFT, LABELS).local_curvature(SOFT_X, np.array([4]), small, 2.0)
+    assert just_below(mu, mp.mpf(3) / 4 * mp.e ** (-8 * real(moved)))
+
+
+def test_the_curvature_stays_a_lower_bound_with_an_inexact_exponential(monkeypatch):
+    true = np.exp
+    monkeypatch.setattr(loss_enclosures.np, "exp", lambda v: true(v) * (1 + 15 * ROUNDOFF))
+    for made, x in ((LogisticRows(PROBLEM, SIGNS), X), (SoftmaxRows(SOFT, LABELS), SOFT_X)):
+        mu = made.local_curvature(x, np.arange(1), Metric(np.ones(1), np.ones((1, 1)), 0.25), 2.0**-70)
+        assert 0.75 * (1 - 200 * ROUNDOFF) <= mu <= 0.75
 
 
 def test_a_huber_row_keeps_its_curvature_while_it_stays_inside():
@@ -328,6 +413,16 @@ def test_a_huber_row_keeps_its_curvature_while_it_stays_inside():
     )  # fmt: skip
     assert made.local_curvature(X, np.arange(2), METRIC, 0.999 * float(least)) == 0.75
     assert made.local_curvature(X, np.arange(2), METRIC, 1.001 * float(least)) == 0.0
+
+
+def test_only_the_rows_inside_and_the_coordinates_picked_limit_the_ball_of_a_huber_loss():
+    """delta = 64, margins 63 and 10^-8, which is less than 10^-9 delta and counts as outside; the second feature moves by 1 and 5/4."""
+    a = np.array([[[100.0, 1.0], [100.0, 1.25]]])
+    problem = SimpleNamespace(dim=2, ridge=0.0, weights=np.ones(1), features=a, sample_weights=np.array([[0.5, 0.25]]))
+    made = HuberRows(problem, np.array([[1.0, 64 - 1e-8]]), 64.0)
+    metric = Metric(np.ones(1), np.ones((1, 1)), 0.25)
+    for radius, mu in ((62.9, 0.75), (63.1, 0.0)):
+        assert made.local_curvature(np.zeros(2), np.array([1]), metric, radius) == mu
 
 
 def test_the_sublevel_ball_of_a_huber_loss():
@@ -349,6 +444,10 @@ def test_the_sublevel_ball_of_a_huber_loss():
     (bound,) = made.further_bounds(x, value, grad)
     assert just_below(bound.value, real(f) - abs(real(g)) / mp.sqrt(real(h)) * radius)
     assert bound.name == f"sublevel ball of radius {float(radius):.3g} in the Gram metric"
+    known = Metric(np.array([0.5]), np.array([[1.5]]), 0.25)  # as good as any metric, with (1 - 1/4) in place of 1
+    made.metric = lambda at, coordinates, every_row: known if every_row else None
+    (bound,) = made.further_bounds(x, value, grad)
+    assert just_below(bound.value, real(f) - abs(real(g)) * mp.mpf(3) / 4 * radius / mp.sqrt(mp.mpf(3) / 4))
     ridged = HuberRows(SimpleNamespace(**{**vars(one), "ridge": 0.5}), TARGETS[:2], 1.75)
     assert ridged.further_bounds(x, *ridged.evaluate(x)) == []
 
@@ -388,6 +487,9 @@ def test_a_point_separates_where_every_margin_is_above_zero():
     assert made.separated(np.array([2.0, 0.5])) and made.separated(np.array([2.0, 0.5]), quick=True)
     assert not made.separated(np.array([3.0, 1.0]))  # a margin of 0
     assert not margins_case([[2.0, 1.0], [-1.0, 3.0]], [1, -1], ridge=0.5).separated(np.array([2.0, 0.5]))
+    # -1/2, which is 1/2 where every sum is rounded: it is the exact one that counts
+    large = 2.0**53 + 2
+    assert not margins_case([[large, 1.0, -large, -1.0, -0.5]], [1]).separated(np.ones(5))
 
 
 def test_a_linear_programme_tells_separable_from_quasi_separable_and_from_neither():
@@ -397,7 +499,8 @@ def test_a_linear_programme_tells_separable_from_quasi_separable_and_from_neithe
     assert loss_enclosures._separate(np.array([[2.0, 1.0], [-2.0, -1.0], [1.0, -2.0], [-1.0, 2.0]])) is None
     assert loss_enclosures._separate(np.array([[2.0, 0.0], [1.0, 0.0]])) == "are separable"  # a feature that no row has
     assert loss_enclosures._separate(None) is None and loss_enclosures._separate(np.ones((150_001, 2))) is None
-    assert loss_enclosures._separate(np.ones((3, 1))) == "are separable"
+    assert loss_enclosures._separate(np.array([[2.0, 1.0]])) == "are separable"  # a single row
+    assert loss_enclosures._separate(rows * [2.0**-30, 2.0**30]) == "are separable"  # features of very unequal sizes
 
 
 def test_more_numbers_than_a_linear_programme_takes_are_not_tried():
@@ -407,7 +510,11 @@ def test_more_numbers_than_a_linear_programme_takes_are_not_tried():
         problem = SimpleNamespace(
             dim=6, ridge=0.0, weights=np.ones(1), features=np.ones((1, n, 2)), sample_weights=np.ones((1, n))
         )
-        assert (SoftmaxRows(problem, labels).differences() is not None) is made
+        rows = SoftmaxRows(problem, labels)
+        assert (rows.differences() is not None) is made
+    # of too many rows only the point itself can tell that they are separable
+    assert "the data are separable" in rows.why_not(np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]))
+    assert rows.why_not(np.zeros(6)).startswith("the Hessian at the best point found is singular")
 
 
 def test_why_nothing_could_be_certified():
@@ -478,5 +585,5 @@ def test_a_negative_eigenvalue_is_refused_beyond_rounding_only():
 
 
 def test_the_eigenvalues_are_named_where_no_bound_was_found():
-    said = QuadraticForm(np.array([np.diag([0.25, 8.0])]), np.ones((1, 2)), np.ones(1)).why_not(X)
+    said = QuadraticForm(np.array([np.diag([0.25, 8.0, 3.0])]), np.ones((1, 3)), np.ones(1)).why_not(np.zeros(3))
     assert said.startswith("the Hessian's eigenvalues go from 0.25 to 8, and float64 cannot tell the smallest from zero")

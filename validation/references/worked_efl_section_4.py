@@ -124,7 +124,7 @@ class Abandon:
 
 def _keep():
     """Client 2 of (w - 1)^2/2 and (w + 1)^2/2 idle with probability y, scheme C; client 1 alone."""
-    noise = {"9/4": "3/2"}[KEEP["sigma_sq"]]
+    noise = {"9/4": "3/2", "25/9": "5/3"}[KEEP["sigma_sq"]]
     idle = str(1 - Q(KEEP["y"]))
     both = {"weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "noise": [[noise]] * 2, "w0": [KEEP["x0"]]}
     kept = Run("C", both | {"laws": [[["0", "1"], [KEEP["y"], idle]]], "T": KEEP["rounds"]})

@@ -160,21 +160,37 @@ COSTLY = {
 
 
 def path(data, compressed):
+    """omega_0..omega_T; without compression a round adds sum_k p_tau^k of what the local steps move."""
     if compressed:
         return [numbers(data["x0"]), *(r[6] for r in rounds(data)[1])]
     p, h, c, w = (numbers(data[k]) for k in ("weights", "h", "c", "x0"))
     out = [w]
-    for _ in range(data["rounds"]):  # E = 1, everybody active
-        w = [x - Q(data["eta"]) * sum(pk * a[i] * (x - b[i]) for pk, a, b in zip(p, h, c)) for i, x in enumerate(w)]
+    for row in schedule(data):
+        moved = w
+        for pk, a, b, s in zip(p, h, c, row):
+            at = w
+            for _ in range(s):
+                at = [x - Q(data["eta"]) * y * (x - z) for x, y, z in zip(at, a, b)]
+            moved = plus(moved, times(pk * Q(data["E"], s) if s else 0, minus(at, w)))
+        w = moved
         out.append(w)
     return out
 
 
-def takes(data, compressed):
-    """Gradients of both clients until ||w - w*||^2 <= ||w_0 - w*||^2/16; where that is not reached at least one more."""
+def schedule(data):
+    """Local steps of all clients, a row for every round."""
+    return [data["schedule"][t % len(data["schedule"])] for t in range(data["rounds"])]
+
+
+def takes(data, compressed, messages=False):
+    """Gradients of all clients until ||w - w*||^2 <= ||w_0 - w*||^2/16; where that is not reached at least one more.
+
+    ``messages``: participants in place of gradients.
+    """
     star = minimiser(*(numbers(data[k]) for k in ("weights", "h", "c")))
     away = [sq(minus(w, star)) for w in path(data, compressed)]
-    return next((2 * t for t, v in enumerate(away) if 16 * v <= away[0]), 2 * data["rounds"] + 1)
+    counts = [sum(s > 0 for s in row) if messages else sum(row) for row in schedule(data)]
+    return next((sum(counts[:t]) for t, v in enumerate(away) if 16 * v <= away[0]), sum(counts) + 1)
 
 
 def message_bits(data):
@@ -192,7 +208,7 @@ def gradients(data):
 
 def bits(data):
     short, dense = message_bits(data)
-    return [Q(takes(data, True) * 2 * short)], [Q(takes(data, False) * 2 * dense)]  # a gradient a message
+    return [Q(takes(data, True, messages=True) * 2 * short)], [Q(takes(data, False, messages=True) * 2 * dense)]
 
 
 def bits_with_pairs(data):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import ceil, isqrt
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,7 @@ def kappa_last(steps: int, noise: bool = False) -> float:
 def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
     """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
     need = 2 * (10 + Fraction(slack)) * product
-    k = int((1 + 4 * float(need)) ** 0.5 / 2)  # a float guess, corrected below
-    while k * (k + 1) >= need and k > 0:
-        k -= 1
-    while k * (k + 1) < need:
-        k += 1
-    return max(k, 1)
+    return max(1, (isqrt(ceil(1 + 4 * need) - 1) + 1) // 2)  # the least K with (2 K + 1)^2 >= 1 + 4 need
 
 
 @dataclass(frozen=True)
@@ -126,10 +122,10 @@ class MLSConstants:
         """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
         return self.G_sq / self.N
 
-    def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None, shift: int = 0) -> float:
+    def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None) -> float:
         """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
         G_sq = self.G_sq if G_sq is None else G_sq
-        return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1 - shift)) + G_sq * self.lam / 2
+        return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1)) + G_sq * self.lam / 2
 
     def excess_of_psi(self, distance_sq: float) -> float:
         """Bound of E Psi_K - Psi(u, u') after the steps T_k that were taken, with ||u - x_0||^2, ||u' - x_0||^2 <= distance_sq.

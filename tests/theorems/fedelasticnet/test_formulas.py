@@ -23,6 +23,7 @@ from fedtheory.verification.statement import le
 ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
 FORMS = [(s, f) for s, f in ALL if f.letters is None]  # of the others the formula is made by the code
 CLOSED = [(s, f) for s, f in ALL if f.letters is not None]
+EVERY_ROUND = [(s, f) for s, f in ALL if s.scope == "round"]
 ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]
 
 
@@ -133,6 +134,45 @@ def test_what_is_uncertain_in_the_suboptimality_is_in_the_noise(statement, form,
         noise = np.asarray(form.sides(view).noise, dtype=float) + np.zeros(8)
         assert (noise >= slope(sum(terms) - lhs) * (1 - 1e-9)).all()
         assert (noise <= 5 * sum(slope(e) for e in (lhs, *terms)) + 1e-12).all()
+
+
+@pytest.mark.parametrize(("statement", "form"), EVERY_ROUND, ids=lambda x: getattr(x, "id", None) or x.name)
+def test_the_noise_of_float64_is_small_against_what_is_added_up(statement, form, views):
+    for rule in form.established:
+        sides = form.sides(views["round", rule])
+        noise = np.asarray(sides.noise, dtype=float)
+        assert np.broadcast_shapes(noise.shape, sides.lhs.shape) == sides.lhs.shape
+        assert (noise >= 0).all() and (noise <= 1e-9 * sides.scale.max()).all()
+
+
+def test_the_letters_of_the_theorems_constants_and_products_are_written_as_they_are_defined():
+    """Theorem A's kappa as in its definition beside the bound; kappa' as Theorem 3.1 prints it; the last term of Lemma B.4."""
+    latex = {(s.id.partition("/")[2], f.name): f.latex for s, f in CLOSED}
+    for of, name in (("A", "theorem-a"), ("B", "theorem-b")):
+        for shown in (latex[name, "repaired"], latex[f"{name}-step", "repaired"]):
+            bound, defined = shown.split(r",\quad\kappa^", maxsplit=1)
+            assert defined.startswith(of + "=") and rf",\ \kappa_0^{of}=" in defined
+            assert rf"\kappa^{of}" in bound and rf"\kappa_0^{of}" in bound
+    assert r"\kappa'" in latex["theorem-3.1", "printed"]
+    product = r"\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k%s\rangle"
+    assert product % "s_k^t" in latex["lemma-b4", "repaired"]
+    assert product % r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})" in latex["lemma-b4", "printed"]
+
+
+def test_the_noise_of_a_square_covers_models_that_are_off(views):
+    """Coordinates of x that are off by up to n change ||x||^2 by at most 2 n ||x||_1 + d n^2."""
+    view = views["round", "sign"]
+    biggest = [np.abs(np.asarray(a)).reshape(8, -1).max(axis=1) for a in (view.tilde, view.gamma, view.stored, view.grad_tilde)]
+    n = np.asarray(view.position_noise)
+    eps, l2 = 2.0**-52, np.asarray(view.lambda2)
+    np.testing.assert_allclose(n, 64 * eps * (biggest[0] + biggest[1]) + 1e-12 * (biggest[2] + biggest[3]) / l2, rtol=1e-12)
+    away = np.asarray(view.tilde) - np.asarray(view.gamma)[:, None]
+    for x in (away, 1e-3 * away, away[:, 0]):  # (states, clients, d), (states, d)
+        off = n.reshape(8, *(1,) * (x.ndim - 2))
+        worst = 2 * off * np.abs(x).sum(axis=-1) + 2 * off**2
+        noise = np.asarray(view.noise_of_sq((x * x).sum(axis=-1)))
+        assert noise.shape == x.shape[:-1]
+        assert (worst * (1 - 1e-12) <= noise).all() and (noise <= 2 * worst * (1 + 1e-12)).all()
 
 
 def test_the_formula_follows_the_code():

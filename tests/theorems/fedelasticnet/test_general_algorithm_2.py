@@ -13,9 +13,12 @@ import pytest
 from worked_fedelasticnet_algorithm_2 import SIDES, Matrix, numbers, room
 from worked_fedelasticnet_stability import Stability
 
-from fedtheory import theorems
+from fedtheory import problems, theorems
+from fedtheory.authoring.worlds import ProblemWorld
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, RoundsView
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 
 H = [["3/7", "5/2"], ["4/3", "2/5"], ["7/4", "5/6"]]
 C = [["3/2", "-5/3"], ["-7/2", "2"], ["4/5", "-9/4"]]
@@ -26,12 +29,12 @@ ROUNDS = {
     "theta": ["7/3", "-5/4"],
     "c_k": C_K,
     "lambda1": "5/3",
-    "lambda2": "3/8",
+    "lambda2": "5/11",
     "eta": "2/9",
     "eta_g": "7/5",
 }
 REST = {
-    "h": H, "c": C, "lambda1": "5/3", "lambda2": "3/8", "eta": "2/9", "eta_g": "7/5", "shift": ["3/700", "-2/900"],
+    "h": H, "c": C, "lambda1": "5/3", "lambda2": "5/11", "eta": "2/9", "eta_g": "7/5", "shift": ["3/700", "-2/900"],
     "shift_k": [["2/1100", "-3/800"], ["-5/1300", "7/1700"], ["1/1900", "-4/2300"]],
 }  # fmt: skip
 STILL = {
@@ -39,7 +42,7 @@ STILL = {
     "theta": ["7/3", "-5/4"],
     "epsilon": "3/7",
     "lambda1": "5/3",
-    "lambda2": "3/8",
+    "lambda2": "5/11",
     "eta": "2/9",
     "B": 3,
     "eta_g": "7/5",
@@ -51,16 +54,25 @@ FAR = {  # after the first round nothing arrives of the second coordinate, somet
     "h": [["5/2", "3/7"], ["7/3", "2/5"]], "c": C[:2], "theta": ["37/3", "245/4"], "lambda1": "5/3", "lambda2": "17/3",
     "epsilon": "4/7", "T": 4,
 }  # fmt: skip
-SLOW = {"lambda2": "3/8", "eta": "2/9", "B": 3, "eta_g": "7/5"}
+ZEROS = {"c": [[row[0], "-5/4"] for row in C], "c_k": [[row[0], "0"] for row in C_K]}  # the second coordinate stays at its optimum
+UNMOVED = {
+    "c": [[row[0], "0"] for row in C], "shift": ["0", "3/700"], "shift_k": [["0", "-3/800"], ["0", "7/1700"], ["0", "-4/2300"]],
+}  # fmt: skip
+SLOW = {"lambda2": "5/11", "eta": "2/9", "B": 3, "eta_g": "7/5"}
 INSTANCES = {
     "rounds": ("algorithm-2", {**ROUNDS, "B": 3, "cohorts": [[0, 2], [1], [2, 1]]}),
     "everybody": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "2/7", "cohorts": [[0, 1, 2], [2, 1, 0]]}),
     "one step": ("algorithm-2", {**ROUNDS, "B": 1, "cohorts": [[2, 0], [1]]}),
     "outweighed": ("algorithm-2", {**ROUNDS, "B": 4, "lambda1": "19/3", "cohorts": [[1, 0], [2, 0]]}),
+    "own start": ("algorithm-2", {**ROUNDS, "B": 3, "c_k": [["0", "0"]] * 3, "cohorts": [[1, 0], [2, 0]]}),
+    "zeros": ("algorithm-2", {**ROUNDS, **ZEROS, "B": 3, "cohorts": [[1, 0], [2, 0]]}),
+    "flat": ("algorithm-2", {**ROUNDS, "h": [H[0], ["0", "0"], H[2]], "B": 2, "cohorts": [[1, 0], [2, 1]]}),
     "signs": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[1, 0], [-1, 1], [0, -1]]}),
     "one sign": ("algorithm-2 at rest", {**REST, "B": 4, "sigma": [[1, -1], [1, -1], [1, -1]]}),
     "optimum": ("algorithm-2 at rest", {**REST, "B": 3, "sigma": [[0, 0], [0, 0], [0, 0]]}),
     "optimum, even": ("algorithm-2 at rest", {**REST, "B": 4, "sigma": [[0, 0], [0, 0], [0, 0]]}),
+    "unmoved": ("algorithm-2 at rest", {**REST, **UNMOVED, "B": 3, "sigma": [[0, 0], [0, 0], [0, 0]]}),
+    "rest, one step": ("algorithm-2 at rest", {**REST, "B": 1, "sigma": [[0, 0], [0, 0], [0, 0]]}),
     "plane": (
         "scaffold stability",
         {**SLOW, "H": [[["3/7", "1/5"], ["1/5", "5/2"]], [["4/3", "-2/3"], ["-2/3", "7/5"]]]},
@@ -127,10 +139,12 @@ def flat(side, shape):
 
 @pytest.mark.parametrize(("statement", "form"), FORMS, ids=lambda x: getattr(x, "id", None) or x.name)
 def test_both_writings_agree(statement, form, views):
+    """Of the sides as formulas, also where the form is not about an instance: where both are 0 they are not told apart."""
     key, compared = (statement.id.split("/")[1], form.name), 0
     for name in [name for name, (kind, _) in INSTANCES.items() if kind == form.kind]:
         view, (kind, data) = views[name], INSTANCES[name]
-        if view.applies(form) is not None:
+        compared += view.applies(form) is None
+        if form.name == "two clients" and view.applies(form) is not None:
             continue
         sides = form.sides(view)
         shape = np.broadcast_shapes(*(np.shape(t) for t in sides.terms))
@@ -139,8 +153,8 @@ def test_both_writings_agree(statement, form, views):
         if form.name == "these states rest":  # of Algorithm 1 the model is all there is
             left = right = left[: len(found[0])]
         assert [flat(s, shape) for s in found[:2]] == [list(left), list(right)]
-        assert len(sides.axes) in (0, np.ndim(sides.lhs))
-        compared += 1
+        assert np.size(sides.lhs) == 1 or form.name == "these states rest" or len(sides.axes) == np.ndim(sides.lhs)
+        assert set(sides.axes) <= {"round", "client", "coordinate", "state"}
     assert compared
 
 
@@ -148,3 +162,66 @@ def test_both_writings_agree(statement, form, views):
 def test_the_room_of_two_clients_is_the_same_number(name, views):
     """The form compares its sign only."""
     assert views[name].room() == room(Matrix({k: numbers(v) for k, v in INSTANCES[name][1].items()}))
+
+
+@pytest.mark.parametrize(("share", "stable"), [(F(1), 0), (F(999, 1000), 1), (F(1001, 1000), 0)])
+def test_two_clients_at_the_edge(share, stable):
+    """At the eta_g that leaves no room an eigenvalue is -1, which is not stable; a thousandth less is, a thousandth more is not."""
+    kind, data = INSTANCES["two"]
+    at = Matrix({k: numbers(v) for k, v in data.items()})
+    view = BUILDERS[kind]({**data, "eta_g": str(F(data["eta_g"]) * at.most / at.rise * share)})
+    assert (view.room() > 0) == stable and (view.largest() < 1) == stable and view.largest() < 2
+    sides = theorems.get("fedelasticnet/algorithm-2-stability").form("two clients").sides(view)
+    assert sides.terms == (stable, stable)
+
+
+@pytest.mark.parametrize("share", [F(1), F(11, 10)])
+def test_the_spectral_radius_in_floats(share, views):
+    """Of one round, with eta_g times a share: of the matrix that the second writing makes column by column."""
+    data, method = INSTANCES["plane"][1], views["plane"].method
+    in_floats = FloatStabilityView(views["plane"].H.astype(float), method._replace(
+        lambda2=float(method.lambda2), eta=float(method.eta), eta_g=float(method.eta_g)
+    ))  # fmt: skip
+    said = Stability({k: numbers(v) for k, v in data.items()} | {"eta_g": F(data["eta_g"]) * share}).matrix
+    assert (views["plane"].matrix(share) == np.array(said)).all()
+    radius = np.abs(np.linalg.eigvals(np.array(said, dtype=float))).max()
+    np.testing.assert_allclose(in_floats.largest(float(share)), radius, rtol=1e-12)
+    sides = theorems.get("fedelasticnet/algorithm-2-stability").form("every heterogeneity").sides(in_floats)
+    np.testing.assert_allclose(sides.lhs, in_floats.largest(1.0), rtol=1e-12)
+    assert sides.rhs == 1
+
+
+# --- floats, and the limits of what is accepted ---------------------------------------------------------------------------------
+def test_floats_follow_the_same_rounds(views):
+    exact, data = views["rounds"], {k: numbers(v) for k, v in INSTANCES["rounds"][1].items()}
+    problem = problems.Quadratic([np.diag(row) for row in np.array(data["h"], dtype=float)], np.array(data["c"], dtype=float))
+    method = exact.method._replace(**{k: float(getattr(exact.method, k)) for k in ("lambda1", "lambda2", "eta", "eta_g")})
+    start = [np.array(data[k], dtype=float) for k in ("theta", "c_k")]
+    floats = RoundsView(ProblemWorld(problem), method, *start, data["cohorts"])
+    for name in ("theta", "c", "c_k", "slopes", "signs", "delta", "here"):
+        np.testing.assert_allclose(getattr(floats, name), getattr(exact, name).astype(float), rtol=1e-12, atol=1e-12, err_msg=name)
+    assert floats.h is None and "separable quadratics" not in floats.facts
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"eta": "2/3"}, r"= \[\[Fraction\(1, 1\)\]\s\[Fraction\(2, 3\)\]\]: it must lie strictly between"),
+        ({"h": [["1"], ["0"]], "lambda2": "0"}, r"Fraction\(0, 1\)\]\]: it must lie strictly between"),
+        ({"c": [["0"]]}, "as many minimisers"),
+        ({"h": [["1"], ["-1/9"]]}, "expected curvatures >= 0"),
+        ({"lambda1": "-1/9"}, "must be >= 0"),
+        ({"lambda2": "-1/9"}, "must be >= 0"),
+        ({"eta": "0"}, "eta_l and eta_g > 0"),
+        ({"eta_g": "0"}, "eta_l and eta_g > 0"),
+        ({"B": 21}, "B = 21"),
+    ],
+)
+def test_a_little_beyond_what_is_accepted(change, says):
+    data = {
+        "h": [["1"], ["1/2"]], "c": [["0"], ["0"]], "sigma": [[1], [1]], "shift": ["0"], "shift_k": [["0"], ["0"]], "lambda1": "0",
+        "lambda2": "1/2", "eta": "1/2", "B": 20, "eta_g": "1",
+    }  # fmt: skip
+    BUILDERS["algorithm-2 at rest"](data)
+    with pytest.raises(InvalidInput, match=says):
+        BUILDERS["algorithm-2 at rest"](data | change)

@@ -16,6 +16,7 @@ from worked_fedelasticnet_standstills import FORMS as AT_REST
 from worked_fedelasticnet_standstills import Standstill
 
 from fedtheory import theorems
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import CONVERGES, FROZEN, HALF, OWN, SILENT, STRONG, WIDE
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
 
@@ -77,6 +78,9 @@ RUNS = {
     "cycle": cycle,
     "swing": swing,
 }
+AXES = {
+    "round", "client", "coordinate", "end", "round without moves", "pair of rounds without moves", "state of the orbit",
+}  # fmt: skip
 FORMS = [
     pytest.param(s.id.split("/")[1], f, rule, id=f"{s.id}-{f.name}-{rule}")
     for s in theorems.all_statements("fedelasticnet/") if s.scope == "motion" for f in s.forms for rule in f.established
@@ -115,7 +119,8 @@ def test_both_writings_of_a_form_agree(statement, form, rule, runs):
             sides = form.sides(view)
             left, right = worked.FORMS[statement, form.name, rule][1](run)
             assert [entries(sides.lhs), entries(sides.rhs)] == [left, right], name
-            assert len(sides.axes) in (0, np.ndim(sides.lhs))
+            assert np.size(sides.lhs) == 1 or len(sides.axes) == np.ndim(sides.lhs)
+            assert set(sides.axes) <= AXES
             compared += 1
     assert compared
 
@@ -164,7 +169,7 @@ def test_both_writings_of_a_standstill_agree(form):
         join = (lambda side: [sum(x) for x in side]) if form.name == "in words" else (lambda side: [y for x in side for y in x])
         found = sides.terms if sides.relation == "==" else (sides.lhs, sides.rhs)
         assert [entries(s) for s in found] == [join(side) for side in both]
-        assert len(sides.axes) in (0, np.ndim(sides.lhs))
+        assert len(sides.axes) == np.ndim(sides.lhs) and set(sides.axes) <= AXES
         compared += 1
     assert compared
 
@@ -181,3 +186,47 @@ def test_the_ends_of_bent_losses_are_where_the_method_begins_to_move(l1):
 
         low, high = view.ends[0][i], view.ends[1][i]
         assert move(low) == move(high) == 0 and move(low - tiny) > 0 > move(high + tiny)
+
+
+# --- what an instance is told to be, at the limit and a little off ---------------------------------------------------------------
+BOWL, TINY = [[parabola(F(7, 5), F(2, 3))]], F(1, 10**9)
+BOWL_4 = [[parabola(F(7, 5), F(2, 3))] * 4]
+AT = F(2, 3) + F(3, 7)  # where the slope is 3/5
+
+
+@pytest.mark.parametrize(
+    ("fact", "losses", "l1", "l2", "rounds", "true"),
+    [
+        (HALF, BOWL, F(3, 5), F(7, 10), 2, True),
+        (HALF, BOWL, F(3, 5), F(7, 10) - TINY, 2, False),
+        (WIDE, BOWL, F(3, 5), 27 * F(7, 5), 2, False),
+        (WIDE, BOWL, F(3, 5), 27 * F(7, 5) + TINY, 2, True),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 2, True),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5) - TINY, 2, False),
+        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 1, False),
+        (SILENT, BOWL, F(3, 5), F(7, 5), 2, True),
+        (SILENT, BOWL, F(3, 5) - TINY, F(7, 5), 2, False),
+        (SILENT, BOWL, F(3, 5), F(7, 5) - TINY, 2, False),
+        (SILENT, BOWL_4, F(3, 5), F(14, 5), 2, True),
+        (SILENT, BOWL_4, F(3, 5), F(14, 5) - TINY, 2, False),
+    ],
+    ids=str,
+)
+def test_facts_at_their_limits(fact, losses, l1, l2, rounds, true):
+    view = view_of(Run(losses, l1, l2, TRUE, [AT] * len(losses[0]), rounds), TRUE)
+    assert (fact in view.facts) == true
+
+
+def test_stored_gradients_are_no_silent_start_and_a_flat_loss_is_not_strongly_convex():
+    kept = view_of(Run(BOWL, F(3, 5), F(7, 5), TRUE, [AT], 2, [[F(1, 9)]]), TRUE)
+    assert not {SILENT, OWN} & kept.facts and STRONG in kept.facts
+    flat = view_of(Run([[(F(-1, 2), F(0), F(0), ((F(1, 3), F(5, 3), F(6, 5)),))]], F(3, 5), F(7, 5), TRUE, [AT], 2), TRUE)
+    assert STRONG not in flat.facts and flat.mu == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_no_client_will_ever_leave_is_frozen(rule):
+    """Pulls of lambda_1 sharp: under the sign rule the bowl rests there, a little beyond it moves."""
+    for l1, rests in ((F(3, 5), True), (F(3, 5) - TINY, False)):
+        view = view_of(Run(BOWL, l1, F(7, 2), rule, [AT], 1), rule)
+        assert (FROZEN in view.facts) == (rests and rule == SIGN)

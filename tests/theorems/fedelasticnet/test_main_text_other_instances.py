@@ -56,7 +56,7 @@ OBJECTIVE = {
     "counts": THREE,
     "equal": {**THREE, "counts": "3/2 3/2 3/2"},
     "in practice": {**THREE, "l1": "1/1000000"},
-    "flat": {**THREE, "H": ["3 0;0 0", "2 0;0 0", "7/5 0;0 0"]},
+    "flat": {**THREE, "H": ["0 0;0 0", "2 0;0 0", "7/5 0;0 0"]},
 }
 MADE = {"regression": worked.Samples, "local": worked.Local, "objective": rounds.Objective}
 ALL = [(k, n, g) for k, of in (("regression", REGRESSION), ("local", LOCAL), ("objective", OBJECTIVE)) for n, g in of.items()]
@@ -131,6 +131,20 @@ def test_both_sides_agree(kind, name, given):
 def test_no_form_is_left_out():
     have = {f[:2] for kind, _, given in ALL for f in judged(kind, given)[1]}
     assert {f[:2] for kind in MADE for f in forms_of(kind)} - have == set()
+
+
+@pytest.mark.parametrize("with_l1", [True, False])
+def test_in_other_units_everything_is_as_many_times_as_large(with_l1):
+    """The gap of R, the minimiser and the second term are those of losses and parameters times 5/3."""
+    view = view_of("objective", THREE)
+    scaled = view.scaled(F(5, 3), with_l1)
+    assert (scaled.star == view.star).all() and scaled.gap == F(5, 3) * view.gap and view.gap > 0
+    assert (scaled.gradients(view.theta) == F(5, 3) * view.gradients(view.theta)).all()
+    assert scaled.floor == view.floor * (F(5, 3) if with_l1 else F(3, 5))  # lambda_1^2 over something like lambda_2
+    one = view_of("local", MIXED)
+    times = one.scaled(F(5, 3), with_l1)
+    assert times.lambda1 == one.lambda1 * (F(5, 3) if with_l1 else 1) and (times.pull == F(5, 3) * one.pull).all()
+    assert (times.delta == one.delta).all() == with_l1
 
 
 # --- chance -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ though its bound may hold all the same.
 
 from __future__ import annotations
 
+import copy
 from fractions import Fraction as F
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 
 RULES = ("sign", "true-gradient")
 LAST = "fedelasticnet/lemma-no-l1-floor"  # the statements behind it have their own file
+WITH_ABSOLUTE_VALUES = {("eq-12", "printed, as vectors")}  # of what it compares, as +lambda_1 or -lambda_1 will do
 WITHOUT: dict[tuple[str, str], str] = {}  # forms that have no numbers here, and why
 NUMBERS = {
     ("eq-11", "printed"): {
@@ -319,6 +321,15 @@ def key_id(key: tuple[str, str]) -> str:
     return " ".join(key)
 
 
+def as_handed_in(sides, view, dim: int) -> list[list[list[F]]]:
+    """The two sides of an equation before their difference is taken, an entry a vector of ``dim`` numbers."""
+    out = []
+    for side in np.broadcast_arrays(*sides.terms):
+        side = side[0] if np.ndim(side) < 4 else side[0][view.members]
+        out.append(np.array(side, dtype=object).reshape(-1, dim).tolist())
+    return out
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("key", NUMBERS, ids=key_id)
 def test_the_package_gives_the_numbers(key, rule, views):
@@ -333,6 +344,7 @@ def agree(key, view, left, right):
     if sides.relation == "==":
         assert lhs == [max(abs(a - b) for a, b in zip(u, v, strict=True)) for u, v in zip(left, right, strict=True)]
         assert not any(rhs)
+        assert as_handed_in(sides, view, len(left[0])) in ([left, right], [right, left]) or key in WITH_ABSOLUTE_VALUES
     else:
         assert [lhs, rhs] == [[x for (x,) in side] for side in (left, right)]
 
@@ -355,6 +367,36 @@ def test_both_agree_on_other_numbers(key, others):
     """So that a factor is seen that is 1, or that another one undoes, on the first instance."""
     for view, by_hand in others.values():
         agree(key, view, *(entries(side) for side in by_hand[key]))
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_the_axes_are_named_by_what_the_entries_are(key, others):
+    """Four clients, six cohorts, one state; entries of one axis are states."""
+    view = others["sign", 1][0]
+    sides = theorems.get(f"fedelasticnet/{key[0]}").form(key[1]).sides(view)
+    sizes = {"state": 1, "cohort": 6, "client": 4}
+    assert np.shape(sides.lhs) == tuple(sizes[a] for a in sides.axes or ["state"])
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_a_bound_allows_for_what_is_uncertain_in_the_suboptimality(key, others):
+    """D is R(gamma) - R*, off by noise_D: what that makes of right side minus left side, and not many times as much."""
+    for view, _ in others.values():
+        form, exact, moved, noisy = theorems.get(f"fedelasticnet/{key[0]}").form(key[1]), *(copy.copy(view) for _ in range(3))
+        moved.__dict__["D"] = view.D + 1
+        noisy.__dict__ |= {"noise_D": view.D * 0 + 1, "noise_A": view.D * 0, "position_noise": view.D * 0}
+        (before, after), noise = (form.sides(v) for v in (exact, moved)), form.sides(noisy).noise
+        change = [np.max(abs(b - a)) for a, b in zip(before.terms, after.terms, strict=True)]
+        if before.relation == "<=" and any(change):
+            assert np.max(abs((after.rhs - after.lhs) - (before.rhs - before.lhs))) <= np.max(noise) <= 5 * sum(change)
+
+
+@pytest.mark.parametrize("key", NUMBERS, ids=key_id)
+def test_a_mutant_is_another_claim_than_its_form(key, others):
+    form = theorems.get(f"fedelasticnet/{key[0]}").form(key[1])
+    for mutant in form.mutants:
+        pairs = [(form.sides(view), mutant.sides(view)) for view, _ in others.values()]
+        assert any((a.lhs != b.lhs).any() or (a.rhs != b.rhs).any() for a, b in pairs), mutant.name
 
 
 def test_no_number_of_the_others_hides_a_factor(others):

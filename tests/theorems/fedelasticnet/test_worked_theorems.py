@@ -10,6 +10,7 @@ import ast
 import inspect
 import re
 import runpy
+from dataclasses import replace
 from fractions import Fraction as F
 from math import isqrt
 from pathlib import Path
@@ -199,6 +200,24 @@ def test_both_agree_on_another_instance(rule, statement, form, others):
     view, by_hand, forms = others[rule, one.kind]
     sides = one.sides(view)
     assert tuple(np.ravel(side)[-1] for side in (sides.lhs, sides.rhs)) == forms[statement, form](by_hand)
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
+def test_a_mutant_is_another_claim_than_its_form(rule, statement, form, others):
+    one = _form(statement, form)
+    view = others[rule, one.kind][0]
+    for mutant in one.mutants:
+        pairs = [[np.ravel(side)[-1] for side in (of.sides(view).lhs, of.sides(view).rhs)] for of in (one, mutant)]
+        assert pairs[0] != pairs[1], mutant.name
+
+
+@pytest.mark.parametrize(("rule", "statement", "form"), [row for row in ROWS if _form(*row[1:]).kind == "run"])
+def test_what_is_uncertain_in_the_excess_is_in_the_noise(rule, statement, form, others):
+    """The coefficient of the excess times what it is off by."""
+    view, sides = others[rule, "run"][0], _form(statement, form).sides
+    moved, noisy = replace(view, excess=view.excess + 1), replace(view, noise=view.excess * 0 + 1)
+    assert (sides(moved).rhs == sides(view).rhs).all()
+    assert (sides(noisy).noise == sides(moved).lhs - sides(view).lhs).all()
 
 
 def test_the_other_instance_hides_nothing(others):
@@ -406,6 +425,18 @@ def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
 def test_two_forms_apply_at_every_lambda_2():
     for one in (_form("theorem-3.1", "without lambda_2 > 27 beta"), _form("sag-identity", "repaired")):
         assert ElasticConstants(F(3), F(2), F(1), F(5), F(1, 100)).outside(one, "true-gradient") is None
+
+
+def test_where_a_form_is_not_claimed():
+    """At the limit itself; the words have the value and the limit."""
+    form = _form("theorem-b1", "printed")  # lambda_2 > 27 beta
+    at, above = (ElasticConstants(F(3), F(2), F(2), F(1, 2), 2 * ratio) for ratio in (F(27), F("27.001")))
+    assert at.outside(form, "sign") == "lambda_2/beta = 27 is not above 27" and above.outside(form, "sign") is None
+    several = ElasticConstants(3.0, 2.0, np.array([2.0, 4.0]), np.array([0.5, 0.25]), np.array([60.0, 60.0]))
+    assert several.outside(form, "sign") == "lambda_2/beta = 15 is not above 27"
+    none = ElasticConstants(F(3), F(2), F(2), F(0), F(60))
+    assert none.outside(form, "sign") == "lambda_1 = 0 is not above 0, as Algorithm 3 asks"
+    assert above.outside(_form("theorem-b", "repaired"), "true-gradient") == "not claimed for the true-gradient rule"
 
 
 @pytest.mark.parametrize(("c", "lead", "below"), [(25, 10, "26.861"), (9, 3, "10.684"), (21, 3, "22.838")])

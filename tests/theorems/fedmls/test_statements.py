@@ -91,6 +91,8 @@ def test_constants():
 def test_enough_rounds_are_exact():
     assert [k_min(Fraction(1) / Fraction(e) ** 2) for e in ("0.1", "0.03", "0.01")] == [60, 200, 600]
     assert [k_min(Fraction(1) / Fraction(e) ** 2, 4) for e in ("0.1", "0.03", "0.01")] == [53, 176, 529]  # K(K+1) >= 28/e^2
+    least = Fraction(1, 10**30)  # K(K+1) >= 36 times 1/18 is met by 1, 36 times 1/6 by 2, and by no less than 3 for a little more
+    assert [k_min(p) for p in (least, Fraction(1, 18), Fraction(1, 6), Fraction(1, 6) + least)] == [1, 1, 2, 3]
     for product in (Fraction(1, 7), Fraction(20), Fraction(12345, 11)):
         k = k_min(product)
         assert k * (k + 1) >= 36 * product and (k == 1 or (k - 1) * k < 36 * product)

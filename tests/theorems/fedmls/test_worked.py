@@ -209,6 +209,16 @@ def test_both_sides_are_the_numbers_with_noise(name):
             _close(bound, rhs)
 
 
+@pytest.mark.parametrize("name", EXACT, ids=" ".join)
+def test_what_is_uncertain_of_the_optimum_is_in_the_noise(name):
+    """F* enters every form but those that count local steps, where there is nothing but rounding."""
+    view = replace(exact_view(*name), noise=0.375)
+    sides = _form(*name).sides(view)
+    counts = {("theorem-2", "local steps"): 0.0, ("theorem-2", "local steps, from below"): 1e-9 * (sides.lhs + sides.rhs)}
+    assert np.array_equal(np.broadcast_to(sides.noise, sides.lhs.shape), np.broadcast_to(counts.get(name, 0.375), sides.lhs.shape))
+    assert (view.rule, noisy_view("averaged").rule) == ("deterministic", "stochastic")
+
+
 @pytest.mark.parametrize(("D", "last"), [(100, 2), (12, 11)], ids=["exact subgradients' constant", "the noise's constant"])
 def test_line_14_as_printed_takes_the_larger_of_its_two_constants(D, last):
     p = replace(worked.PLANE, line_14="printed", D=Q(D))

@@ -126,7 +126,7 @@ def _one_step(v: RoundsView, l1: int = 0) -> Sides:
 def _drag(v: RoundsView, later: int = 1) -> Sides:
     method, r = v.method, v.slopes[:, 0]
     q = 1 - method.eta * (v.h + method.lambda2)
-    back = method.lambda1 * sums(q, max(method.B - later, 0)) * np.sign(r)
+    back = method.lambda1 * sums(q, method.B - later) * np.sign(r)
     move = v.one_way * -method.eta * (sums(q, method.B) * r - back)
     return eq(v.one_way * v.delta, move, axes=PLACES)
 

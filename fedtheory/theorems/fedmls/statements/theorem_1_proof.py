@@ -17,7 +17,7 @@ def _penalty_at(v: MLSView, clients: np.ndarray, u: np.ndarray, start: np.ndarra
     return clients + linear + v.beta[:, None] / 2 * ((u - start) ** 2).sum(axis=-2)
 
 
-def _inner(v: MLSView, kind: str = "sharp", with_last: bool = True, error: float = 1.0) -> Sides:
+def _inner(v: MLSView, kind: str = "sharp", error: float = 1.0) -> Sides:
     """The inner loop's bound, client by client and round by round, against every u looked at.
 
     With noise it is a statement about expectations: then against x*, and averaged over the clients and the rounds.
@@ -31,7 +31,7 @@ def _inner(v: MLSView, kind: str = "sharp", with_last: bool = True, error: float
         lhs = at_average - _penalty_at(v, f_u, u, start)
         near = beta / (t * (t + 3)) * ((u - start) ** 2).sum(axis=-2)
         far = -c_factor(t) * beta / 2 * ((u - last) ** 2).sum(axis=-2)
-        parts.append((lhs, near, far if with_last else 0 * far, error * v.inner_error(kind) + 0 * near))
+        parts.append((lhs, near, far, error * v.inner_error(kind) + 0 * near))
         if not v.exact:
             break
     lhs, near, far, rest = (np.stack(p) for p in zip(*parts, strict=True))

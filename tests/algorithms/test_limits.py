@@ -1,0 +1,269 @@
+"""Hyperparameters at their limits: the last value that is taken, the first that is refused, and that the refusal says both.
+
+And what is checked before a run: compressors against the dimension, local solvers against what a method divides by.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedtheory import algorithms, errors, messages, problems
+from fedtheory.algorithms.subgradient import subgradient_parameters
+from fedtheory.local import Exact, GradientSteps, LocalSGD
+
+TINY = 5e-324
+TOP2, TOP3 = messages.TopK(k=2), messages.TopK(k=3)
+NUMBERS = [  # method, its other hyperparameters, the number, values taken, values refused, words of the limit
+    (algorithms.FedProx, {}, "mu", [0, TINY], [-TINY], ">= 0"),
+    (algorithms.FedElasticNetProx, {"l2": 1}, "l1", [0, TINY], [-TINY], "lambda_1 .*>= 0"),
+    (algorithms.FedElasticNetProx, {"l1": 1}, "l2", [0, TINY], [-TINY], "lambda_2 .*>= 0"),
+    (algorithms.FedElasticNetProx, {"l1": 1, "l2": 1}, "epsilon", [0, TINY], [-TINY], "threshold .*>= 0"),
+    (algorithms.FedElasticNetScaffold, {"l2": 1}, "l1", [0, TINY], [-TINY], "lambda_1 .*>= 0"),
+    (algorithms.FedElasticNetScaffold, {"l1": 1}, "l2", [0, TINY], [-TINY], "lambda_2 .*>= 0"),
+    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, "epsilon", [0, TINY], [-TINY], "threshold .*>= 0"),
+    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, "server_lr", [TINY], [0], "eta_g .*> 0"),
+    (algorithms.FedElasticNetDyn, {"l2": 1}, "l1", [0, TINY], [-TINY], "lambda_1 .*>= 0"),
+    (algorithms.FedElasticNetDyn, {"l1": 1}, "l2", [TINY], [0], "lambda_2 .*> 0: the method divides by it"),
+    (algorithms.FedElasticNetDyn, {"l1": 1, "l2": 1}, "epsilon", [0, TINY], [-TINY], "threshold .*>= 0"),
+    (algorithms.FedDyn, {}, "alpha", [TINY], [0], "alpha .*> 0: the method divides by it"),
+    (algorithms.Scaffold, {}, "server_lr", [TINY], [0], "eta_g .*> 0"),
+    (algorithms.FedGATE, {}, "server_lr", [TINY], [0], "gamma .*> 0"),
+    (algorithms.Mime, {}, "momentum", [0, 1 - 2**-53], [-TINY, 1.0], "beta must "),
+    (algorithms.APFL, {}, "alpha", [0, 1], [-TINY, 1 + 2**-52], "alpha of a client's own model must "),
+    (algorithms.FedAMP, {"alpha": 1, "sigma": 1}, "lam", [0, TINY], [-TINY], "lambda .*>= 0"),
+    (algorithms.FedAMP, {"lam": 1, "sigma": 1}, "alpha", [TINY], [0], "alpha .*> 0: the method divides by it"),
+    (algorithms.FedAMP, {"lam": 1, "alpha": 1}, "sigma", [TINY], [0], "sigma .*> 0: the method divides by it"),
+    (algorithms.ElasticAggregation, {}, "tau", [0, TINY], [-TINY], "tau .*>= 0"),
+    (algorithms.ElasticAggregation, {}, "mu", [0, 1 - 2**-53], [-TINY, 1.0], "mu must "),
+    (algorithms.ElasticAggregation, {}, "server_lr", [TINY], [0], "eta .*> 0"),
+    (algorithms.EFL, {}, "lam", [0, TINY], [-TINY], "lambda .*>= 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "others", "name", "taken", "refused", "words"), NUMBERS, ids=lambda v: getattr(v, "name", None))
+def test_numbers_at_their_limits(method, others, name, taken, refused, words):
+    for value in taken:
+        kept = getattr(method(**others, **{name: value}), name)
+        assert kept == value and type(kept) is float
+    for value in (*refused, math.inf, math.nan, "1", True):
+        with pytest.raises(errors.InvalidInput, match=rf"^{name} = {re.escape(repr(value))}: .*{words}"):
+            method(**others, **{name: value})
+
+
+WORDS = [  # method, its other hyperparameters, the word, the words that are taken
+    (algorithms.FedAvg, {}, "aggregation", ("samples", "cohort", "printed")),
+    (algorithms.FedAvg, {}, "send", ("model", "update")),
+    (algorithms.FedProx, {"mu": 1}, "aggregation", ("cohort", "samples", "printed")),
+    (algorithms.FedProx, {"mu": 1}, "send", ("model", "update")),
+    (algorithms.FedElasticNetProx, {"l1": 1, "l2": 1}, "aggregation", ("printed", "cohort", "samples")),
+    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, "option", ("difference", "gradient")),
+    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, "control", ("sent", "recovered")),
+    (algorithms.Scaffold, {}, "option", ("difference", "gradient")),
+    (algorithms.Scaffold, {}, "send", ("update", "model")),
+    (algorithms.Scaffold, {}, "control", ("sent", "recovered")),
+    (algorithms.FedDyn, {"alpha": 1}, "send", ("model", "update")),
+    (algorithms.FedDyn, {"alpha": 1}, "stored", ("own", "received")),
+    (algorithms.FedElasticNetDyn, {"l1": 1, "l2": 1}, "rule", ("sign", "true-gradient")),
+    (algorithms.FedElasticNetDyn, {"l1": 1, "l2": 1}, "stored", ("own", "received")),
+    (algorithms.EFL, {}, "scheme", ("A", "B", "C", "C-corrected")),
+    (algorithms.EFL, {}, "variant", ("consistent", "none", "literal", "text", "text-received")),
+    (algorithms.EFL, {}, "departed", ("remove", "stale")),
+    (algorithms.EFL, {}, "scale", ("before", "after")),
+    (algorithms.EFL, {}, "fisher", ("model", "empirical", "gram")),
+    (algorithms.ElasticAggregation, {}, "sign", ("repaired", "printed")),
+    (algorithms.ElasticAggregation, {}, "zero", ("one", "boost", "error")),
+    (algorithms.ElasticAggregation, {}, "ema", ("corrected", "printed")),
+    (algorithms.ElasticAggregation, {}, "aggregation", ("samples", "cohort", "printed")),
+    (algorithms.ElasticAggregation, {}, "layers", ("module", "tensor", "model")),
+    (algorithms.Subgradient, {"step": 0.1}, "output", ("last", "average")),
+    (algorithms.FedMLS, {"lam": 2, "D": 8, "rounds": 2, "radius": 2, "lipschitz": 1}, "average", ("averaged", "printed")),
+    (algorithms.FedMLS, {"lam": 2, "D": 8, "rounds": 2, "radius": 2, "lipschitz": 1}, "norm", ("mean", "product")),
+    (algorithms.FedMLS, {"lam": 2, "D": 8, "rounds": 2, "radius": 2, "lipschitz": 1}, "local_training", ("sliding", "exact-prox")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "others", "name", "taken"), WORDS, ids=lambda v: getattr(v, "name", None))
+def test_words(method, others, name, taken):
+    """Those that there are, and of any other word all that there are; the default is the first or None."""
+    default = getattr(method(**others), name)
+    assert default in (taken[0], None) or (method, name) == (algorithms.EFL, "scheme")
+    for word in taken:
+        assert getattr(method(**others, **{name: word}), name) == word
+    with pytest.raises(errors.InvalidInput, match=rf"^{name} = 'Other': use ") as refused:
+        method(**others, **{name: "Other"})
+    assert all(word in str(refused.value) for word in taken)
+
+
+COMPRESSED = [  # method and its other hyperparameters, where a compressor goes
+    (algorithms.FedAvg, {"send": "update"}, ("compressor", "down_compressor")),
+    (algorithms.FedElasticNetProx, {"l1": 1, "l2": 1}, ("compressor",)),
+    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, ("compressor", "control_compressor")),
+    (algorithms.FedElasticNetDyn, {"l1": 1, "l2": 1}, ("compressor",)),
+    (algorithms.Scaffold, {}, ("compressor", "control_compressor")),
+    (algorithms.FedDyn, {"alpha": 1, "send": "update"}, ("compressor",)),
+    (algorithms.FedGATE, {}, ("compressor",)),
+    (algorithms.EFL, {}, ("compressor", "down_compressor")),
+]
+
+
+@pytest.mark.parametrize(("method", "others", "places"), COMPRESSED, ids=lambda v: getattr(v, "name", None))
+def test_compressors(method, others, places):
+    """Three of two entries cannot be sent, whichever way; a name is no compressor."""
+    problem = problems.Quadratic(np.stack([np.eye(2)] * 2), np.zeros((2, 2)))
+    for place in places:
+        method(**others, **{place: TOP2}).check_run(problem, 1)
+        with pytest.raises(errors.InvalidInput, match=r"k = 3 .*dimension 2"):
+            method(**others, **{place: TOP3}).check_run(problem, 1)
+        with pytest.raises(errors.InvalidInput, match=rf"^{place} = 'top-k': give a compressor of fedtheory.messages"):
+            method(**others, **{place: "top-k"})
+
+
+def test_what_goes_with_a_compressor():
+    """Compressed models without feedback, recovered controls with option II, the sign rule: what is refused has such a neighbour."""
+    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update', or client_feedback=False"):
+        algorithms.FedAvg(compressor=TOP2)
+    algorithms.FedAvg(compressor=TOP2, client_feedback=False)
+    algorithms.FedAvg(down_compressor=TOP2)
+    for refused in ({"compressor": TOP2}, {"control": "recovered"}):
+        with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor or control='recovered', use send='update'"):
+            algorithms.Scaffold(send="model", **refused)
+        algorithms.Scaffold(**refused)
+    algorithms.Scaffold(send="model", control_compressor=TOP2)
+    for make in (algorithms.Scaffold, lambda **k: algorithms.FedElasticNetScaffold(1, 1, **k)):
+        with pytest.raises(errors.InvalidInput, match=r"^control_compressor = TopK.*no such message is sent: leave it out"):
+            make(control="recovered", control_compressor=TOP2)
+        with pytest.raises(errors.InvalidInput, match=r"^control = 'recovered': .*use 'sent'"):
+            make(control="recovered", option="gradient")
+    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update'"):
+        algorithms.FedDyn(1, compressor=TOP2)
+    with pytest.raises(errors.InvalidInput, match=r"^compressor = TopK.*use rule='sign'"):
+        algorithms.FedElasticNetDyn(1, 1, "true-gradient", compressor=TOP2)
+
+
+def test_local_solvers_that_take_no_gradient_steps():
+    """Refused where the method divides by a step size, or moves along it; taken by its other options."""
+    exact, steps = Exact(), GradientSteps(2, 0.1)
+    for refused, taken in (
+        (algorithms.Scaffold(), algorithms.Scaffold("gradient")),
+        (algorithms.FedElasticNetScaffold(1, 1), algorithms.FedElasticNetScaffold(1, 1, "gradient")),
+        (algorithms.Mime(0.5), algorithms.Mime()),
+        (algorithms.VRLSGD(), None),
+        (algorithms.FedGATE(), None),
+        (algorithms.APFL(0.5), None),
+    ):
+        refused.check(steps)
+        with pytest.raises(errors.MissingCapability, match="Exact"):
+            refused.check(exact)
+        if taken is not None:
+            taken.check(exact)
+
+
+@pytest.mark.parametrize("method", [algorithms.VRLSGD(), algorithms.FedGATE()], ids=lambda a: a.name)
+def test_steps_that_must_be_equal(method):
+    """Equal up to rounding, over those that take part; 1 where nobody does; what is refused says from where to where they go."""
+    from fedtheory.algorithms.vrl_sgd import common_step_sum
+
+    def clients(mask):
+        return SimpleNamespace(cohort=SimpleNamespace(mask=mask), solver=GradientSteps(2, 0.1))
+
+    def steps(*values):
+        return np.array(values)[None, :, None]
+
+    everybody, two = clients(None), clients(np.array([[True, True, False]]))
+    assert common_step_sum(everybody, 3, method.name) == 3.0
+    assert common_step_sum(everybody, steps(0.2, 0.2 * (1 + 1e-13), 0.2), method.name) == 0.2
+    assert common_step_sum(two, steps(0.2, 0.2, 0.7), method.name) == 0.2
+    assert common_step_sum(clients(np.zeros((1, 3), dtype=bool)), steps(0.2, 0.3, 0.7), method.name) == 1.0
+    with pytest.raises(errors.MissingCapability, match=rf"sum to 0.2 up to 0.7\), and the corrections of {method.name} .*steps=\.\.\."):
+        common_step_sum(everybody, steps(0.2, 0.2, 0.7), method.name)
+    with pytest.raises(errors.MissingCapability, match=f"GradientSteps reports no step sizes, but {method.name} needs them"):
+        common_step_sum(everybody, None, method.name)
+
+
+def test_the_subgradient_methods_parameters():
+    """h = D/(G sqrt(K)) or D/(G sqrt(t)), G = sum_k w_k G_k on the ball: (1/4) 3 + (3/4) 5 where clients have slopes 3 and 5."""
+    problem = SimpleNamespace(weights=np.array([0.25, 0.75]), lipschitz=lambda radius: np.array([3.0, 5.0]) * radius / 2.5)
+    one = subgradient_parameters(problem, 9, 2.5, 0.7)
+    assert one == algorithms.Subgradient(0.7 / 4.5 / 3, "constant", "average", 2.5)
+    other = subgradient_parameters(problem, np.int64(9), 2.5, 0.7, "inverse-sqrt", "last")
+    assert other == algorithms.Subgradient(0.7 / 4.5, "inverse-sqrt", "last", 2.5)
+    assert subgradient_parameters(problem, 1, 2.5, 0.7).step == 0.7 / 4.5
+    for name, value in (("rounds", 0), ("rounds", True), ("rounds", 2.0), ("distance", 0.0), ("distance", math.inf)):
+        with pytest.raises(errors.InvalidInput, match=rf"^{name} = {value!r}: .* must be "):
+            subgradient_parameters(problem, **{"rounds": 9, "radius": 2.5, "distance": 0.7} | {name: value})
+    with pytest.raises(errors.InvalidInput, match=r"^schedule = 'hold-and-cut': use 'constant' or 'inverse-sqrt'"):
+        subgradient_parameters(problem, 9, 2.5, 0.7, "hold-and-cut")
+
+
+def test_fedamps_attention():
+    """alpha (m - 1)/sigma may be 1, with three clients and alpha = sigma/2, and not a little more."""
+    problem = problems.Quadratic(np.stack([np.eye(2)] * 3), np.zeros((3, 2)))
+    algorithms.FedAMP(1, 0.7, 1.4).check_run(problem, 1)
+    with pytest.raises(errors.InvalidInput, match=r"alpha = 0.71, sigma = 1.4 with m = 3 .* = 1.01429 must .*alpha <= 0.7 or"):
+        algorithms.FedAMP(1, 0.71, 1.4).check_run(problem, 1)
+    assert algorithms.FedAMP(0.6, 0.8, 3).local_curvature == 0.6 / 0.8
+
+
+def test_the_ball_of_the_subgradient_method():
+    """A start on the rim up to rounding is inside."""
+    method = algorithms.Subgradient(0.1, radius=2.0)
+    method.init(np.array([[0.0, 2.0 * (1 + 1e-13)]]), 3)
+    with pytest.raises(errors.InvalidInput, match=r"\|\|x_0\|\| = 2.1 is outside .* R = 2: enlarge"):
+        method.init(np.array([[0.0, 1.0], [0.0, 2.1]]), 3)
+    for radius in (0.0, -1.0, math.nan, True):
+        with pytest.raises(errors.InvalidInput, match=f"^radius = {radius!r}: .*> 0"):
+            algorithms.Subgradient(0.1, radius=radius)
+    algorithms.Subgradient(0.1, radius=TINY)
+    algorithms.Subgradient(0.1, radius=math.inf)
+
+
+def test_batches_of_the_sensitivity():
+    for size in (0, -1, 2.0, True):
+        with pytest.raises(errors.InvalidInput, match=f"^probe_batch = {size!r}: use an integer >= 1"):
+            algorithms.ElasticAggregation(probe_batch=size)
+    assert algorithms.ElasticAggregation(probe_batch=1).probe_batch == 1
+
+
+def test_efls_choices():
+    """The Fisher diagonal as given, else by the losses; the coefficient before the compressor, else where it is printed."""
+    quadratic = SimpleNamespace(constant_hessian=True)
+    assert algorithms.EFL(0.1).fisher_kind(quadratic) == "gram"
+    assert algorithms.EFL(0.1).fisher_kind(SimpleNamespace(constant_hessian=False)) == "model"
+    assert algorithms.EFL(0.1, fisher="empirical").fisher_kind(quadratic) == "empirical"
+    for place in ("compressor", "down_compressor"):
+        with pytest.raises(errors.InvalidInput, match=f"^{place} = TopK.*variant='none' compresses nothing: use 'consistent'"):
+            algorithms.EFL(variant="none", **{place: TOP2})
+
+
+def test_the_corrected_scheme_needs_everybody_some_time():
+    """Client 1 is active in round 3 alone: three rounds are enough, two are not, and no other scheme asks."""
+
+    def active_in(round_index):
+        return SimpleNamespace(law=lambda t: np.array([[0.5, 0.5], [0.25, 0.75] if t == round_index else [1.0, 0.0]]))
+
+    problem, sampling = SimpleNamespace(num_clients=2), active_in(3)
+    corrected = algorithms.EFL(scheme="C-corrected")
+    corrected.check_sampling(sampling, problem, 3)
+    corrected.check_sampling(active_in(1), problem, 2)
+    corrected.check_sampling(SimpleNamespace(), problem, 2)
+    algorithms.EFL().check_sampling(sampling, problem, 2)
+    with pytest.raises(errors.InvalidInput, match=r"^client 1 is never active.*give it P\(s > 0\) > 0"):
+        corrected.check_sampling(sampling, problem, 2)
+
+
+def test_apfls_local_solvers():
+    for solver in (LocalSGD(2, 0.1, noise_std=0.1), Exact()):
+        with pytest.raises(errors.MissingCapability):
+            algorithms.APFL(0.5).check(solver)
+    algorithms.APFL(0.5, adaptive=True).check(GradientSteps(2, 0.1))
+    with pytest.raises(errors.MissingCapability, match=r"^clip = 0.7 .*adaptive=False or clip=None"):
+        algorithms.APFL(0.5, adaptive=True).check(SimpleNamespace(clip=0.7))
+    algorithms.APFL(0.5).check(SimpleNamespace(clip=0.7))
+    algorithms.APFL(0.5).check(SimpleNamespace(radius=math.inf))
+    with pytest.raises(errors.MissingCapability, match="two models at once"):
+        algorithms.APFL(0.5).check(SimpleNamespace(radius=3.0))

@@ -1,0 +1,130 @@
+"""Runs of EFL whose numbers are all different and none of them 1: the library and the second writings give the same sides.
+
+Where mu = 1 or L = 1, as in the instances that are worked out by hand, a factor of it may stand in the numerator or in the
+denominator, or not at all. Here it may not.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worked_efl as worked
+import worked_efl_compressed as compressed
+import worked_efl_participation as participation
+import worked_efl_steps as steps
+
+from fedtheory.theorems import get
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
+from fedtheory.verification.rational import fraction, table, vector
+
+THREE = {
+    "weights": ["5/12", "1/4", "1/3"], "h": [["3/7", "5/3"], ["5/2", "6/5"], ["4/3", "7/4"]],
+    "c": [["3/2", "-2/3"], ["-5/4", "7/3"], ["2/5", "-3"]], "noise": [["1/2", "2/3"], ["3/5", "1/3"], ["5/4", "3/7"]],
+    "w0": ["7/3", "-5/2"],
+}  # fmt: skip
+LAWS = [[["0", "2/5", "0", "3/5"]] * 3, [["1/4", "1/2", "0", "1/4"], ["1/3", "0", "1/6", "1/2"], ["0", "2/7", "0", "5/7"]]]
+RUN = {**THREE, "laws": LAWS, "T": 2}
+ANCHORS = {
+    "lam": "3/4", "u": [["5/4", "1/2"], ["1/3", "3/2"], ["2/3", "7/5"]], "anchors": [["3/2", "-2"], ["1/5", "3"], ["-4/3", "5/7"]],
+}  # fmt: skip
+PAIR = {name: rows[:2] for name, rows in THREE.items()} | {"weights": ["3/8", "5/8"]}
+LONG = {  # nine steps and L = mu: the first entry of gamma is the larger one
+    **PAIR, "h": [["5/3", "5/3"]] * 2, "laws": [[["0"] * 9 + ["1"]] * 2], "T": 2,
+}  # fmt: skip
+SCHEMES = ("A", "B", "C", "C-corrected")
+
+
+def numbers(sides):
+    return list(np.ravel(sides.lhs)), list(np.ravel(sides.rhs))
+
+
+def the_view(data, form):
+    if form == "sharpened, common mini-batches":
+        return BUILDERS["run"]({**data, "common": True})
+    if form != "frozen anchors":
+        return BUILDERS["run"](data)
+    oracles, T = exact_oracles(data), data["T"]
+    laws = round_laws(data["scheme"], laws_of(data["laws"], len(oracles.weights)), T, oracles.weights)
+    elastic = fraction(ANCHORS["lam"]), table(ANCHORS["u"], "u"), table(ANCHORS["anchors"], "anchors")
+    return quadratic_run(oracles, laws, vector(data["w0"], "w0"), np.array([T - 1, T]), elastic)
+
+
+@pytest.mark.parametrize("scheme", [*SCHEMES, "C, nine steps"])
+def test_theorem_1(scheme):
+    name, data = scheme.partition(",")[0], LONG if "nine" in scheme else RUN
+    views, runs = {}, {}
+    for form in get("efl/theorem-1").forms:
+        own = form.name if form.name in ("frozen anchors", "sharpened, common mini-batches") else "repaired"
+        if own != "repaired" and data is LONG:
+            continue
+        if own not in views:
+            views[own] = the_view({**data, "scheme": name}, own)
+            runs[own] = worked.Run(name, data, common="common" in own, anchors=ANCHORS if own == "frozen anchors" else None)
+        run = runs[own]
+        taus = (run.T - 1, run.T)
+        expected = [run.distance_sq[t] for t in taus], [worked.THEOREM_1[form.name](run, t) for t in taus]
+        assert numbers(form.sides(views[own])) == tuple(expected), form.name
+    for form in get("efl/theorem-1-step-7").forms:
+        if form.kind == "run":
+            found = tuple(side[-1] for side in numbers(form.sides(views["repaired"])))
+            assert found == worked.STEP_7[form.name](runs["repaired"], runs["repaired"].T - 1), form.name
+    c = views["repaired"].constants
+    assert (c.gamma == 4 * c.E**2 * c.theta / min(c.S)) == (data is LONG)
+
+
+ROUND = {**PAIR, "law": [["0", "1/6", "5/6"], ["1/4", "0", "3/4"]], "tau": 2, "scheme": "C-corrected"}
+
+
+def test_the_steps_of_theorem_1():
+    view, by_hand = BUILDERS["step"](ROUND), steps.Round("C-corrected", ROUND)
+    for (number, name), sides in steps.STEPS.items():
+        form = get(f"efl/theorem-1-step-{number}").form(name)
+        if form.kind != "step" or view.applies(form) is not None:
+            continue
+        pairs = [[(a, b) for a, b in zip(*both, strict=True) if a or b] for both in (numbers(form.sides(view)), sides(by_hand))]
+        assert pairs[0] == pairs[1] and len(pairs[0]) <= len(np.ravel(form.sides(view).lhs)), (number, name)
+
+
+# --- compression -------------------------------------------------------------------------------------------------------------
+NOISELESS = {name: rows for name, rows in THREE.items() if name != "noise"} | {"q": "1/2", "down": True, "E": 3, "T": 2}
+NOISY = {**NOISELESS, "E": 2, "noise": [["1/2", "2/3"], ["0", "0"], ["0", "0"]]}
+MANY_STEPS = {**NOISELESS, "h": [["5/3", "5/3"]] * 3, "E": 9, "down": False}  # the first entry of gamma is the larger one
+PARTIAL = {
+    "scheme": "C", **{name: THREE[name] for name in ("weights", "h", "c", "w0")}, "q": "1/2", "down": True, "T": 2,
+    "law": [["0", "1/2", "0", "1/2"], ["1/3", "0", "1/6", "1/2"], ["0", "0", "0", "1"]],
+}  # fmt: skip
+RARE = {**PARTIAL, "law": [["9/10", "1/10"], ["0", "1"], ["1/3", "2/3"]], "h": [["5/3", "5/3"]] * 3, "down": False}
+
+
+def forms_on(sheet, room):
+    """form -> the function of its sides."""
+    return {key[1]: sides for key, (data, sides) in sheet.WORKED.items() if key[0] == room and "variant" not in data}
+
+
+@pytest.mark.parametrize("data", [NOISELESS, NOISY, MANY_STEPS], ids=["noiseless", "noisy", "nine steps, one way"])
+@pytest.mark.parametrize("name", ["compressed-convergence", "compressed-proof"])
+def test_runs_with_compression(name, data):
+    view, by_hand = BUILDERS["compressed"](data), forms_on(compressed, f"efl/{name}")
+    for form in get(f"efl/{name}").forms:
+        if form.kind == "compressed":
+            compare(form, view, by_hand[form.name](data))
+    assert (view.gamma == 4 * view.E / view.delta) == (data is MANY_STEPS)
+
+
+@pytest.mark.parametrize("data", [PARTIAL, RARE], ids=["three steps", "one client is rare, one way"])
+def test_runs_with_compression_and_irregular_clients(data):
+    view, by_hand = BUILDERS["compressed-partial"](data), forms_on(participation, "efl/compressed-participation")
+    for form in get("efl/compressed-participation").forms:
+        compare(form, view, by_hand[form.name](data))
+    assert (view.gamma == 8 * view.E / (min(view.pi) * view.delta)) == (data is RARE)
+
+
+def compare(form, view, expected):
+    sides = form.sides(view)
+    lhs, rhs = (list(side) for side in expected)
+    if sides.relation == "==":
+        lhs, rhs = [abs(a - b) for a, b in zip(lhs, rhs, strict=True)], [Fraction(0)] * len(lhs)
+    assert numbers(sides) == (lhs, rhs), form.name

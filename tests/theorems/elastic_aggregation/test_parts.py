@@ -1,0 +1,250 @@
+"""What Elastic Aggregation's views are made of: linear algebra in fractions, contractions, slopes, and what files hold."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import worked_elastic_aggregation as worked
+import worked_elastic_aggregation_words as words
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.elastic_aggregation import attraction, mean_motion
+from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
+from fedtheory.theorems.elastic_aggregation.quantities import cohort_factors, diagonal
+
+
+def exact(rows: str) -> np.ndarray:
+    """'1 2;0 1' as a matrix of fractions, '1 2' as a vector."""
+    made = [[F(v) for v in row.split()] for row in rows.split(";")]
+    return np.array(made if ";" in rows else made[0], dtype=object)
+
+
+# --- linear algebra -----------------------------------------------------------------------------
+def symmetric(d: int):
+    """Small ones, of all signs and ranks."""
+    at = [(i, j) for i in range(d) for j in range(i, d)]
+    some = (F(0), F(2, 3), F(2), F(-1, 3))[: 4 if d < 3 else 3]
+    for values in product(*(some if i == j else some[: 5 - d] for i, j in at)):
+        yield [[values[at.index((min(i, j), max(i, j)))] for j in range(d)] for i in range(d)]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_semidefinite_is_no_negative_principal_minor(d):
+    for A in symmetric(d):
+        minors = [worked.det([[A[i][j] for j in of] for i in of]) for n in range(1, d + 1) for of in combinations(range(d), n)]
+        assert mean_motion.semidefinite(np.array(A, dtype=object)) == (min(minors) >= 0), A
+
+
+SQUARE = ["0 2 -1/3;3/2 1/5 7;2/3 -1 5/4", "0 1;1 0", "1 2;2 4", "0 0;0 3", "5/2 7/3;0 -2/9", "0 3 1;0 0 2;5 1 1"]
+
+
+@pytest.mark.parametrize("rows", SQUARE)
+def test_determinants_and_solutions(rows):
+    A, b = exact(rows), exact("7/2 -4/3 5")[: rows.count(";") + 1]
+    expected = worked.det(A.tolist())
+    assert mean_motion.determinant(A) == expected
+    if expected:
+        assert mean_motion.solve(A, b).tolist() == worked.solve(A.tolist(), b.tolist())
+        assert mean_motion.solve(A, b, one_of_many=True).tolist() == worked.solve(A.tolist(), b.tolist())
+    else:
+        with pytest.raises(InvalidInput, match="singular"):
+            mean_motion.solve(A, b)
+
+
+def test_one_solution_of_many_has_zeros_where_it_is_free():
+    A = exact("0 2 1;0 4 2;0 1 5")
+    assert mean_motion.solve(A, A @ exact("9 3/7 -2"), one_of_many=True).tolist() == [0, F(3, 7), -2]
+    assert mean_motion.solve(exact("1 2;2 4"), exact("3 6"), one_of_many=True).tolist() == [3, 0]
+    with pytest.raises(InvalidInput, match="no solution"):
+        mean_motion.solve(exact("1 2;2 4"), exact("3 7"), one_of_many=True)
+
+
+def test_diagonal_matrices_are_told_from_others():
+    assert diagonal(np.stack([exact("1 0;0 2"), exact("0 0;0 0")]))
+    for off in ("1 1/9;0 2", "1 0;1/9 2"):
+        assert not diagonal(np.stack([exact("1 0;0 2"), exact(off)]))
+
+
+# --- contractions --------------------------------------------------------------------------------
+MAPS = [
+    "1/2 1/3;-1/4 2/5", "9/10 5;0 9/10", "1 0;0 1/2", "-1 0;0 1/2", "0 -1;1 0", "101/100 0;0 1/2", "3/5 4/5;-4/5 3/5", "1/2 20;0 -1/2",
+    "999999999/1000000000 0;0 0", "99999999999999/100000000000000 1;0 1/2", "0 2;1/3 0", "0 2;1/2 0", "0 2;51/100 0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", MAPS)
+def test_a_map_contracts_where_its_spectral_radius_is_below_1(rows):
+    A = exact(rows)
+    assert attraction.contracts([A]) == words.inside(A.tolist())
+
+
+@pytest.mark.parametrize("pair", combinations(MAPS[:8], 2))
+def test_mean_squares_contract_where_their_spectral_radius_is_below_1(pair):
+    maps = [exact(rows) for rows in pair]
+    squares = [words.kronecker(A.tolist()) for A in maps]
+    mean = [[(squares[0][i][j] + squares[1][i][j]) / 2 for j in range(4)] for i in range(4)]
+    assert attraction.contracts(maps) == words.inside(mean)
+
+
+def test_the_operator_is_inverted_on_symmetric_matrices():
+    J = exact("-2 1/3;1/5 -3/7")
+    X = attraction.lyapunov(lambda X: -(J.T @ X + X @ J), 2)
+    assert (J.T @ X + X @ J == -exact("1 0;0 1")).all() and (X == X.T).all()
+    assert attraction.lyapunov(lambda X: X - X.T, 2) is None
+
+
+TWO = {
+    "counts": ["2", "5", "3"], "H": [["5/2", "2"], ["4/3", "7/4"], ["6/5", "9/4"]], "S": [["2", "3/4"], ["2/5", "7/3"], ["3/5", "4/3"]],
+    "c": [["3/2", "-7/3"], ["-5/4", "2"]], "theta": ["2/3", "-5/4"], "tau": "3/5", "eta": "4/7", "lr": "2/9", "E": 3, "P": 2,
+}  # fmt: skip
+FULL = {**TWO, "H": [[["5/2", "1/3"], ["1/3", "2"]], *TWO["H"][1:]], "S": [[["2", "1/5"], ["1/5", "3/4"]], *TWO["S"][1:]]}
+REPELS = {**TWO, "c": [["-13/2", "9"], ["-19/4", "15"]], "P": 1}
+NEAR = {"attracts": TWO, "not diagonal": FULL, "against": words.INSTANCES_2["cohorts, step"][1], "repels": REPELS}
+STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_what_a_round_does_near_a_zero(name):
+    """The derivatives of every cohort, the longest small step, and which steps attract."""
+    view, near = BUILDERS["linearised"](NEAR[name]), words.Near(NEAR[name])
+    assert (view.X is None) == (name == "repels")
+    assert [J.tolist() for J in view.cohort_J] == near.Js and view.J.tolist() == near.J
+    assert view.L == near.L and [M.tolist() for M in view.cohort_M] == near.Mc
+    assert (view.X is not None) == bool(near.falls())
+    if view.X is not None:
+        assert view.longest == near.limit()
+    for eta in STEPS:
+        assert (view.in_mean(eta), view.in_mean_square(eta)) == (bool(near.in_mean(eta)), bool(near.in_square(eta)))
+
+
+@pytest.mark.parametrize("name", ["attracts", "against", "repels"])
+def test_what_the_mean_motion_loses_with_zeta(name):
+    view, near = BUILDERS["linearised"](NEAR[name]), words.Near(NEAR[name])
+    assert view.q.tolist() == [[near.q_from(i, j) for j in range(2)] for i in range(2)]
+    assert view.pull.tolist() == [near.A(i) for i in range(2)] and view.push.tolist() == [near.q(i) for i in range(2)]
+    against = [sum(max(F(0), -near.q_from(i, j)) for j in range(2)) for i in range(2)]
+    assert any(against) == (name != "attracts") and view.dominated(0)
+    for limit in (near.A(i) / a for i, a in enumerate(against) if a):  # in one coordinate only
+        assert view.dominated(limit * F(99, 100)) and not view.dominated(limit)
+
+
+@pytest.mark.parametrize(("eta", "holds"), [("1/1000", True), ("limit", False), ("less", True)])
+def test_a_stable_step_of_every_cohort(eta, holds):
+    limit = 2 / ((1 + F(3, 5)) * words.Near(TWO).L)
+    step = {"limit": limit, "less": limit * F(99, 100)}.get(eta) or F(eta)
+    assert (attraction.STABLE_STEP in BUILDERS["linearised"]({**TWO, "eta": str(step)}).facts) == holds
+
+
+@pytest.mark.parametrize(
+    ("change", "fact", "holds"),
+    [
+        ({}, attraction.PLAIN, True),
+        ({"theta": ["2/3", "0"]}, attraction.PLAIN, False),
+        ({"H": FULL["H"]}, attraction.PLAIN, False),
+        ({"S": FULL["S"]}, attraction.PLAIN, False),
+        ({}, attraction.ATTRACTS, True),
+        ({"S": [["2", "15/16"]] * 3}, attraction.ATTRACTS, True),
+        ({"theta": ["2/3", "-2/3"], "S": [["2", "2"]] * 3}, attraction.ATTRACTS, False),  # both are the most sensitive: no J
+    ],
+)
+def test_facts_of_a_zero(change, fact, holds):
+    assert (fact in BUILDERS["linearised"]({**TWO, **change}).facts) == holds
+
+
+# --- what files hold ---------------------------------------------------------------------------------
+AGGREGATION = {**{k: v for k, v in TWO.items() if k != "P"}, "c": [*TWO["c"], ["2/9", "7/2"]]}
+AVERAGE = {"weights": ["2", "5"], "batches": [[["1", "3/2"]], [["2", "0"], ["5", "1/3"]]], "mu": "3/7", "tau": "3/5"}
+LABELS = {
+    "held": [[["1", "2"]], [["3", "-1"], ["1/2", "1"]]], "held_labels": [["1"], ["2", "3"]], "train": [[["2", "1"]], [["1/2", "1"]]],
+    "labels": [["1"], ["2"]], "others": [["3"], ["-2"]], "counts": ["2", "5"], "theta": ["2/3", "-5/4"], "tau": "3/5", "eta": "4/7",
+    "lr": "2/9", "E": 3,
+}  # fmt: skip
+GOOD = {"aggregation": AGGREGATION, "sampled": TWO, "linearised": TWO, "average": AVERAGE, "labels": LABELS}
+FINE = [
+    *(("aggregation", change) for change in ({"tau": "0"}, {"lr": "2/5"}, {"E": 20})), ("sampled", {"P": 1}), ("sampled", {"P": 3}),
+    ("average", {"tau": "0"}), ("average", {"batches": [[["0", "0"]], [["0", "1"]]]}), ("labels", {"tau": "0"}), ("labels", {"E": 20}),
+]  # fmt: skip
+BAD = [
+    ("aggregation", {"tau": "-1/9"}, "tau = -1/9.*tau must be >= 0"),
+    ("aggregation", {"eta": "0"}, "eta = 0.*eta and lr > 0"),
+    ("aggregation", {"lr": "0"}, "lr = 0.*eta and lr > 0"),
+    ("aggregation", {"lr": "21/50"}, r"lr = 21/50: it must be no more than 1/L .* H\[0\] = "),
+    ("aggregation", {"E": 21}, "E = 21"),
+    ("aggregation", {"E": 0}, "E = 0"),
+    ("aggregation", {"counts": ["2", "5"]}, "must name the same clients"),
+    ("aggregation", {"counts": ["2", "0", "3"]}, "counts > 0"),
+    ("aggregation", {"S": TWO["S"][:2]}, "must name the same clients"),
+    ("aggregation", {"c": [["1"], ["2"], ["3"]]}, "in the dimension of theta"),
+    ("aggregation", {"c": TWO["c"]}, "one row a client"),
+    ("aggregation", {"H": []}, r"H = \[\]: expected one matrix a client"),
+    ("aggregation", {"H": "1"}, "H = '1': expected one matrix a client"),
+    ("aggregation", {"H": [["1", "-1/9"], *TWO["H"][1:]]}, r"H\[0\]: expected .* numbers >= 0"),
+    ("aggregation", {"H": [["1", "1", "1"], *TWO["H"][1:]]}, r"H\[0\]: expected a symmetric \(2, 2\)"),
+    ("aggregation", {"S": [*TWO["S"][:2], [["1", "2"], ["1", "3"]]]}, r"S\[2\]: expected a symmetric"),
+    ("aggregation", {"S": [*TWO["S"][:2], [["1", "2"], ["2", "3"]]]}, r"S\[2\] = .* not positive semidefinite"),
+    ("aggregation", {"S": [*TWO["S"][:2], ["1", "x"]]}, r"S\[2\]\[1\] = 'x'"),
+    ("aggregation", {"S": [*TWO["S"][:2], [["1", "0"], ["0", "x"]]]}, r"S\[2\]\[1\]\[1\] = 'x'"),
+    ("sampled", {"P": 4}, "P clients of N >= 2"),
+    ("sampled", {"P": 0}, "P = 0"),
+    ("sampled", {"tau": "0"}, "tau > 0"),
+    ("sampled", {"c": AGGREGATION["c"]}, "one row for every client but the last"),
+    ("sampled", {"H": [*TWO["H"][:2], ["1", "0"]]}, r"H\[2\] = .* is singular"),
+    ("sampled", {"S": [["0", "0"], ["0", "0"], ["1", "1"]]}, r"clients \(0, 1\) see no sensitivity"),
+    ("average", {"mu": "0"}, "mu must lie strictly between 0 and 1"),
+    ("average", {"mu": "1"}, "mu must lie strictly between 0 and 1"),
+    ("average", {"tau": "-1/9"}, "tau be >= 0"),
+    ("average", {"batches": [[["0", "0"]], [["0", "0"]]]}, "some batch not 0"),
+    ("average", {"batches": [[["1", "3/2"]], [["2", "-1/9"]]]}, "numbers >= 0"),
+    ("average", {"batches": [[["1", "3/2"]], [["2"]]]}, "all of one width"),
+    ("average", {"batches": AVERAGE["batches"][:1]}, "one table a client"),
+    ("average", {"weights": ["0", "5"]}, "weights > 0"),
+    ("labels", {"tau": "-1/9"}, "tau = -1/9.*tau must be >= 0"),
+    ("labels", {"eta": "0"}, "eta = 0.*eta and lr > 0"),
+    ("labels", {"lr": "0"}, "lr = 0.*eta and lr > 0"),
+    ("labels", {"E": 21}, "E = 21"),
+    ("labels", {"E": 0}, "E = 0"),
+    ("labels", {"counts": ["0", "5"]}, "counts > 0"),
+    ("labels", {"others": [["3"]]}, "one entry a client"),
+    ("labels", {"held": [[["1", "2"]]]}, "one entry a client"),
+    ("labels", {"held_labels": [["1"], ["2"]]}, r"held\[1\]: rows of 2 numbers .* as many labels"),
+    ("labels", {"others": [["3"], ["-2", "1"]]}, r"train\[1\]: rows of 2 numbers"),
+    ("labels", {"train": [[["2"]], [["1/2", "1"]]]}, r"train\[0\]: rows of 2 numbers"),
+    ("labels", {"held": [[["1", "x"]], LABELS["held"][1]]}, r"held\[0\]\[0\]\[1\] = 'x'"),
+    ("labels", {"labels": [["1"], ["x"]]}, r"labels\[1\]\[0\] = 'x'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change"), FINE)
+def test_what_is_at_the_limit_is_an_instance(kind, change):
+    assert BUILDERS[kind](GOOD[kind]) and BUILDERS[kind]({**GOOD[kind], **change})
+
+
+@pytest.mark.parametrize(("kind", "change", "words"), BAD)
+def test_what_is_no_instance_is_refused(kind, change, words):
+    with pytest.raises(InvalidInput, match=words):
+        BUILDERS[kind]({**GOOD[kind], **change})
+
+
+@pytest.mark.parametrize("name", ["tau", "eta", "lr", "theta", "counts", "c"])
+def test_a_number_that_is_none_is_named(name):
+    kinds = [k for k in ("aggregation", "labels") if name in GOOD[k]]
+    for kind in kinds:
+        value = {"theta": ["x", "1"], "counts": ["x", "1", "2"], "c": [["x", "1"]]}.get(name, "x")
+        with pytest.raises(InvalidInput, match=rf"^{name}.* = 'x'"):
+            BUILDERS[kind]({**GOOD[kind], name: value})
+
+
+def test_a_step_that_is_not_given_is_1():
+    without = {k: v for k, v in AGGREGATION.items() if k != "eta"}
+    assert BUILDERS["aggregation"](without).eta == 1
+
+
+def test_cohorts_share_what_their_members_see():
+    """Clients 1 and 3 of the counts 2, 5, 3: weights 2/5 and 3/5, Omega = (2/5 + 6/5, 8/5 + 3/5) = (8/5, 11/5)."""
+    omegas = exact("1 4;7 1;2 1")
+    found = cohort_factors(exact("2 5 3"), omegas, 2, F(3, 5))
+    assert [w.tolist() for w, _ in found] == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
+    assert found[1][1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]

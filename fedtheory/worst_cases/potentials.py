@@ -25,7 +25,7 @@ from fedtheory.worst_cases.gram import Vector, common, inner, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import Solution, maximise
 
-__all__ = ["Potential", "best_potential", "feddyn_kappas", "potential_family"]
+__all__ = ["Potential", "best_potential", "family_of", "feddyn_kappas", "potential_family"]
 
 KAPPA_0, KAPPA = "kappa_0", "kappa"
 
@@ -53,9 +53,6 @@ class Potential:
 def potential_family(ratio: Fraction, clients: int, participants: int, l1: bool) -> Family:
     """The identity for lambda_2/beta = ``ratio``.
 
-    With f_k less its tangent at theta*, gradients at theta* are 0: the basis is gamma, the stored gradients g at z, those at
-    the new local models and at gamma, and s where there is an l1 term. Of s only <s_k, move of k> >= 0 is used.
-
     Raises
     ------
     InvalidInput
@@ -66,15 +63,25 @@ def potential_family(ratio: Fraction, clients: int, participants: int, l1: bool)
         raise InvalidInput(f"participants = {participants} > clients = {clients}: at most all take part")
     if ratio <= 0:
         raise InvalidInput(f"lambda_2/beta = {ratio}: it must be above 0")
-    N, P, step = clients, participants, 1 / Fraction(ratio)
+    N, P = clients, participants
     spread = Fraction(N - P, P * (N - 1)) if N > 1 else Fraction(0)
+    return family_of(ratio, spread, Fraction(P, N), l1)
+
+
+def family_of(ratio: Any, spread: Any, share: Any, l1: bool) -> Family:
+    """The identity, in the arithmetic of the numbers: the spread (N - P)/(P (N - 1)) and the share P/N may be symbols.
+
+    With f_k less its tangent at theta*, gradients at theta* are 0: the basis is gamma, the stored gradients g at z, those at
+    the new local models and at gamma, and s where there is an l1 term. Of s only <s_k, move of k> >= 0 is used.
+    """
+    step = 1 / ratio
     gamma, stored, new, at_gamma = common("gamma"), own("g"), own("g+"), own("grad f(gamma)")
     pull = own("s") if l1 else Vector()
     theta = gamma - step * stored.average
     local = theta + step * (stored - new - pull)
     points = [Point("*", Vector(), Vector()), Point("z", own("z"), stored), Point("local", local, new), Point("gamma", gamma, at_gamma)]
     start = square(gamma) - square(local.average) - spread * square(local.own_part)
-    terms = {KAPPA_0: value("*") - value("gamma"), KAPPA: Fraction(P, N) * (square(stored) - square(new))}
+    terms = {KAPPA_0: value("*") - value("gamma"), KAPPA: share * (square(stored) - square(new))}
     if l1:
         start = start - 2 * step * inner(gamma, pull.average)
         terms["s"] = -inner(pull, local - theta)

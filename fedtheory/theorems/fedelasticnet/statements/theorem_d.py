@@ -56,6 +56,7 @@ STATEMENTS = (
             None,
             "holds",
             symbolic=fedelasticnet_is_proved,
+            proves=True,
             note="four multipliers, and what is left is a sum of squares whose factors are at least 0 on the whole range. Of s_k only "
             "<s_k, theta_k - theta> >= 0 is used. Nothing follows for the sign rule, or for the printed constants",
         ),
@@ -94,6 +95,7 @@ STATEMENTS = (
             None,
             "holds",
             symbolic=feddyn_is_proved,
+            proves=True,
             note="kappa_0 > 0 for every lambda_2 > 0, so that the mean of R(gamma) - R* over T rounds is at most "
             "V_0/(kappa_0 T). The start g = 0 need not be anybody's gradient: no multiplier stands at the points where the stored "
             "ones were taken",

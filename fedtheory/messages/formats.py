@@ -73,7 +73,7 @@ def check_representable(rows: np.ndarray, float_bits: int, what: str) -> None:
         if wrong.size:
             row, column = wrong[0]
             raise InvalidInput(
-                f"entry {column} of message {row} is {rows[row, column]!r}, no 32-bit float: encode what compress() returned"
+                f"entry {column} of message {row} is {float(rows[row, column])!r}, no 32-bit float: encode what compress() returned"
             )
 
 
@@ -133,7 +133,7 @@ def _magnitude(rows: np.ndarray, support: Support, what: str) -> np.ndarray:
     if wrong.size:
         row, column = support.rows[wrong[0]], support.columns[wrong[0]]
         raise InvalidInput(
-            f"entry {column} of message {row} is {rows[row, column]!r} where {what} sends 0 or ±{largest[row]!r}: "
+            f"entry {column} of message {row} is {float(rows[row, column])!r} where {what} sends 0 or ±{float(largest[row])!r}: "
             "encode what compress() returned"
         )
     return largest
@@ -179,7 +179,7 @@ def _one_magnitude(rows: np.ndarray, what: str) -> None:
     if wrong.size:
         row, column = wrong[0]
         raise InvalidInput(
-            f"entry {column} of message {row} is {rows[row, column]!r} where {what} sends ±{abs(rows[row, 0])!r}: "
+            f"entry {column} of message {row} is {float(rows[row, column])!r} where {what} sends ±{float(abs(rows[row, 0]))!r}: "
             "encode what compress() returned"
         )
 

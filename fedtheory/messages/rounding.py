@@ -81,7 +81,7 @@ class NaturalRounding(TwoPoint):
         if wrong.size:
             row, column = wrong[0]
             raise InvalidInput(
-                f"entry {column} of message {row} is {rows[row, column]!r}, no power of two from 2^{least} on: "
+                f"entry {column} of message {row} is {float(rows[row, column])!r}, no power of two from 2^{least} on: "
                 "encode what compress() returned"
             )
         return code
@@ -206,7 +206,8 @@ class StochasticRounding(TwoPoint):
         if wrong.size:
             row, column = wrong[0]
             raise InvalidInput(
-                f"entry {column} of message {row} is {rows[row, column]!r}, no multiple of {h:g}: encode what compress() returned"
+                f"entry {column} of message {row} is {float(rows[row, column])!r}, no multiple of {h:g}: "
+                "encode what compress() returned"
             )
         return count.astype(np.int64)
 

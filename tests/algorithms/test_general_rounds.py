@@ -5,7 +5,7 @@ from __future__ import annotations
 import array_api_strict
 import numpy as np
 import pytest
-from general_round import LR, STEPS, TOP, D, N, S, averaged, compare, grad, top, top_bits, work
+from general_round import LR, STEPS, TOP, N, averaged, compare, grad, top, top_bits, work
 
 from fedtheory import algorithms
 
@@ -28,11 +28,12 @@ def test_fedavg_and_fedprox(layout, aggregation, send):
 @pytest.mark.parametrize("up", [None, "update", "model"])
 @pytest.mark.parametrize("down", [False, True])
 @pytest.mark.parametrize("feedback", [False, True])
-def test_fedavg_with_compressors(layout, up, down, feedback):
+@pytest.mark.parametrize("aggregation", ["samples", "cohort"])
+def test_fedavg_with_compressors(layout, up, down, feedback, aggregation):
     if (up is None and not down) or (up == "model" and feedback):
         return
     algorithm = algorithms.FedAvg(
-        "samples", up or "update", TOP if up else None, TOP if down else None, client_feedback=feedback, server_feedback=feedback
+        aggregation, up or "update", TOP if up else None, TOP if down else None, client_feedback=feedback, server_feedback=feedback
     )
 
     def reference(old, members):
@@ -46,7 +47,7 @@ def test_fedavg_with_compressors(layout, up, down, feedback):
             left[k] = wanted - message
             sent.append([message])
             arrived.append(message - x if up == "model" else message)
-        step = averaged("samples", members, arrived)
+        step = averaged(aggregation, members, arrived)
         price = [top_bits(m[0]) if up else 128 for m in sent]
         after = {"residuals": left if up and feedback else None, "server_residual": None, "missed_bits": None}
         if not down:
@@ -205,7 +206,7 @@ def test_algorithm_3(layout, how):
 )
 def test_the_state_before_round_one(algorithm, as_x, per_client_x):
     """Models are the start everywhere, what adds up is 0, debts are a dense model; all lie in the start's library."""
-    x = np.array([[0.4, -1.5], [2.5, 0.3]])
+    x = np.array([[0.4, -1.5, 1.5, 2.0], [2.5, 0.3, -0.7, 0.2]])
     state = algorithm.init(x, N)._asdict()
     for name, leaf in algorithm.init(array_api_strict.asarray(x), N)._asdict().items():
         assert leaf is None or type(leaf) is type(array_api_strict.asarray(x)), name
@@ -215,9 +216,9 @@ def test_the_state_before_round_one(algorithm, as_x, per_client_x):
         elif name in per_client_x:
             np.testing.assert_array_equal(leaf, np.repeat(x[:, None, :], N, axis=1))
         elif name == "missed_bits":
-            np.testing.assert_array_equal(leaf, np.full((S, N), 128))
+            np.testing.assert_array_equal(leaf, np.full((2, N), 256))
         elif name == "alpha":
-            np.testing.assert_array_equal(leaf, np.full((S, N, 1), 0.4))
+            np.testing.assert_array_equal(leaf, np.full((2, N, 1), 0.4))
         else:
-            shape = {"total": (S, 1)}.get(name, (S, D) if name in ("c", "h", "s", "server_residual") else (S, N, D))
+            shape = {"total": (2, 1)}.get(name, (2, 4) if name in ("c", "h", "s", "server_residual") else (2, N, 4))
             np.testing.assert_array_equal(leaf, np.zeros(shape))

@@ -9,11 +9,14 @@ import math
 import re
 from types import SimpleNamespace
 
+import array_api_strict
 import numpy as np
 import pytest
 
 from fedtheory import algorithms, errors, messages, problems
+from fedtheory.algorithms.base import aggregate, per_client, threshold
 from fedtheory.algorithms.subgradient import subgradient_parameters
+from fedtheory.arrays import to_numpy
 from fedtheory.local import Exact, GradientSteps, LocalSGD
 
 TINY = 5e-324
@@ -157,7 +160,8 @@ def test_local_solvers_that_take_no_gradient_steps():
         (algorithms.APFL(0.5), None),
     ):
         refused.check(steps)
-        with pytest.raises(errors.MissingCapability, match="Exact"):
+        name = {"vrl-sgd": "corrections of VRL-SGD are", "fedgate": "corrections of FedGATE are"}.get(refused.name, "Exact")
+        with pytest.raises(errors.MissingCapability, match=name):
             refused.check(exact)
         if taken is not None:
             taken.check(exact)
@@ -181,8 +185,21 @@ def test_steps_that_must_be_equal(method):
     assert common_step_sum(clients(np.zeros((1, 3), dtype=bool)), steps(0.2, 0.3, 0.7), method.name) == 1.0
     with pytest.raises(errors.MissingCapability, match=rf"sum to 0.2 up to 0.7\), and the corrections of {method.name} .*steps=\.\.\."):
         common_step_sum(everybody, steps(0.2, 0.2, 0.7), method.name)
+    with pytest.raises(errors.MissingCapability, match="unequal local steps"):
+        common_step_sum(everybody, steps(0.001, 0.001 * (1 + 1e-10)), method.name)
     with pytest.raises(errors.MissingCapability, match=f"GradientSteps reports no step sizes, but {method.name} needs them"):
         common_step_sum(everybody, None, method.name)
+
+
+def test_nobody_there_and_thresholds_of_any_size():
+    """An empty cohort's mean is 0; entries up to the threshold go, also where it is 1; memories have the model's precision."""
+    nobody = SimpleNamespace(xp=np, sample_shares=lambda: np.zeros((1, 3, 1)), sum=lambda values: values.sum(axis=1))
+    assert aggregate(nobody, np.ones((1, 3, 2)), "samples").tolist() == [[0, 0]]
+    for library in (np.asarray, array_api_strict.asarray):
+        delta = library(np.array([0.5, -1.0, 1.5]))
+        assert to_numpy(threshold(delta, 1.0)).tolist() == [0, 0, 1.5] and type(threshold(delta, 1.0)) is type(delta)
+    memory = per_client(np.zeros((2, 4), dtype=np.float32), 3)
+    assert (memory.dtype, memory.shape) == (np.float32, (2, 3, 4))
 
 
 def test_the_subgradient_methods_parameters():
@@ -207,6 +224,9 @@ def test_fedamps_attention():
     with pytest.raises(errors.InvalidInput, match=r"alpha = 0.71, sigma = 1.4 with m = 3 .* = 1.01429 must .*alpha <= 0.7 or"):
         algorithms.FedAMP(1, 0.71, 1.4).check_run(problem, 1)
     assert algorithms.FedAMP(0.6, 0.8, 3).local_curvature == 0.6 / 0.8
+    w = array_api_strict.asarray([[[0.0], [1.0]]])
+    cloud = algorithms.FedAMP(0.6, 0.8, 3).cloud(w, w)
+    assert type(cloud) is type(w) and float(cloud[0, 0, 0]) == pytest.approx(0.8 * math.exp(-1 / 3) / 3, rel=1e-15)
 
 
 def test_the_ball_of_the_subgradient_method():
@@ -220,6 +240,19 @@ def test_the_ball_of_the_subgradient_method():
             algorithms.Subgradient(0.1, radius=radius)
     algorithms.Subgradient(0.1, radius=TINY)
     algorithms.Subgradient(0.1, radius=math.inf)
+
+
+def test_layers_without_sensitivity():
+    """Refused where somebody takes part, and where nobody does there is nothing to refuse."""
+    method = algorithms.ElasticAggregation(zero="error")
+    for size, refused in ((0, False), (1, True), (2, True)):
+        clients = SimpleNamespace(cohort=SimpleNamespace(size=lambda size=size: np.array([3, size])), round_index=4)
+        method._refuse(np.array([False, False]), clients, 1)
+        if refused:
+            with pytest.raises(errors.InvalidInput, match=r"^round 4: .* layer 1, .*zero='one' .*zero='boost'"):
+                method._refuse(np.array([False, True]), clients, 1)
+        else:
+            method._refuse(np.array([False, True]), clients, 1)
 
 
 def test_batches_of_the_sensitivity():

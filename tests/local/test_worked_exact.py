@@ -46,11 +46,8 @@ def gradient(hessian, center, y):
 
 
 def smooth_gradient(k, b, y, q=(Q, Q)):
-    own = gradient(HESSIANS[k], CENTERS[k], y)
-    return [
-        g - w + Fraction(p) * (v - c)
-        for g, w, v, c, p in zip(own, fractions(LINEAR[k, b]), y, fractions(CENTER[k, b]), q)
-    ]
+    parts = zip(gradient(HESSIANS[k], CENTERS[k], y), fractions(LINEAR[k, b]), y, fractions(CENTER[k, b]), q)
+    return [g - w + Fraction(p) * (v - c) for g, w, v, c, p in parts]
 
 
 # --- minimisers in closed form ---------------------------------------------------------------------------------------------
@@ -91,9 +88,7 @@ def proximal_steps(k, b, step, count, q=(Q, Q)):
     y, before, anchor = fractions(START[k, b]), None, fractions(ANCHOR[k, b])
     for _ in range(count):
         g = smooth_gradient(k, b, y, q)
-        before, y = y, [
-            a + soft(v - s * u - a, s * Fraction(L1)) for v, u, a, s in zip(y, g, anchor, step)
-        ]  # fmt: skip
+        before, y = y, [a + soft(v - s * u - a, s * Fraction(L1)) for v, u, a, s in zip(y, g, anchor, step)]
     return before, y
 
 
@@ -147,10 +142,9 @@ def test_the_fused_steps_without_a_linear_part_and_around_the_center():
 def test_tiles_by_hand(monkeypatch):
     """Six points of two numbers in twelve: clients of 3 and 1 rows in one tile, of 2 alone, and 9 rows in two tiles of 5 and 4."""
     monkeypatch.setattr(quadratic_module, "TILE", 12)
-    cuts = [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array([3, 1, 2, 9]), 2)]
-    assert cuts == [(0, 2, 0, 3), (2, 3, 0, 2), (3, 4, 0, 5), (3, 4, 5, 9)]
-    cuts = [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array([2, 1]), 100)]
-    assert cuts == [(0, 1, 0, 1), (0, 1, 1, 2), (1, 2, 0, 1)]
+    few, wide = [(0, 2, 0, 3), (2, 3, 0, 2), (3, 4, 0, 5), (3, 4, 5, 9)], [(0, 1, 0, 1), (0, 1, 1, 2), (1, 2, 0, 1)]
+    for counts, d, cuts in (([3, 1, 2, 9], 2, few), ([2, 1], 100, wide), ([7, 1, 1, 2], 2, [(0, 1, 0, 4), (0, 1, 4, 7), (1, 4, 0, 2)])):
+        assert [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array(counts), d)] == cuts
 
 
 def test_the_residual_counts_what_rounding_can_add():
@@ -164,8 +158,7 @@ def test_the_residual_counts_what_rounding_can_add():
 
 @pytest.mark.parametrize("l1", [0.0, L1])
 def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
-    rng = np.random.default_rng(3)
-    center, linear, anchor, start = (rng.standard_normal((2, 5, 2)) for _ in range(4))
+    center, linear, anchor, start = np.random.default_rng(3).standard_normal((4, 2, 5, 2))
     objective = LocalObjective(center, linear, Q, l1, anchor)
     lower, upper = _curvature_bounds(PROBLEM, objective)
     rows = rows_of(2, 5)
@@ -177,6 +170,8 @@ def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
         cut = affine_proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
         np.testing.assert_allclose(cut.y, whole.y, rtol=1e-13, atol=1e-15)
         np.testing.assert_allclose(cut.residual, whole.residual, rtol=1e-12)
+        padded = rows._replace(valid=np.arange(5) < [[3], [5]])
+        assert not affine_proximal_gradient(PROBLEM, objective, start, padded, lower, upper, 3).y[0, 3:].any()
 
 
 def test_rows_are_counted_to_the_last_that_is_valid():
@@ -198,8 +193,7 @@ def test_the_curvature_of_the_smooth_part():
     lower, upper = _curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=np.array([0.5, 2.0])))
     np.testing.assert_array_equal(lower, PROBLEM.mu_k + 0.5)
     np.testing.assert_array_equal(upper, PROBLEM.beta_k + 2.0)
-    lower, upper = _curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))
-    np.testing.assert_array_equal(lower, PROBLEM.mu_k + 3.0)
+    np.testing.assert_array_equal(_curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))[0], PROBLEM.mu_k + 3.0)
     saddle = SimpleNamespace(convex=False, beta_k=np.array([3.0, 0.5]))
     lower, upper = _curvature_bounds(saddle, LocalObjective(CENTER, curvature=5.0))
     assert lower.tolist() == [2.0, 4.5] and upper.tolist() == [8.0, 5.5]
@@ -224,10 +218,10 @@ def test_which_walk_is_taken(monkeypatch):
     for name in ("affine_proximal_gradient", "_proximal_gradient", "newton"):
         true = getattr(exact_module, name)
         monkeypatch.setattr(exact_module, name, lambda *a, true=true, name=name: taken.append(name) or true(*a))
-    single = [LocalObjective(a.astype(np.float32), curvature=Q, l1=L1) for a in (CENTER,)]
+    single = LocalObjective(CENTER.astype(np.float32), curvature=Q, l1=L1)
     Exact().solve(PROBLEM, ELASTIC, START, ROWS)
     Exact().solve(PROBLEM, LocalObjective(CENTER, LINEAR, np.array([0.4375, 1.5]), L1, ANCHOR), START, ROWS)
-    Exact(tolerance=1e-3).solve(PROBLEM.like(single[0].center), single[0], START.astype(np.float32), ROWS)
+    Exact(tolerance=1e-3).solve(PROBLEM.like(single.center), single, START.astype(np.float32), ROWS)
     steep = problems.Quadratic(np.array([np.diag([1.0, 1e4])] * 2), np.array(CENTERS))
     Exact().solve(steep, LocalObjective(CENTER, LINEAR, Q, L1), START, ROWS)
     assert taken == ["affine_proximal_gradient", "_proximal_gradient", "_proximal_gradient", "newton"]
@@ -288,8 +282,7 @@ def test_what_was_not_reached_is_told_with_the_worst_row():
         check(START, residual)
     assert f"(relative {relative:.3g}) is above 1e-12;" in str(refused.value)
     check(START, residual, ROWS._replace(valid=residual < 0.1))
-    lost = START.copy()
-    lost[1, 1, 0] = np.nan
+    lost = np.where(np.arange(8).reshape(2, 2, 2) == 6, np.nan, START)
     with pytest.raises(Diverged, match=r"diverged in round 1 at client 1 \(scenario 1\): the local model is not finite") as diverged:
         check(lost, residual)
     assert (diverged.value.round_index, diverged.value.client, diverged.value.scenario) == (1, 1, 1)
@@ -320,9 +313,8 @@ def test_the_envelope_in_fractions():
         r = [u - w for u, w in zip(shift, p)]
         away = [u - Fraction(c) for u, c in zip(y, CENTERS[k])]
         loss = sum(u * w for u, w in zip(away, gradient(HESSIANS[k], CENTERS[k], y))) / 2
-        smooth = loss + sum(
-            Fraction(Q) / 2 * (u - c) ** 2 - w * u for u, c, w in zip(y, fractions(CENTER[k, b]), fractions(LINEAR[k, b]))
-        )
+        parts = zip(y, fractions(CENTER[k, b]), fractions(LINEAR[k, b]))
+        smooth = loss + sum(Fraction(Q) / 2 * (u - c) ** 2 - w * u for u, c, w in parts)
         squares = sum(u * u for u in r)
         envelope = smooth - sum(u * w for u, w in zip(g, r)) + squares / (2 * s) + Fraction(L1) * sum(map(abs, p))
         for got, needed in ((at.gradient, g), (at.v, v), (at.p, p), (at.envelope, [envelope]), (at.error, [math.sqrt(squares)])):
@@ -385,3 +377,24 @@ def test_pieces_cover_all_rows_once(monkeypatch):
     monkeypatch.undo()
     same = newton_module.newton(PROBLEM, ELASTIC, START, np.array([5.0, 6.0]), 1e-12)
     np.testing.assert_allclose(whole.y, same.y, atol=1e-12)
+
+
+def test_rows_are_solved_alike_in_pieces_of_any_size(monkeypatch):
+    """Seven rows a client, some of which start at their minimiser and are done at once."""
+    rng = np.random.default_rng(8)
+    center, linear, start = (3 * rng.standard_normal((2, 7, 2)) for _ in range(3))
+    objective = LocalObjective(center, linear, Q, L1)
+    best = Exact(method="prox").solve(PROBLEM, objective, start, rows_of(2, 7)).y
+    start[:, ::2] = best[:, ::2]
+    for rows, cells in ((64, 2_000_000), (3, 4), (64, 16)):
+        monkeypatch.setattr(newton_module, "_ROWS", rows)
+        monkeypatch.setattr(newton_module, "_CELLS", cells)
+        got = newton_module.newton(PROBLEM, objective, start, np.array([5.0, 6.0]), 1e-12)
+        np.testing.assert_allclose(got.y, best, atol=1e-10)
+        assert got.residual.shape == (2, 7) and got.residual.max() <= 1e-11
+        least = newton_module.least_curvature(PROBLEM, objective, best, np.array([5.0, 6.0]))
+        for k, b in np.ndindex(2, 7):
+            on = best[k, b] != center[k, b]
+            h = (np.array(HESSIANS[k]) + Q * np.eye(2))[np.ix_(on, on)]
+            eigen = min([*np.linalg.eigvalsh(h), *[(5.0, 6.0)[k]] * int((~on).sum())])
+            assert least[k, b] == pytest.approx(eigen / (5.0, 6.0)[k], rel=1e-12)

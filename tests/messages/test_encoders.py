@@ -64,6 +64,16 @@ def test_code_words() -> None:
         en.omega_length(np.array([0]))
 
 
+def test_the_longest_gamma_code() -> None:
+    """53 binary digits, as many as a float holds; one more is refused."""
+    longest = np.array([2**53 - 1, 2**52, 5])
+    reader = Reader(pack(en.gamma_fields(longest)), "test")
+    assert [reader.gamma("n") for _ in longest] == longest.tolist()
+    reader.close()
+    with pytest.raises(DataFileError, match="n has 54 binary digits, expected at most 53"):
+        Reader(pack(en.fixed(0, 53), en.fixed(2**53, 54)), "test").gamma("n")
+
+
 @given(st.lists(st.integers(1, 2**48 - 1), min_size=1, max_size=8), st.integers(0, 20))
 @settings(max_examples=80, deadline=None)
 def test_codes_come_back_and_have_the_length_counted(values, b) -> None:
@@ -196,9 +206,9 @@ def test_corrupt_messages_say_what_was_expected_and_found(compressor, fields, di
 
 
 NOT_MESSAGES = [
-    (messages.ST(0.5), [1.0, 2.0], "entry 0 of message 0 is .*1.0.* where st sends 0 or ±"),
+    (messages.ST(0.5), [1.0, 2.0], "entry 0 of message 0 is .*1.0.* where st sends 0 or ±2.0: encode what"),
     (messages.ST(0.5), [1.0, -0.0], "entry 1 of message 0 is .*-0.0"),
-    (messages.ScaledSign(), [1.0, 0.0], "entry 1 of message 0 is .*0.0.* where scaled-sign sends ±"),
+    (messages.ScaledSign(), [1.0, 0.0], "entry 1 of message 0 is .*0.0.* where scaled-sign sends ±1.0: encode what"),
     (messages.QSGD(2), [1.0, 3.0], "message 0 is not made of 0..2 times one step"),
     (messages.QSGD(2), [1.0, 1e-30], "not made of 0..2 times one step"),
     (messages.NaturalRounding(), [1.0, 3.0], "entry 1 .* no power of two"),

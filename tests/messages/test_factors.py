@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction as F
 
 import array_api_strict
 import numpy as np
 import pytest
-from compressors_at_hand import fractions
+from compressors_at_hand import COMPRESSORS, IDS, fractions
 
 from fedtheory import messages
 from fedtheory.arrays import to_numpy
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.messages.encoders import Encoded, fixed, pack
 from fedtheory.messages.quantisers import root_above
 
 U = F(1, 2**24)  # the relative error of rounding to single precision
@@ -60,6 +62,7 @@ FACTORS = [  # compressor, d, delta, omega, Delta_sq
     # t = 1/16 and 1/4, a little below: sqrt(1/t) - 1, and from there on 1/(4 t); levels of 1, 2 and 3 take 1, 2 and 2 digits
     (messages.QSGD(1), 16, None, 4 * slack(52, 16) - 1, None),
     (messages.QSGD(2), 16, None, 2 * slack(51, 16) - 1, None),
+    (messages.QSGD(2), 12, 1 - F(3, 4) * slack(51, 12) ** 2, F(3, 4) * slack(51, 12) ** 2, None),
     (messages.QSGD(3), 4, 1 - slack(51, 4) ** 2 / 9, slack(51, 4) ** 2 / 9, None),
     (messages.QSGD(3, float_bits=32), 4, 1 - slack(22, 4) ** 2 / 9, slack(22, 4) ** 2 / 9, None),
 ]
@@ -96,6 +99,7 @@ def test_both_sides_by_hand(batch) -> None:
             sides = getattr(compressor, f"{factor}_sides")(values)
             for side, value in zip(sides, wanted):
                 assert np.shape(side) == x.shape[:-1]
+                assert np.asarray(side).dtype == values.dtype
                 assert (side == as_number(value)).all() if batch else side == as_number(value)
 
 
@@ -137,6 +141,10 @@ def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
     assert compressor.compress(x[0], uniforms).tolist() == sent.tolist()
     assert compressor.compress(x, both).tolist() == [sent.tolist(), odd.tolist()]
     wanted = np.stack([sent, odd]).astype(float)
+    as_sent = compressor.compress(x.astype(float), both)
+    codes = [compressor.encode(message) for message in as_sent]
+    assert compressor.bits(as_sent).tolist() == [code.bits for code in codes]
+    assert [compressor.decode(code, as_sent.shape[1]).tolist() for code in codes] == as_sent.tolist()
     for library in (np.asarray, np.asfortranarray, array_api_strict.asarray):
         values = library(x.astype(float))
         out = compressor.compress(values, both)
@@ -144,6 +152,15 @@ def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
         np.testing.assert_allclose(to_numpy(out), wanted, rtol=1e-15)
         zero = to_numpy(out) == 0
         assert isinstance(compressor, messages.Identity) or not (np.signbit(to_numpy(out)) & zero).any()
+
+
+def test_sides_are_as_exact_as_the_message() -> None:
+    """(1 - 1/3) 14 in fractions and in floats; the absolute bound is the same for a message that is 0."""
+    x, top = fractions([3, -1, 2]), messages.TopK(1)
+    assert top.contraction_sides(x) == (5, F(28, 3)) and isinstance(top.contraction_sides(x)[1], F)
+    assert top.contraction_sides(x.astype(float))[1] == pytest.approx(28 / 3, rel=1e-15)
+    assert messages.Threshold(F(1, 3)).absolute_sides(0 * x) == (0, F(1, 3))
+    assert messages.Threshold(0.5).absolute_sides(np.zeros(3)) == (0, 0.75)
 
 
 def test_messages_of_different_size_at_once() -> None:
@@ -155,6 +172,35 @@ def test_messages_of_different_size_at_once() -> None:
         assert (messages.ST(F(1, 2), rule).compress(x.astype(float)) == wanted.astype(float)).all()
         lost = messages.ST(F(2, 3), rule).compress(np.array([-5e-324, 0.0, 0.0]))
         assert not lost.any() and not np.signbit(lost).any()
+
+
+@pytest.mark.parametrize(("float_bits", "width", "least", "most"), [(64, 11, -1022, 1023), (32, 8, -126, 127)])
+def test_the_largest_and_smallest_powers_of_two(float_bits, width, least, most) -> None:
+    """Both come back, and the exponent field of infinity does not."""
+    compressor = messages.NaturalRounding(float_bits=float_bits)
+    row = np.array([2.0**most, -(2.0**most), 2.0**least, -(2.0**least), 0.0])
+    assert compressor.decode(compressor.encode(row), 5).tolist() == row.tolist()
+    with pytest.raises(DataFileError, match=f"entry 0 has exponent field {2**width - 1}, expected at most {2**width - 2}"):
+        compressor.decode(pack(fixed(2**width - 1, width + 1)), 1)
+    with pytest.raises(InvalidInput, match=rf"no power of two from 2\^{least} on"):
+        compressor.encode(np.array([2.0 ** (least - 1)]))
+
+
+def test_the_ends_of_a_grid() -> None:
+    """2^51 steps and one more, multiples rounded to single precision, and no negative zero."""
+    last = 2.0**51 + 1
+    assert messages.StochasticRounding(1.0).bits(np.array([last])) == 2 * 53 - 1
+    assert messages.StochasticRounding(0.1).bits(np.array([0.3], dtype=np.float32)) == 5
+    for refused in (last + 1, -0.0):
+        with pytest.raises(InvalidInput, match=f"entry 0 of message 0 is {re.escape(repr(refused))}, no multiple of 1"):
+            messages.StochasticRounding(1.0).bits(np.array([refused]))
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+def test_what_is_cut_off_names_the_compressor(compressor) -> None:
+    what = "(the count|the magnitude|the step|entry 0|entry|entries) needs"
+    with pytest.raises(DataFileError, match=f"^{compressor.name} message truncated: {what}"):
+        compressor.decode(Encoded(0, b""), 5)
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -17,7 +17,8 @@ class Standstill:
     def __init__(self, losses, counts, l1, l2, start, rounds):
         self.losses, self.l1, self.l2, self.start, self.rounds = losses, F(l1), F(l2), F(start), rounds
         self.weights = [F(n) / sum(counts) for n in counts]
-        self.beta = max(h for _, h, _, _ in losses)
+        self.bowls = [(h, c - own / h) for own, h, c, _ in losses]  # h (x - c)^2/2
+        self.beta = max(h for h, _ in self.bowls)
 
     def mean(self, values):
         return sum((w * v for w, v in zip(self.weights, values, strict=True)), F(0))
@@ -30,7 +31,7 @@ class Standstill:
 
     def shares(self, signs):
         """sum of w_k h_k/(h_k + lambda_2), and of w_k (h_k c_k - lambda_1 s_k)/(h_k + lambda_2), of the clients that move."""
-        moving = [(w, h, c, s) for w, (_, h, c, _), s in zip(self.weights, self.losses, signs, strict=True) if s]
+        moving = [(w, h, c, s) for w, (h, c), s in zip(self.weights, self.bowls, signs, strict=True) if s]
         return (
             sum((w * h / (h + self.l2) for w, h, _, _ in moving), F(0)),
             sum((w * (h * c - self.l1 * s) / (h + self.l2) for w, h, c, s in moving), F(0)),
@@ -39,8 +40,8 @@ class Standstill:
     @property
     def ends(self):
         """The least and the largest fixed point."""
-        low = max(c - self.l1 / h for _, h, c, _ in self.losses)
-        high = min(c + self.l1 / h for _, h, c, _ in self.losses)
+        low = max(c - self.l1 / h for h, c in self.bowls)
+        high = min(c + self.l1 / h for h, c in self.bowls)
         if low <= high:
             return low, high
         for signs in product((-1, 0, 1), repeat=len(self.losses)):
@@ -53,7 +54,7 @@ class Standstill:
     @property
     def optimum(self):
         """Of sum_k w_k L_k."""
-        return self.mean([h * c for _, h, c, _ in self.losses]) / self.mean([h for _, h, _, _ in self.losses])
+        return self.mean([h * c for h, c in self.bowls]) / self.mean([h for h, _ in self.bowls])
 
 
 def in_words(v):
@@ -81,7 +82,7 @@ def interval(v):
     """The ends, each where one step further the method moves, and the box in which no slope is above lambda_1."""
     tiny, (low, high) = F(1, 10**9), v.ends
     found = [x for x, out in ((low, -tiny), (high, tiny)) if not v.mean(v.moves(x)) and v.mean(v.moves(x + out))]
-    bounds = [(c - v.l1 / h, c + v.l1 / h) for _, h, c, _ in v.losses]
+    bounds = [(c - v.l1 / h, c + v.l1 / h) for h, c in v.bowls]
     return found, [max(a for a, _ in bounds), min(b for _, b in bounds)]
 
 

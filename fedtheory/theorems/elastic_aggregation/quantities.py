@@ -215,7 +215,7 @@ class SampledView(ClientsView):
             facts.add(PAIR)
             h, m, v = (np.stack([np.diagonal(a) for a in self.H]), np.stack([np.diagonal(a) for a in self.M]), self.v)
             order = [(0, 1) if h[0][i] >= h[1][i] else (1, 0) for i in range(len(self.theta))]
-            if all(v[a][i] <= v[b][i] for i, (a, b) in enumerate(order)):
+            if ((h[0] - h[1]) * (v[0] - v[1]) <= 0).all():
                 facts.add(FOLLOWS)
             mv = m * v
             if all(v[b][i] <= v[a][i] and mv[a][i] * h[b][i] <= mv[b][i] * h[a][i] for i, (a, b) in enumerate(order)):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.exact import _clip, _kinks, _mean, _subgradient, _value, train_exactly
@@ -91,7 +90,7 @@ def _trainer(run: Run) -> Callable[[Lines, Fraction, Fraction, Fraction, int], t
     return train
 
 
-def history(run: Run, last_training: bool = False) -> History:
+def history(run: Run) -> History:
     """Algorithm 1, or MOPES's update where there is one client, in fractions.
 
     Raises
@@ -99,7 +98,7 @@ def history(run: Run, last_training: bool = False) -> History:
     InvalidInput
         More rounds or local steps than fractions can carry.
     """
-    steps = run.steps if last_training else run.steps[:-1]
+    steps = run.steps[:-1]
     if run.rounds > MOST_ROUNDS or sum(steps) * len(run.clients) > MOST_STEPS:
         raise InvalidInput(
             f"{run.rounds} exact rounds with {sum(steps)} local steps a client: at most {MOST_ROUNDS} rounds and {MOST_STEPS} steps "
@@ -114,7 +113,7 @@ def history(run: Run, last_training: bool = False) -> History:
         z = min(max(out.z[-1] - (y - _mean(y_client)) * k / 4, run.low), run.high)
         out.x.append((1 - gamma) * out.x[-1] + gamma * z)
         out.z.append(z)
-        if k == run.rounds and not last_training:
+        if k == run.rounds:
             break
         trained = [
             train(lines, u0, (v - y) / run.lam, beta, steps[k - 1])
@@ -166,12 +165,10 @@ def product_mopes(
 
 
 # --- a loss on an interval --------------------------------------------------------------------------------------------------
-def least_on(
-    clients: Sequence[Lines], low: Fraction, high: Fraction, near: Fraction, copies: list[int] | None = None
-) -> tuple[Fraction, Fraction]:
+def least_on(clients: Sequence[Lines], low: Fraction, high: Fraction, near: Fraction) -> tuple[Fraction, Fraction]:
     """(F*, the minimiser nearest to ``near``) of the mean loss F over [low, high]."""
     inner = [c for lines in clients for c in _kinks(list(lines)) if low < c < high]
-    values = [(_mean([_value(list(lines), u) for lines in clients], copies), u) for u in (low, high, *inner)]
+    values = [(_mean([_value(list(lines), u) for lines in clients]), u) for u in (low, high, *inner)]
     least = min(values)[0]
     flat = [u for value, u in values if value == least]
     return least, min(max(near, min(flat)), max(flat))
@@ -189,6 +186,6 @@ def steepest(lines: Lines, radius: Fraction) -> Fraction:
     return max(abs(v) for end in (-radius, radius) for v in slopes_at(lines, end))
 
 
-def excess(clients: Sequence[Lines], at: Fraction, least: Fraction, copies: Any = None) -> Fraction:
+def excess(clients: Sequence[Lines], at: Fraction, least: Fraction) -> Fraction:
     """F(at) - F*."""
-    return _mean([_value(list(lines), at) for lines in clients], copies) - least
+    return _mean([_value(list(lines), at) for lines in clients]) - least

@@ -100,7 +100,7 @@ class ProxView(_OfARule):
         return entry(first + penalty * self.lam * self.G_sq / 2 + self.gap_total)
 
 
-def prox_view(run: Run, copies: list[int] | None = None) -> ProxView:
+def prox_view(run: Run) -> ProxView:
     """The view of a run in fractions, FedMLS on the interval X = X'."""
     clients, n = run.clients, len(run.clients)
     least, star = lines.least_on(clients, run.low, run.high, run.x0)

@@ -72,6 +72,7 @@ def test_theorem_1(scheme):
             found = tuple(side[-1] for side in numbers(form.sides(views["repaired"])))
             assert found == worked.STEP_7[form.name](runs["repaired"], runs["repaired"].T - 1), form.name
     c = views["repaired"].constants
+    assert list(c.eta) == runs["repaired"].eta and c.smallest_D == min(runs["repaired"].D)
     assert (c.gamma == 4 * c.E**2 * c.theta / min(c.S)) == (data is LONG)
 
 

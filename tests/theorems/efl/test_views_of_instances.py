@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,7 +20,9 @@ import worked_efl_sentences_4
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
 from fedtheory.theorems.efl.statements.theorem_2 import rounds_that_halve
 
@@ -141,6 +144,17 @@ def test_a_long_run_has_a_thousand_rounds(rounds, long):
     assert not {"a long run", "a long decaying run"} & BUILDERS["elastic"]({**exact, "rounds": rounds}).facts
 
 
+def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
+    """|trace| < 1 + determinant < 2, on a grid that holds ties."""
+    numbers = [Fraction(x) for x in ("-1", "-1/2", "0", "1/3", "1", "3/2")]
+    found = {True: 0, False: 0}
+    for a, b, c, d in itertools.product(numbers, repeat=4):
+        inside = abs(a + d) < 1 + a * d - b * c < 2
+        assert contracts(a, b, c, d) == inside, (a, b, c, d)
+        found[inside] += 1
+    assert min(found.values()) > 100
+
+
 # --- other views --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", sections.SCHEMES)
 def test_laws_of_many_cases_have_the_moments_of_their_enumeration(scheme, monkeypatch):
@@ -159,6 +173,56 @@ def test_the_lemma_asks_for_every_coordinate(step, applies):
     one = {"weights": ["1"], "h": [["1", "1/4"]], "c": [["2", "3"]], "law": [["0", "0", "1"]], "eta": "1", "rounds": 1}
     view = BUILDERS["limit"]({"scheme": "B", **one, "x0": ["0", "0"], "step": step, "offset": "15"})
     assert (view.applies(get("efl/scheme-limit").form("repaired")) is None) == applies
+
+
+EPOCHS = [
+    {"noise": str(noise), "G_sq": "2/3", "kappa": kappa, "E": E, "T": 3}
+    for kappa in ("1", "5/2")
+    for E in (1, 2, 17, 40)
+    for factor in (E * (E + 1), Fraction(E * (E + 1), 2 * E + 1))
+    # where the threshold, and its limit times T, are at E + 1 what they are at E; and just off
+    for tie in [factor * Fraction(2, 3) * (2 + 1 / (4 * Fraction(kappa)) - (2 if factor != E * (E + 1) else 0))]
+    for noise in (tie, tie * Fraction(99, 100), tie * Fraction(101, 100), 9 * tie, tie / 9)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", EPOCHS, ids=str)
+def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
+    view, mine = BUILDERS["epochs"](data), section_4.Epochs(data)
+    for name, of in (("repaired", "by_9"), ("through (8), T to infinity", "late")):
+        falls = getattr(mine, of)(mine.E + 1) <= getattr(mine, of)(mine.E)
+        one, other = (get("efl/corollary-1-epochs").form(n) for n in (name, f"{name}, converse"))
+        assert ((view.applies(one) is None), (view.applies(other) is None)) == (falls, not falls)
+    assert view.by_rule(data["E"]) * mine.E == mine.by_8(mine.E) * mine.E
+
+
+@pytest.mark.parametrize("y", ["1/100", "1/2", "99/100"])
+@pytest.mark.parametrize("rounds", [1, 60])
+def test_the_rule_is_what_8_says(y, rounds):
+    view = BUILDERS["keep"]({**section_4.KEEP, "y": y, "rounds": rounds})
+    about = view.applies(get("efl/corollary-1-own-optimum").form("own optima")) is None
+    assert about == (Fraction(y) * view.J > view.f_1)
+
+
+ALIKE = "a round in which all are inactive alike"
+
+
+@pytest.mark.parametrize(
+    ("fact", "change", "there"),
+    [  # of E = 3, T = 5, gamma = 13, tau_0 = 2, C/J = 33/14
+        (ALIKE, {"idle": ["1/4", "1/4"]}, True), (ALIKE, {"idle": ["0", "0"]}, False), (ALIKE, {"idle": ["1/4", "1/5"]}, False),
+        ("tau_0 = 0", {"tau_0": 0}, True), ("tau_0 = 0", {"tau_0": 1}, False),
+        ("T >= 2 tau_0", {"T": 4, "idle": ["0"]}, True), ("T >= 2 tau_0", {"tau_0": 3}, False),
+        (LATE, {"tau_0": 0, "gamma": "1643/100"}, True), (LATE, {"tau_0": 0, "gamma": "1644/100"}, False),  # 3 sqrt 30
+        (LATE, {"gamma": "2243/100"}, True), (LATE, {"gamma": "2244/100"}, False),
+        (SOME, {"T": 2, "tau_0": 1, "idle": ["0"]}, True), (SOME, {"T": 1, "tau_0": 0, "idle": ["0"]}, False),
+        ("gamma >= E^2", {"E": 5, "gamma": "25"}, True), ("gamma >= E^2", {"E": 5, "gamma": "2499/100"}, False),
+        ("y above (C/J)/(TE)", {"y": "11/70"}, False), ("y above (C/J)/(TE)", {"y": "111/700"}, True),
+        ("(8)", {"y": "165/6776"}, False), ("(8)", {"y": "166/6776"}, True),  # f_1/J = (165/14)/22^2
+    ],
+)  # fmt: skip
+def test_what_is_known_of_inactive_clients_begins_and_ends_where_it_should(fact, change, there):
+    assert (fact in BUILDERS["inactive"]({**section_4.LATE, **change}).facts) == there
 
 
 def test_one_row_of_work_stands_for_all_rounds():

@@ -75,8 +75,8 @@ OTHER = [
     (
         ("inactive-rate", "corollary-1-threshold", "tolerance", "departure-early-or-late"),
         {
-            "idle": [["0", "0", "0"], ["1/4", "1/4", "1/4"], ["1/4", "1/4", "1/5"], ["0", "1/2", "0"]], "E": 2, "T": 4,
-            "gamma": "31/3", "J": "5/3", "C": "7/2", "y": "2/7", "tau_0": 2,
+            "idle": [["0", "0", "0"], ["1/4", "1/4", "1/4"], ["1/4", "1/4", "1/5"], ["0", "1/2", "0"]], "E": 3, "T": 4,
+            "gamma": "37/3", "J": "5/3", "C": "7/2", "y": "2/7", "tau_0": 2,
         },
     ),
     (
@@ -161,14 +161,38 @@ def test_both_writings_agree(key):
     compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in by_hand))
 
 
+@pytest.mark.parametrize("name", [key[1] for key in WORKED if key[0] == "table-1-non-convex"])
+def test_both_writings_agree_where_the_other_row_is_the_smaller_one(name):
+    """VRL-SGD's row is below EFL's: of the two constants, min{1, .} is below 1, and max{1, .} is 1."""
+    key = ("table-1-non-convex", name)
+    data = {"G": "4", "L": "5/2", "mu": "1/3", "S": "7/2", "sigma": "1/5", "clients": "2", "root": "3"}
+    sides = get("efl/table-1-non-convex").form(name).sides(BUILDERS["units"](data))
+    compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
+
+
+@pytest.mark.parametrize("lam", ["1/50", "2/5", "3", "9"])
+@pytest.mark.parametrize("eta", ["1/9", "7/8", "13/8"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_both_writings_agree_on_what_is_stable(steps, eta, lam):
+    """Truth values: only instances on both sides of a limit tell a wrong limit from the right one."""
+    for key, data in CASES.items():
+        if key[0] == "elastic-stability":
+            data = {**data, "E": steps, "eta": eta, "lam": lam}
+            form = get("efl/elastic-stability").form(key[1])
+            view = BUILDERS["stability"](data)
+            if view.applies(form) is None:
+                compared(form.sides(view), *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
+
+
 def test_all_of_them_are_asked():
     assert {name for names, _ in OTHER for name in names} == {key[0] for key in CASES}
 
 
 # --- two clients at a deadline ----------------------------------------------------------------------
+@pytest.mark.parametrize("x0", ["-5/2", "1"])  # the gradients fall along the run of client 1 alone, or rise
 @pytest.mark.parametrize("key", [key for key, found in section_4.FORMS.items() if found[0] is section_4.KEEP], ids=" ".join)
-def test_both_writings_agree_on_other_deadlines(key, monkeypatch):
-    data = {"y": "2/7", "sigma_sq": "25/9", "x0": "-5/2", "rounds": 4}
+def test_both_writings_agree_on_other_deadlines(key, x0, monkeypatch):
+    data = {"y": "2/7", "sigma_sq": "25/9", "x0": x0, "rounds": 4}
     monkeypatch.setattr(section_4, "KEEP", data)
     lhs, rhs = section_4.FORMS[key][1](data)
     form, view = get(f"efl/{key[0]}").form(key[1]), BUILDERS["keep"](data)

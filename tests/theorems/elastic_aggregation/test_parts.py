@@ -103,6 +103,7 @@ TWO = {
 FULL = {**TWO, "H": [[["5/2", "1/3"], ["1/3", "2"]], *TWO["H"][1:]], "S": [[["2", "1/5"], ["1/5", "3/4"]], *TWO["S"][1:]]}
 REPELS = {**TWO, "c": [["-13/2", "9"], ["-19/4", "15"]], "P": 1}
 NEAR = {"attracts": TWO, "not diagonal": FULL, "against": words.INSTANCES_2["cohorts, step"][1], "repels": REPELS}
+NEAR["one is never seen"] = {**TWO, "S": [["2", "0"], ["2/5", "0"], ["3/5", "0"]]}
 STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
 
 
@@ -118,6 +119,13 @@ def test_what_a_round_does_near_a_zero(name):
         assert view.longest == near.limit()
     for eta in STEPS:
         assert (view.in_mean(eta), view.in_mean_square(eta)) == (bool(near.in_mean(eta)), bool(near.in_square(eta)))
+
+
+def test_slopes_of_one_parameter():
+    """Omega/Omega' is 1 wherever anything is seen; where nothing is, it is 0/0."""
+    a, slope = mean_motion.ratio_slopes(np.array([[[F(1, 2)]]], dtype=object), exact("1"), exact("1"))  # Omega = 1
+    assert (a, slope.tolist()) == (0, [[0]])
+    assert mean_motion.ratio_slopes(np.array([[[F(0)]]], dtype=object), exact("1"), exact("1")) is None
 
 
 @pytest.mark.parametrize("name", ["attracts", "against", "repels"])

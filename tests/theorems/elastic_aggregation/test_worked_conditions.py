@@ -34,6 +34,9 @@ EDGES = [
     (q.TAU_0, "aggregation", {**LINE, "tau": "1/1000"}, False),
     (q.ONE, "aggregation", LINE, True),
     (q.ONE, "aggregation", PLANE, False),
+    (q.FIXED, "aggregation", {**LINE, "H": [["0"]]}, False),  # M = 0: every point is fixed
+    (q.ONE_STEP, "aggregation", PLANE, True),
+    (q.ONE_STEP, "aggregation", LINE, False),
     (q.INSENSITIVE, "aggregation", PLANE, True),  # 1/2 <= tau; tau m_1 = 1/4 = mu_M
     (q.INSENSITIVE, "aggregation", {**PLANE, "S": [["2", "101/100"]]}, False),
     (q.INSENSITIVE, "aggregation", {**PLANE, "H": [["99/100", "1/2"]]}, False),
@@ -45,6 +48,8 @@ EDGES = [
     # Alike in sensitivity, v_1 = v_2, is the limit of following the curvature: h = (2, 1) and (1/2, 1).
     (q.FOLLOWS, "sampled", {**PAIR, "S": [["7", "1"], ["7", "1"]]}, True),
     (q.FOLLOWS, "sampled", {**PAIR, "S": [["7", "1"], ["7", "99/100"]]}, False),
+    (q.FOLLOWS, "sampled", {**PAIR, "H": [["2", "1"], ["2", "1"]], "S": [["7", "1"], ["1", "3"]]}, True),  # of equal curvature
+    (q.FOLLOWS, "sampled", {**PAIR, "H": [["2", "1"], ["2", "1"]], "S": [["1", "3"], ["7", "1"]]}, True),
     # v_2 = 7/24 and v_1 = 1/4 in the second coordinate: 3/4 v_2/2 = 7/64 = 7/16 v_1, as far as the optimum's share.
     (q.BETWEEN, "sampled", {**AGAINST, "S": [["5", "2"], ["6", "11/6"]]}, True),
     (q.BETWEEN, "sampled", {**AGAINST, "S": [["5", "2"], ["6", "182/100"]]}, False),

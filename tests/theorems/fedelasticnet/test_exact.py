@@ -92,6 +92,23 @@ def test_a_batch_is_its_instances_one_by_one(rule):
                 assert np.max(np.abs(np.asarray(a, dtype=float) - b[pick]) / scale) < 1e-9, (statement.id, form.name)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_a_batch_with_several_starts_and_merged_clients_is_its_instances_one_by_one(rule):
+    """Two instances, three starts each, five clients of two kinds: (2, 3, d) starts and (2, 2, d) kinds."""
+    rng = np.random.default_rng(7)
+    copies, h, c, x0 = (2, 3), abs(numbers(rng, 2, 2, 2)) + Fraction(1, 2), numbers(rng, 2, 2, 2), numbers(rng, 2, 3, 2)
+    l1, l2 = [Fraction(1, 2), Fraction(5, 4)], [Fraction(40), Fraction(75)]
+    floats = [np.array(a, dtype=float) for a in (h, c, l1, l2)]
+    run = DiagonalInstance.batch(*floats, 5, rule, x0, copies).run_view(4)
+    names = ("excess", "inner_exact", "inner_sign", "inner_own_sign", "inner_split", "inner_split_own_sign", "zeros")
+    for k in range(2):
+        exact = DiagonalInstance.exact(h[k], c[k], l1[k], l2[k], 5, rule, x0[k], copies).run_view(4)
+        for name in names:
+            np.testing.assert_allclose(getattr(run, name)[:, k], getattr(exact, name)[:, 0].astype(float), rtol=1e-9, atol=1e-9)
+        for name in ("start_sq", "C0", "C0_printed", "C0_true"):
+            assert getattr(run, name)[k] == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12)
+
+
 def test_one_round_by_hand():
     # L(x) = x^2/2, theta = 1, lambda_1 = 1/4, lambda_2 = 2: v = -1, delta = -(1 - 1/4)/(2 + 1) = -1/4.
     for rule, stored in (("sign", Fraction(3, 4)), ("true-gradient", Fraction(3, 4))):  # delta != 0: the rules agree

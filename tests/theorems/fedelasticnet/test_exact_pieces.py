@@ -6,6 +6,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_pieces import (
     Piece,
     SeparableLosses,
@@ -110,6 +111,41 @@ def test_the_named_losses():
     for piece in PIECES:
         assert piece_of(piece.to_file(), "piece") == piece
     assert Piece().to_file() == {}
+
+
+def test_a_linear_loss_has_its_slope_everywhere_or_nowhere():
+    assert Piece(F(2)).where(F(2)) == (None, None) and Piece(F(2)).where(F(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], r"f = \[\]: expected some of the fields slope, curvature, centre, ramps"),
+        ({"slopes": "1"}, r"f = \{'slopes': '1'\}: expected some of the fields"),
+        ({"slope": 0.5}, r"f\.slope"),
+        ({"curvature": "-1/2"}, r"f\.curvature = -1/2: it must be >= 0"),
+        ({"ramps": {}}, r"f\.ramps = \{\}: expected rows of three fractions"),
+        ({"ramps": [["1", "2"]]}, r"f\.ramps = .*expected rows of three fractions"),
+        ({"ramps": [("1", "2", "3")]}, r"f\.ramps = .*expected rows of three fractions"),
+        ({"ramps": [["1", "2", 0.5]]}, r"f\.ramps\[0\]"),
+        ({"ramps": [["2", "1", "1"]]}, r"f\.ramps: \[2, 1, 1\]: expected p <= q and G > 0"),
+        ({"ramps": [["1", "2", "0"]]}, r"f\.ramps: \[1, 2, 0\]: expected p <= q and G > 0"),
+    ],
+)
+def test_a_bad_loss_in_a_file_is_refused(data, message):
+    with pytest.raises(InvalidInput, match=message):
+        piece_of(data, "f")
+
+
+def test_the_limits_of_what_a_file_may_say():
+    assert piece_of({"curvature": "0", "ramps": [["1", "1", "1/9"]]}, "f") == Piece(ramps=((F(1), F(1), F(1, 9)),))
+
+
+def test_without_a_minimiser():
+    """Slopes 1/2 and 1 far left, and 1 and 4/3 far right: their means are 3/4 and 7/6."""
+    losses = SeparableLosses([[ramp(F(1, 2), 1, 0, 1)], [ramp(1, F(4, 3), 0, 1)]])
+    with pytest.raises(InvalidInput, match="R has no minimiser: in coordinate 0 its slope runs from 3/4 to 7/6"):
+        losses.theta_star  # noqa: B018
 
 
 def test_what_the_clients_make_of_it():

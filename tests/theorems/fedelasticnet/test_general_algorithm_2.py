@@ -6,6 +6,7 @@ validation/references is run on instances with three clients in the plane, whose
 
 from __future__ import annotations
 
+import copy
 from fractions import Fraction as F
 
 import numpy as np
@@ -80,7 +81,7 @@ INSTANCES = {
     "three": ("scaffold stability", {**SLOW, "B": 4, "H": [[["3/7"]], [["5/2"]], [["7/4"]]]}),
     "two": ("scaffold stability", {**SLOW, "H": [[["3/7"]], [["5/2"]]]}),
     "two, unstable": ("scaffold stability", {**SLOW, "eta_g": "37/9", "H": [[["13/7"]], [["5/2"]]]}),
-    "stopped 1": ("threshold at rest", {**STILL, "algorithm": 1, "share": SHARE}),
+    "stopped 1": ("threshold at rest", {**STILL, "algorithm": 1, "theta": ["7/3", "0"], "share": SHARE}),
     "stopped 2": ("threshold at rest", {**STILL, "algorithm": 2, "share": SHARE}),
     "stopped 3": ("threshold at rest", {**STILL, "algorithm": 3, "share": SHARE, "g": G}),
     "wire": ("threshold on the wire", WIRE),
@@ -154,8 +155,26 @@ def test_both_writings_agree(statement, form, views):
             left = right = left[: len(found[0])]
         assert [flat(s, shape) for s in found[:2]] == [list(left), list(right)]
         assert np.size(sides.lhs) == 1 or form.name == "these states rest" or len(sides.axes) == np.ndim(sides.lhs)
-        assert set(sides.axes) <= {"round", "client", "coordinate", "state"}
+        assert set(sides.axes) <= {"round", "client", "coordinate", "state"} and not np.any(sides.noise)
     assert compared
+
+
+@pytest.mark.parametrize("name", ["stopped 1", "stopped 2", "stopped 3"])
+def test_without_the_threshold_these_states_move(name, views):
+    """As far as the second writing says, and so the form that compares 0 with 0 tells a state that rests from one that does not."""
+    form = theorems.get("fedelasticnet/threshold-at-rest").form("these states rest")
+    moved = form.mutants[0].sides(views[name])
+    left, _ = second_writing(("threshold-at-rest", "does not affect"), *INSTANCES[name])
+    assert flat(moved.lhs, moved.lhs.shape) == list(left) and moved.lhs.all()
+
+
+def test_the_second_message_is_needed_where_the_first_does_not_determine_it(views):
+    """c_k that is off by a thousandth after the second round: from there on 2 d numbers are needed, before d are enough."""
+    off = copy.copy(views["rounds"])
+    off.c_k = off.c_k.copy()
+    off.c_k[2] += F(1, 1000)
+    sides = theorems.get("fedelasticnet/second-message").form("twice").sides
+    assert sides(views["rounds"]).rhs.tolist() == [2, 2, 2] and sides(off).rhs.tolist() == [2, 4, 4]
 
 
 @pytest.mark.parametrize("name", ["two", "two, unstable"])
@@ -200,13 +219,16 @@ def test_floats_follow_the_same_rounds(views):
     floats = RoundsView(ProblemWorld(problem), method, *start, data["cohorts"])
     for name in ("theta", "c", "c_k", "slopes", "signs", "delta", "here"):
         np.testing.assert_allclose(getattr(floats, name), getattr(exact, name).astype(float), rtol=1e-12, atol=1e-12, err_msg=name)
+    part = theorems.get("fedelasticnet/algorithm-2-variates").form("its l1 part").sides(floats)
+    assert (part.noise > 0).any() and (part.noise < 1e-6).all()
+    assert (theorems.get("fedelasticnet/second-message").form("twice").sides(floats).rhs == 2).all()
     assert floats.h is None and "separable quadratics" not in floats.facts
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"eta": "2/3"}, r"= \[\[Fraction\(1, 1\)\]\s\[Fraction\(2, 3\)\]\]: it must lie strictly between"),
+        ({"eta": "2/3"}, r"= \[\[Fraction\(1, 1\)\]\s+\[Fraction\(2, 3\)\]\]: it must lie strictly between"),
         ({"h": [["1"], ["0"]], "lambda2": "0"}, r"Fraction\(0, 1\)\]\]: it must lie strictly between"),
         ({"c": [["0"]]}, "as many minimisers"),
         ({"h": [["1"], ["-1/9"]]}, "expected curvatures >= 0"),

@@ -98,12 +98,14 @@ def test_local_steps():
     }  # fmt: skip
     plain = instance("eq-7", SCAFFOLD).data
     assert "controls" not in plain and plain["B"] == 2
+    assert instance("eq-7", SCAFFOLD).name == "local-steps: least squares seed=0"
     assert F(plain["lr"]) == F(f"{1 / (2 * SQUARES.beta_k.max()):.2g}")
     assert instance("eq-7", SCAFFOLD, given={"controls": "zero"}).data == plain
     assert steps_of(SQUARES, 5, 0.125) == LocalSGD(5, 0.125) and steps_of(SQUARES, 5).steps == 5
 
 
 def test_objectives():
+    assert instance("second-term", DYN).name == "objective: least squares seed=0"
     found = instance("second-term", DYN).data
     beta = F(found.pop("beta"))
     assert found == {
@@ -130,12 +132,15 @@ def test_rounds_of_all_clients(rule):
     low, _ = eigenvalues(mean)
     assert low * (1 - 1e-10) < mu < low and 1 < beta / F(float(SQUARES.beta_k.max())) < 1 + F(2, 10**12)
     assert instance("consistency", FedElasticNetDyn(0.0, 50.0, rule)).data["rule"] == "any"
+    assert instance("consistency", PROX).data["rule"] == "sign"
+    assert instance("consistency", DYN).name == "everybody: least squares seed=0"
     flat = problems.Quadratic(np.array([[[2.0, 0.0], [0.0, 0.0]]] * 2), np.zeros((2, 2)))
     assert instance("consistency", DYN, flat).data["mu"] == "0"
 
 
 def test_coins():
     coin = [["1", [["1", "1/2"], ["-1", "1/2"]]]]
+    assert instance("concentration").name == "signs: fair coins for least squares seed=0"
     assert instance("concentration").data == {"groups": 3, "d": 2, "delta": "1/10", "laws": coin}
     forms = [f.name for f in theorems.get("fedelasticnet/concentration").forms]
     six, four = np.ones((6, 2)), np.ones((4, 2))
@@ -152,9 +157,10 @@ def test_messages():
     first, second = instance("l1-and-entropy", given=given).view().each
     assert (first.x.tolist(), second.x.tolist()) == ([F(1, 3), F(1, 10)], [2, F(-1, 7)])
     assert (first.theta.tolist(), first.threshold, first.bin) == ([0, 0], F(1, 9), F(1, 5))
-    (plain,) = instance("l1-and-entropy", given={"message": [0.1, 0.2]}).view().each
+    (plain,) = instance("l1-and-entropy", given={"message": [0.1, 0.2, 0.7]}).view().each
     largest = float(F(3, 10) / (min(beta) + F(7, 10)))
     assert float(plain.threshold) == pytest.approx(largest, rel=1e-8) and plain.bin == F(1, 100)
+    assert plain.theta.tolist() == [0, 0, 0]
     views = instance("l1-and-entropy").view().each
     for k, v in enumerate(views):  # (H + lambda_2) x = q - H theta, without l1
         H, theta = hessian(k), [F(3, 4), F(-5, 4)]
@@ -181,6 +187,7 @@ def wide(d: int, n: int = 1):
         ("eq-2", {"given": {"trial": [1, 2, 3]}}, r"trial has the shape \(3,\): give 2 numbers"),
         ("eq-2", {"problem": problems.random_quadratic(2, 2, seed=0)}, "Quadratic has no least squares"),
         ("eq-2", {"algorithm": Scaffold()}, "Scaffold has not"),
+        ("eq-4", {"problem": problems.random_logistic(2, 2, [5, 5], ridge=0.1, seed=0)}, "Logistic is no quadratic loss"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(9, 0.1)}, "B = 9 local steps, at most 8"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, 0.1, batch_size=1)}, "full gradient steps"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, lambda t: 0.1)}, "full gradient steps"),
@@ -220,5 +227,7 @@ def test_sums_of_unequal_weights_are_limited():
         return instance("concentration", problem=of, form=forms.index("weights"))
 
     assert case(19_999).data["weights"] == ["19999", "1"]
+    many = problems.LeastSquares([np.ones((1, 1))] * 201, [np.ones(1)] * 201)  # equal ones may be more
+    assert instance("concentration", problem=many, form=forms.index("weights")).data["groups"] == 201
     with pytest.raises(MissingCapability, match="2 clients with 20001 samples: m n is at most 40000"):
         case(20_000)

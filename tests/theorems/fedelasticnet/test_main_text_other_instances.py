@@ -54,9 +54,9 @@ THREE = {
 }  # fmt: skip
 OBJECTIVE = {
     "counts": THREE,
-    "equal": {**THREE, "counts": "3/2 3/2 3/2"},
+    "equal": {**THREE, "counts": "3/2 3/2 3/2", "theta": "2/3 0"},
     "in practice": {**THREE, "l1": "1/1000000"},
-    "flat": {**THREE, "H": ["0 0;0 0", "2 0;0 0", "7/5 0;0 0"]},
+    "flat": {**THREE, "H": ["0 0;0 0", "2 0;0 0", "7/5 0;0 0"], "theta": "0 -5/4"},
 }
 MADE = {"regression": worked.Samples, "local": worked.Local, "objective": rounds.Objective}
 ALL = [(k, n, g) for k, of in (("regression", REGRESSION), ("local", LOCAL), ("objective", OBJECTIVE)) for n, g in of.items()]
@@ -78,7 +78,7 @@ LAWS = {
     },
 }  # fmt: skip
 MESSAGES = {
-    "fine": {"x": "1/5 -2/5 7/5 3 22/7 -1 1/7", "theta": "5/2 1/3 0 3/7 2 -3 5/2", "t": "3/5", "bin": "2/7"},
+    "fine": {"x": "1/5 -2/5 7/5 3 22/7 -1 0 1 1", "theta": "5/2 1/3 0 3/7 2 -3 5/2 0 -1", "t": "3/5", "bin": "2/7"},
     "threshold": {"x": "1/5 -2/5 7/5 3 22/7 -1 1/7", "theta": "5/2 1/3 0 3/7 2 -3 5/2", "t": "4/7", "bin": "2/7"},
     "grid": {"x": "2/7 -4/7 10/7 10/7 -8/7 12/7", "theta": "6/7 6/7 -4/7 -4/7 -8/7 2/7", "t": "4/7", "bin": "2/7"},
 }

@@ -11,7 +11,7 @@ import pytest
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedelasticnet.main_text import quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import shrunk, truth
+from fedtheory.theorems.fedelasticnet.main_text.notation import by_a_tenth, instance_of, truth
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics
 from fedtheory.verification.statement import le
 
@@ -61,15 +61,22 @@ def test_r_is_minimised_where_the_mean_gradient_is_0():
 def test_signs_and_thresholds_are_fractions():
     assert quadratics.sign(exact("-5/2 0 1/3")).tolist() == [-1, 0, 1]
     assert quadratics.soft(exact("-5/2 0 1/3 3/7 1"), F(3, 7)).tolist() == [F(-29, 14), 0, 0, 0, F(4, 7)]
+    assert quadratics.sq(exact("1 2;-1/2 3")).tolist() == [5, F(37, 4)]
     assert {type(v) for v in quadratics.soft(exact("-5/2 0 1"), F(3, 7))} == {F}
     found = truth(np.array([True, False]))
     assert found.tolist() == [F(1), F(0)] and {type(v) for v in found} == {F}
     assert truth(F(1) > 0) == F(1) and isinstance(truth(F(1) > 0), F)
 
 
-def test_a_share_of_the_right_side_is_left():
-    sides = shrunk(F(2, 7), le(F(3), F(7)))
-    assert (sides.lhs, sides.rhs, sides.relation) == (3, 2, "<=")
+def test_a_tenth_of_the_right_side_is_taken_off():
+    sides = by_a_tenth(le(F(3), F(7)))
+    assert (sides.lhs, sides.rhs, sides.relation) == (3, F(63, 10), "<=")
+
+
+def test_an_instance_has_its_name():
+    made = instance_of("message", "one", {"x": ["1"]})
+    assert (made.name, made.family, made.view().x.tolist()) == ("message: one seed=0", "main text, message", [1])
+    assert instance_of("message", "one", {"x": ["1"]}, 7).name == "message: one seed=7"
 
 
 # --- minimisers -----------------------------------------------------------------------------------
@@ -100,6 +107,7 @@ def test_where_floats_mislead_the_signs_are_tried(monkeypatch):
     far = F(10**18)
     Q, b = exact("2 0;0 3"), np.array([far + 1, -far - 2], dtype=object)
     assert quadratics.minimiser(Q, b, far).tolist() == [F(1, 2), F(-2, 3)]
+    assert quadratics.minimiser(quadratics.identity(5), np.array([far + 1] * 5, dtype=object), far).tolist() == [1] * 5
     six = quadratics.identity(6)
     with pytest.raises(NotCertified, match="6 coordinates"):
         quadratics.minimiser(six, np.array([far + 1] * 6, dtype=object), far)
@@ -109,6 +117,10 @@ def test_all_minimisers_are_found_for_five_coordinates():
     b = exact("-3 2 1/2 5 -1/3")
     (only,) = quadratics.minimisers(quadratics.identity(5), b, F(1))
     assert only.tolist() == [-2, 1, 0, 4, 0]
+    twins = quadratics.minimisers(exact("2 2;2 2"), exact("2 2"), F(1))
+    assert sorted(x.tolist() for x in twins) == [[0, F(1, 2)], [F(1, 2), 0]]
+    (only,) = quadratics.minimisers(exact("0 0;0 2"), exact("1 5"), F(1))  # flat, with the slope 1
+    assert only.tolist() == [0, 2]
     with pytest.raises(InvalidInput, match=r"d = 6: .* at most 5"):
         quadratics.minimisers(quadratics.identity(6), exact("1 1 1 1 1 1"), F(1))
 

@@ -376,6 +376,7 @@ def test_the_axes_are_named_by_what_the_entries_are(key, others):
     sides = theorems.get(f"fedelasticnet/{key[0]}").form(key[1]).sides(view)
     sizes = {"state": 1, "cohort": 6, "client": 4}
     assert np.shape(sides.lhs) == tuple(sizes[a] for a in sides.axes or ["state"])
+    assert not np.any(sides.noise)  # fractions are what they are
 
 
 @pytest.mark.parametrize("key", NUMBERS, ids=key_id)

@@ -361,6 +361,7 @@ def test_a_round_in_which_nobody_moves():
     assert [tuple(x) for x in view.theta_next[0]] == models
     form = _form("sag-identity", "repaired")
     assert (form.sides(view).lhs == 0).all() and (form.sides(view).rhs == 0).all()
+    assert form.sides(view).axes == ("state", "cohort")
     for mutant, part in (("step doubled", 1), ("step a tenth larger", F(1, 10))):
         wrong = next(m for m in form.mutants if m.name == mutant).sides(view)
         moved = [max(abs(a - b) for a, b in zip(model, view.theta[0], strict=True)) for model in models]

@@ -3,6 +3,7 @@ all different and none of them 1: the library and the second writings (`validati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as Q
 
 import numpy as np
@@ -11,12 +12,18 @@ import worked_mopes as worked
 
 from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
+from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import data
 from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
+from fedtheory.theorems.fedmls.views import ENOUGH, INSIDE, OUTSIDE, OUTSIDE_BALL, column
 from fedtheory.verification.rational import to_file
 
-LOSSES = [[(Q(7, 3), Q(0)), (Q(-5, 4), Q(1, 2))], [(Q(-2), Q(2, 3)), (Q(11, 4), Q(-3))], [(Q(-3, 5), Q(1, 7)), (Q(3, 2), Q(-1))]]
+# one is steepest on the left, and a piece of one is nowhere the largest
+LOSSES = [
+    [(Q(7, 3), Q(0)), (Q(-5, 4), Q(1, 2))], [(Q(-11, 4), Q(2, 3)), (Q(2), Q(-3))],
+    [(Q(-3, 5), Q(1, 7)), (Q(3, 2), Q(-1)), (Q(5), Q(-40))],
+]  # fmt: skip
 LOSS = [(Q(-4, 3), Q(1, 5)), (Q(7, 3), Q(-3, 2))]
 PIECES = [[Q(1), Q(-1), Q(0)], [Q(0), Q(1), Q(-2)], [Q(-1), Q(0), Q(2)]]  # their maximum on the simplex is 0 at (2, 2, 1)/5 only
 LOCAL = {"prox without the square": "flat", "local problem solved": "exact", "10 and 8": "sliding", "10 and 4": "sliding"}
@@ -40,6 +47,37 @@ def test_local_problems_solved(lam):
     assert both_sides("exact-prox-recursion", "repaired", view) == rows["recursion"]
     need, have = rows["enough"][0]
     assert (need <= have) == bool(view.facts)
+    assert view.client_sq[0, 0] == view.server_sq[0, 0] == view.distance_sq  # all start at x_0
+
+
+def test_what_the_certified_gaps_cost():
+    """gamma_k eta_k in round k's recursion, 2/(K(K+1)) sum_k k eta_k in the bounds; and what is uncertain of F* is in their noise."""
+    given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4", "rounds": 4}
+    eta, solved = [Q(1, 3), Q(2, 5), Q(3, 7)], data.prox_of(given)
+    view = replace(solved, gaps=column(eta), noise=Q(1, 8))
+    more = {
+        ("exact-prox", "repaired"): [Q(2, 20) * (eta[0] + 2 * eta[1] + 3 * eta[2])],
+        ("exact-prox-recursion", "repaired"): [eta[0], Q(2, 3) * eta[1], Q(2, 4) * eta[2]],
+    }
+    more |= {("exact-prox", form): more["exact-prox", "repaired"] for form in ("7.9 for 8", "rounds to epsilon")}
+    for name, added in more.items():
+        before, after = both_sides(*name, solved), both_sides(*name, view)
+        assert after == [(a, b + extra) for (a, b), extra in zip(before, added, strict=True)], name
+        assert theorems.get(f"fedmls/{name[0]}").form(name[1]).sides(view).noise == Q(1, 8)
+
+
+def test_few_rounds_have_few_rows():
+    given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4"}
+    assert both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 1})) == [(0, 0)]
+    found = both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 2}))
+    assert found == worked.exact_prox(LOSSES, Q(2, 5), Q(3, 2), Q(-5, 4), 2)["recursion"] and len(found) == 1
+
+
+def test_enough_rounds_to_epsilon():
+    """K(K+1) >= 16 G^2 ||x_0 - x*||^2/epsilon^2 with epsilon = lambda G^2: 12 * 4/9 * 9 = 48 = 16 * 3, and no more than that."""
+    view = data.prox_of({**lines_of(LOSSES), "lam": "2/3", "radius": "3/2", "x0": "-5/4", "rounds": 3})
+    view = replace(view, G_sq=Q(9), distance_sq=Q(3))
+    assert view.facts == {ENOUGH} and not replace(view, distance_sq=Q(3) + Q(1, 10**9)).facts
 
 
 @pytest.mark.parametrize("form", LOCAL)
@@ -54,6 +92,26 @@ def test_mopes(form):
     assert both_sides("mopes-bound", form, view) == [(excess, (start * distance_sq + slack * Q(7, 2)) / under + penalty)]
 
 
+def test_the_prox_without_its_square_at_the_left_end():
+    loss, numbers = [(Q(3), Q(1, 5))], {"lam": Q(4), "D": Q(7, 2), "low": Q(-1, 3), "high": Q(5, 4), "radius": Q(9, 4), "x0": Q(6, 7)}
+    view = data.mopes_of({**lines_of([loss]), **to_file(numbers), "rounds": 4, "local": "flat"})
+    assert view.excess[0, 0] == worked.mopes(loss, Q(4), Q(7, 2), (Q(-1, 3), Q(5, 4)), Q(9, 4), Q(6, 7), 4, "flat")[0]
+
+
+def test_where_the_start_is():
+    numbers = {"lam": "2/5", "D": "7/2", "low": "-1/3", "high": "5/4", "radius": "9/4", "rounds": 1}
+    for x0, where in (("-1/3", INSIDE), ("5/4", INSIDE), ("9/4", OUTSIDE), ("-9/4", OUTSIDE), ("23/10", OUTSIDE_BALL)):
+        assert where in data.mopes_of({**lines_of([LOSS]), **numbers, "x0": x0}).facts, x0
+
+
+def test_runs_too_long_for_fractions_are_refused():
+    numbers = {"lam": "2/5", "low": "-1/3", "high": "5/4", "radius": "9/4", "x0": "0"}
+    with pytest.raises(InvalidInput, match=r"4 exact rounds with \d+ local steps .* at most 200 rounds and 4000 steps"):
+        data.mopes_of({**lines_of([LOSS]), **numbers, "D": "1/10000", "rounds": 4})
+    with pytest.raises(InvalidInput, match=r"rounds with \d+ local steps .* too many"):
+        data.same_of({**lines_of(LOSSES), "lam": "2/5", "D": "1/10000", "radius": "2", "x0": "0", "rounds": 4}).mopes()
+
+
 def test_moles():
     lam, D, C, K = Q(3, 2), Q(47), Q(9, 5), 3
     method = MOLES(float(lam), float(D), K, 5**0.5, radius=4.0, C=float(C))
@@ -66,6 +124,7 @@ def test_moles():
     assert 0.375 <= sides.noise <= 0.375 + 1e-11  # F* is known to this, and the run to its rounding
     limit = max(3, -(-16 * K * 2 * 5 // 9))
     assert both_sides("moles-calls", "calls a round", view) == [(c, limit) for c in calls]
+    assert replace(view, diameter_sq=Q(1, 40)).call_limit().tolist() == [[3.0]] * K  # 16 K Delta^2/C < 1
 
 
 def test_fedmls_is_mopes():
@@ -108,4 +167,33 @@ def test_other_methods():
     for first, step in ((Q(3, 2), Q(2, 5)), (Q(1, 4), Q(7, 5))):
         numbers = {"shallow": Q(2, 7), "slope": Q(4, 5), "second": Q(5, 3), "first": first, "step": step}
         view = data.conventional_of({"method": "fedprox", **to_file(numbers), "rounds": 6})
+        assert view.applies(theorems.get("fedmls/conventional-rounds").form("FedProx with a constant step")) is None
         assert both_sides("conventional-rounds", "FedProx with a constant step", view) == worked.pull(*numbers.values(), 6)
+
+
+STEPS = {"method": "subgradient", "n": 3, "mu": "2/3", "step": "3/8", "rounds": 2}
+PULL = {"method": "fedprox", "shallow": "2/7", "slope": "4/5", "second": "5/3", "first": "1/4", "step": "2/5", "rounds": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (STEPS, {"n": 0, "mu": "0", "step": "0", "rounds": 0, "local": 2}),
+        (STEPS, {"method": "local steps"}),
+        ({**STEPS, "method": "local-steps"}, {"local": 0}),
+        (PULL, {"shallow": "0", "slope": "1/2", "second": "0", "first": "0", "step": "0", "rounds": 0}),
+    ],
+    ids=["subgradient", "no method", "local steps", "fedprox"],
+)
+def test_numbers_of_no_other_method_are_refused(given, changes):
+    """Each at the limit itself: what is asked for is above it."""
+    for name, value in changes.items():
+        with pytest.raises(InvalidInput, match=f"{name} = "):
+            data.conventional_of({**given, name: value})
+
+
+def test_the_least_numbers_are_taken():
+    view = data.conventional_of({**STEPS, "n": 1, "rounds": 1, "mu": "1/1000", "step": "1/1000"})
+    assert view.excess.tolist() == view.floor.tolist() == [[Q(500)]]
+    assert len(data.conventional_of({**PULL, "slope": "501/1000", "rounds": 1}).excess) == 2
+    assert len(data.conventional_of({**STEPS, "rounds": 7}).excess) == 3  # of x_k with k < n alone

@@ -13,8 +13,7 @@ from fedtheory.verification.rational import Builders
 from fedtheory.verification.setting import DataInstance
 from fedtheory.verification.statement import Form, Sides, Statement, form
 
-__all__ = ["BUILDERS", "CLAIM", "COUNTS", "IN_WORDS", "MainTextInstance", "by_a_tenth", "claim", "instance_of", "shrunk", "statement",
-"truth"]
+__all__ = ["BUILDERS", "CLAIM", "COUNTS", "IN_WORDS", "MainTextInstance", "by_a_tenth", "claim", "instance_of", "statement", "truth"]
 
 BUILDERS = Builders()
 CLAIM = "claim"  # the kind of what cannot be judged
@@ -61,8 +60,3 @@ def truth(condition: Any) -> Any:
 def by_a_tenth(sides: Sides) -> Sides:
     """The same with a tenth less on the right."""
     return notation.nine_tenths(sides)
-
-
-def shrunk(share: Fraction, sides: Sides) -> Sides:
-    """The same with only a share of the right side."""
-    return Sides(sides.lhs, sides.rhs * share, sides.scale, sides.relation, sides.noise, sides.axes)

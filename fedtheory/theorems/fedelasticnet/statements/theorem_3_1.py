@@ -70,12 +70,11 @@ def _repaired(r: RunView, **change: Any) -> Sides:
     return bound(r, **{**options, **change})
 
 
-def _sharpened(r: RunView, first: Any = 1, inner: Any = None) -> Sides:
+def _sharpened(r: RunView, first: Any = 1) -> Sides:
     """kappa_0 as printed, 0.3 kappa, and a floor for the zeros of the sign rule only (Theorem B with tau = 8/3)."""
     a, kappa, kappa_0 = r.constants.printed
     floor = 33 * a / 80 * r.constants.lambda1 * r.constants.lambda1 * r.zeros if r.rule == "sign" else 0
-    inner = r.inner_exact if inner is None else inner
-    return bound(r, (3 * kappa / 10, kappa_0), r.C0, floor, inner, first=first)
+    return bound(r, (3 * kappa / 10, kappa_0), r.C0, floor, r.inner_exact, first=first)
 
 
 def _small_floor(r: RunView, first: Any = 1, floor_scale: Any = 1) -> Sides:
@@ -84,10 +83,10 @@ def _small_floor(r: RunView, first: Any = 1, floor_scale: Any = 1) -> Sides:
     return _repaired(r, floor=floor, first=first)
 
 
-def _sharp_floor(r: RunView, scale: Any = 1, first: Any = 1) -> Sides:
+def _sharp_floor(r: RunView, first: Any = 1) -> Sides:
     """kappa_0 as printed, 0.12 kappa, and 0.28 kappa' for the zeros of the sign rule."""
     a, kappa, kappa_0 = r.constants.printed
-    floor = 7 * a / 50 * r.constants.lambda1 * r.constants.lambda1 * r.zeros * scale if r.rule == "sign" else 0
+    floor = 7 * a / 50 * r.constants.lambda1 * r.constants.lambda1 * r.zeros if r.rule == "sign" else 0
     return bound(r, (3 * kappa / 25, kappa_0), r.C0, floor, r.inner_exact, first=first)
 
 
@@ -204,7 +203,7 @@ STATEMENTS = (
             RUN_BY_RULE,
             _sharp_floor,
             BOTH_HOLD,
-            ("first term ten times smaller", lambda r: _sharp_floor(r, first=1 / 10)),
+            ("first term ten times smaller", lambda r: _sharp_floor(r, 1 / 10)),
             note="root mean squares are added by the triangle inequality instead of (17): a larger floor than the small one, with "
             "0.12 kappa for kappa",
             after=c_0(),

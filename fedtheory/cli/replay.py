@@ -38,7 +38,7 @@ def _witness(name: str) -> Witness:
 
 def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement, where that is not installed."""
-    from fedtheory.worst_cases.certificate import is_certificate
+    from fedtheory.worst_cases.certificates import is_certificate
 
     if is_certificate(Path(name)):
         from fedtheory.cli.worst_case import replay_certificate

@@ -47,7 +47,7 @@ def worst_case(
     NotCertified
         The solver's answer could not be proved.
     """
-    from fedtheory.worst_cases import certificate as files
+    from fedtheory.worst_cases import certificates as files
 
     participants = clients if participants is None else participants
     if participants > clients or participants < 1:
@@ -205,7 +205,7 @@ def replay_certificate(path: Path, as_json: bool) -> None:
     InvalidInput, NotCertified
         What is wrong with the file or the proof.
     """
-    from fedtheory.worst_cases import certificate as files
+    from fedtheory.worst_cases import certificates as files
 
     found = files.load(path)
     try:

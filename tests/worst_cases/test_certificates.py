@@ -9,7 +9,7 @@ from fractions import Fraction as F
 import pytest
 
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
-from fedtheory.worst_cases import certificate as files
+from fedtheory.worst_cases import certificates as files
 from fedtheory.worst_cases.bounds import worst_case
 from fedtheory.worst_cases.gram import common, inner, own, square
 from fedtheory.worst_cases.identity import factors

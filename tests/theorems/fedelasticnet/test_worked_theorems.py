@@ -130,7 +130,7 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("eq-41-chain", "printed"): "equalities of symbols: test_the_constants_are_numbers",
     ("constants", "printed"): "an inequality of symbols: test_the_constants_are_numbers, test_kappa_0_is_positive_...",
     ("constants", "repaired"): "equalities of symbols: test_the_constants_are_numbers",
-    ("theorem-d-step", "for every N and P"): "sums of squares of symbols: test_theorem_d_is_proved",
+    ("theorem-d-proof", "repaired"): "sums of squares of symbols: test_theorem_d_is_proved",
     ("feddyn-every-lambda", "repaired"): "sums of squares of symbols: test_theorem_d_is_proved",
     ("sag-identity", "repaired"): "both sides are 0: test_a_round_in_which_nobody_moves has the models that are equal",
 }
@@ -320,6 +320,8 @@ def test_the_constants_are_numbers():
     assert c.theorem_d == (F(1, 240), F(1, 160), F(1, 30)), "lambda_2 = 30 beta"
     near = ElasticConstants(F(3), F(2), F(2), F(5), F(4))
     assert near.theorem_d == (F(1, 8), F(3, 16), F(1, 4)), "lambda_2 = 2 beta"
+    both = ElasticConstants(3.0, 2.0, 2.0, np.array([5.0, 5.0]), np.array([60.0, 4.0])).theorem_d
+    np.testing.assert_allclose(both, [[1 / 240, 1 / 8], [1 / 160, 3 / 16], [1 / 30, 1 / 4]], rtol=1e-15)
     assert worked.constants_of_d(F(4)) == near.theorem_d[1:] and worked.constants_of_d() == c.theorem_d[1:]
     assert c.theorem_b() == (F(31, 35160), F(31, 23440), F(38, 4395))
     ours = [worked.PRINTED, worked.THEOREM_A, worked.THEOREM_B]
@@ -398,8 +400,8 @@ def test_41_is_attained():
 ABOVE_27 = ["1/kappa_0 missing", "C_0 from the true gradients", "C_0 not squared", "anchor theta_k", "d missing"]
 ABOVE_27 += ["expectation of the sign only", "printed", "printed, whole expectation", "sign(0) = 0"]
 LEADS = {"theorem-a": 9, "theorem-a-step": 9, "theorem-b": 21, "theorem-b-step": 21}  # c of the others is 25
-NO_LIMIT = ["without lambda_2 > 27 beta", "for every N and P"]
-NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "sag-identity", "algorithm-1-fixed-point"]
+NO_LIMIT = ["without lambda_2 > 27 beta"]
+NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-d-proof", "sag-identity", "algorithm-1-fixed-point"]
 LIMITED = [
     pytest.param(s, f, id=f"{s.id.partition('/')[2]}-{f.name}")
     for s in OURS

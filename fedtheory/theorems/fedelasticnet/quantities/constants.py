@@ -72,8 +72,12 @@ class ElasticConstants:
     @property
     def theorem_d(self) -> tuple[Any, Any, Any]:
         """Of Theorem D (true-gradient rule): the best of this potential for one participant."""
-        b, l2 = self.beta, self.lambda2
-        return self.theorem_d_small if l2 * l2 <= 4 * b * (l2 + b) else self.theorem_d_large
+        small, large = self.theorem_d_small, self.theorem_d_large
+        near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
+        if np.ndim(near) == 0:
+            return small if near else large
+        a, kappa, kappa_0 = (np.where(near, x, y) for x, y in zip(small, large, strict=True))
+        return a, kappa, kappa_0
 
     def outside(self, form: Form, rule: str) -> str | None:
         """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""

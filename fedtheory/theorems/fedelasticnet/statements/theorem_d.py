@@ -41,8 +41,8 @@ STATEMENTS = (
             lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, v.lambda1_s),
             {"true-gradient": "holds"},
             (
-                "kappa ten times smaller",
-                lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, v.lambda1_s, 1 / (10 * v.P / v.P)),
+                "kappa a hundred times smaller",
+                lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, v.lambda1_s, 1 / (100 * v.P / v.P)),
             ),
             ("last term dropped", lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, 0 * v.lambda1_s)),
             after=lambda: definition("D"),

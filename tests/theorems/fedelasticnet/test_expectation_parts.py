@@ -1,5 +1,6 @@
 """Expectations over cohorts, states of runs and fixed points, each against a second way to the same numbers."""
 
+import itertools
 from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
@@ -76,13 +77,50 @@ def test_scenarios_of_full_participation_are_the_run(rule):
     assert alone.pairs is None and alone.inner_own_sign is None and alone.horizons.tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
+    """Two of three clients a round, written out: who was drawn keeps another model or gradient."""
+    l1, l2, x0, curvature, centre = 0.25, 6.0, np.array([2.0, -1.0]), np.array(H), np.array(C)
+    method, best = FedElasticNetDyn(l1, l2, rule), PROBLEM.optimum()
+
+    def minimiser(k, anchor, stored):
+        v = stored - curvature[k] * (anchor - centre[k])
+        return anchor + np.sign(v) * np.maximum(np.abs(v) - l1, 0) / (curvature[k] + l2)
+
+    view = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 8, 11, horizons=[5], paired=True)
+    run = simulate(PROBLEM, method, 5, x0, Uniform(2), 8, 11, keep_states=True)
+    for s in range(8):
+        sums, gammas = np.zeros(4), []
+        for old, new in itertools.pairwise(run.states):
+            theta, stored, local = old.x[s], old.stored[s], old.local[s]
+            drawn = [k for k in range(3) if (new.stored[s, k] != stored[k]).any() or (new.local[s, k] != local[k]).any()]
+            gammas.append(theta + old.h[s] / l2)
+            assert len(drawn) == 2
+            for k in drawn:
+                move = minimiser(k, theta, stored[k]) - theta
+                left = stored[k] - curvature[k] * (theta + move - centre[k])
+                own = minimiser(k, local[k], stored[k]) - theta
+                exact = np.where(move == 0, left, l1 * np.sign(move))
+                parts = exact, l1 * np.sign(move), l1 * np.sign(own)
+                sums += [*((gammas[-1] - best.x) @ part / 2 for part in parts), (move == 0).sum() / 10]
+        expected = [PROBLEM.objective(np.mean(gammas, axis=0)) - best.value, *sums]
+        names = ("excess", "inner_exact", "inner_sign", "inner_own_sign", "zeros")
+        np.testing.assert_allclose([getattr(view, name)[0, s] for name in names], expected, rtol=1e-8, atol=1e-12)
+    for name in names:
+        both = (getattr(view, name)[:, ::2] + getattr(view, name)[:, 1::2]) / 2
+        np.testing.assert_allclose(getattr(view.pairs, name), both, rtol=1e-12)
+    assert view.constants.P == 2 and view.exact is False and view.losses.problem is PROBLEM
+    later = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 3, 11, horizons=[5], first_scenario=5)
+    np.testing.assert_allclose(later.excess[0], view.excess[0, 5:], rtol=1e-12)
+
+
 def test_a_tree_is_as_deep_as_its_leaves_allow():
-    """Two cohorts: three rounds have four paths."""
+    """Two cohorts: four rounds have eight paths."""
     problem = Quadratic([[[1.0]], [[2.0]]], [[0.0], [1.0]])
     method = FedElasticNetDyn(0.1, 60.0)
-    assert tree(problem, method, Uniform(1), 3, max_leaves=4).horizons.tolist() == [1, 2, 3]
-    with pytest.raises(InvalidInput, match="3 rounds of 2 cohorts make 4 paths, more than 3: at most 2 rounds fit"):
-        tree(problem, method, Uniform(1), 3, max_leaves=3)
+    assert tree(problem, method, Uniform(1), 4, max_leaves=8).horizons.tolist() == [1, 2, 3, 4]
+    with pytest.raises(InvalidInput, match="4 rounds of 2 cohorts make 8 paths, more than 7: at most 3 rounds fit"):
+        tree(problem, method, Uniform(1), 4, max_leaves=7)
     with pytest.raises(InvalidInput, match="use uniform or full sampling"):
         tree(problem, method, Bernoulli((0.3, 0.4)), 2)
     assert [tree_depth(2, leaves) for leaves in (1, 2, 3, 4, 7, 8)] == [1, 2, 2, 3, 3, 4]
@@ -112,6 +150,7 @@ def test_losses_are_the_problems_and_uncertain_by_the_gap(problem, monkeypatch):
     for i, j, k in np.ndindex(each.shape):
         each[i, j, k] = problem.value(y[i, j, k])[k]
     np.testing.assert_allclose(losses.values_each(y), each, rtol=1e-12)
+    np.testing.assert_allclose(losses.values_each(y[0]), each[0], rtol=1e-12)
     constants = problem.constants()
     assert (losses.mu, losses.mu_each) == (constants.mu, problem.mu_k.min())
     size = np.abs(losses.excess(x)) + abs(best.value)
@@ -121,6 +160,26 @@ def test_losses_are_the_problems_and_uncertain_by_the_gap(problem, monkeypatch):
     uncertain = FederatedLosses(problem)
     np.testing.assert_allclose(uncertain.excess(x) - losses.excess(x), 0.25, rtol=1e-9)
     np.testing.assert_allclose(uncertain.noise(x) - losses.noise(x), 0.25, rtol=1e-9)
+
+
+def test_near_the_optimum_the_excess_of_quadratics_has_no_cancellation():
+    """(x - theta*)' H (x - theta*)/2 to its last digits, and rounding of that size; of another loss, of the values'."""
+    losses, H_bar = FederatedLosses(PROBLEM), np.diag(np.mean(H, axis=0))
+    step = np.array([3e-6, -2e-6])
+    found = losses.excess(losses.theta_star + step) - losses.excess(losses.theta_star)
+    assert found == pytest.approx(step @ H_bar @ step / 2, rel=1e-6)
+    assert losses.noise(losses.theta_star) == losses._gap
+    steep = FederatedLosses(Quadratic([1024 * np.diag(row) for row in H], C))
+    x = np.array([[30.0, -20.0], [4.0, 500.0]])
+    for of, size in ((losses, 1), (steep, 1024)):
+        rounding = (of.noise(x) - of._gap) / (size * np.finfo(float).eps)
+        least = ((x - of.theta_star) ** 2).sum(axis=-1) * H_bar.max()
+        assert (rounding >= 8 * least).all() and (rounding <= 100 * least).all()
+    problem = Logistic(SAMPLES, LABELS, ridge=0.125)
+    other = FederatedLosses(problem)
+    rounding = (other.noise(x) - other._gap) / np.finfo(float).eps
+    values = problem.objective(x) + problem.optimum().value
+    assert (rounding >= 31 * values).all() and (rounding <= 100 * values).all()
 
 
 # --- states -------------------------------------------------------------------------------------------------------------
@@ -153,7 +212,7 @@ def test_states_that_floats_can_judge():
     """
     problem = Quadratic([np.eye(2), np.eye(2)], [[0.0, 1.0], [2.0, 1.0]])
     gamma = np.array([[3.0, 1.0], [3.25, 1.0], [3.25, 1.0], [1.0, 3.25], [-0.75, 1.0], [3.25, 1.0]])
-    first = np.array([[3.25, 0], [3.0, 0], [3.25, 0], [3.25, 0], [3.25, 0], [1.0, 0]])
+    first = np.array([[3.25, 0], [3.0, 0], [100.0, 0], [3.25, 0], [3.25, 0], [1.0, 0]])
     second = np.array([[-1.0, 0]] * 5 + [[-1.0, -2.25]])
     h = np.array([[0.5, -1.0]] * 6)
     state = FedElasticNetDynState(gamma - h / 2, np.stack([first, second], axis=1), h, np.arange(24.0).reshape(6, 2, 2))
@@ -177,8 +236,10 @@ HERE = "fedtheory.theorems.fedelasticnet"
 
 
 @pytest.mark.parametrize("rounds", [0, 300])
-def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds):
-    """Whether by rounds of the method or by the root finder."""
+def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds, monkeypatch):
+    """Whether by rounds of the method or by the root finder, which is not asked where rounds are enough."""
+    if rounds:
+        monkeypatch.delattr(import_module(f"{HERE}.quantities.fixed_point"), "root")
     found = fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=rounds)
     x, moves = 193 / 74, np.array([[35 / 74, 0], [-105 / 74, 0]])
     expected = {
@@ -221,3 +282,32 @@ def test_what_is_left_of_a_move_is_in_the_noise(form):
     assert judge(apart, statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
     still = replace(view, delta=nothing, grad=nothing + 1e-3, grad_theta=nothing + 1e-3, residual=0.0)
     assert judge(form.sides(still), statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
+
+
+def test_the_sides_of_algorithm_1_are_these_of_any_numbers():
+    """Two coordinates, three clients of unequal weights, two states."""
+    rng, weights = np.random.default_rng(4), [0.2, 0.5, 0.3]
+    theta, parts = rng.standard_normal((2, 2)), rng.standard_normal((4, 2, 3, 2))
+    view = FixedPointView(theta, *parts, np.array(weights)[:, None], 1.75, 0.5, 3.0, residual=0.0)
+    delta, grad, grad_theta, lambda1_s = parts
+
+    def norm(x):
+        return sum(v * v for v in x) ** 0.5
+
+    expected = {"repaired": [], "distance to stationarity": [], "half of beta": []}
+    for s in range(2):
+        def mean(values, s=s):
+            return [sum(w * values[s][k][i] for k, w in enumerate(weights)) for i in range(2)]
+
+        drift = sum(w * norm(delta[s][k]) for k, w in enumerate(weights))
+        expected["repaired"].append((mean(grad), [-x for x in mean(lambda1_s)]))
+        for name, share in (("distance to stationarity", 1.75), ("half of beta", 0.875)):
+            expected[name].append((norm(mean(grad_theta)), share * drift + norm(mean(lambda1_s))))
+    for form in get("fedelasticnet/algorithm-1-fixed-point").forms:
+        sides = form.sides(view)
+        if form.name == "repaired":
+            np.testing.assert_allclose(np.stack(sides.terms, axis=1), expected[form.name], rtol=1e-12)
+        else:
+            np.testing.assert_allclose(np.stack([sides.lhs, sides.rhs], axis=1), expected[form.name], rtol=1e-12)
+        for mutant in form.mutants:
+            assert (mutant.sides(view).rhs != sides.rhs).any() or (mutant.sides(view).lhs != sides.lhs).any()

@@ -195,6 +195,7 @@ def test_what_is_known_of_laws():
 
 ONE_CLIENT = {"weights": ["1"], "c": [["3"]], "u": [["1/9"]], "lam": "1/9", "rounds": 1000, "arithmetic": "float"}
 FEEDBACK = {**messages.FEEDBACK, "variant": "literal"}
+TINY = "1/1000000000000000"
 SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
 
 
@@ -215,6 +216,7 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("feedback", FEEDBACK, DENSE, False),
         ("feedback", {**FEEDBACK, "h": [["1"]] * 2, "c": [["1"], ["2"]], "x0": ["3"]}, DENSE, True),
         ("feedback", FEEDBACK, REACHED, False), ("feedback", FEEDBACK, COUNTED, True),
+        ("feedback", {**FEEDBACK, "x0": ["-1", "3", "-2"]}, REACHED, False),  # rounds are counted of the consistent form only
         ("feedback", SHORT_RUN, REACHED, True),  # 1 - 3/4 of the distance is left
         ("feedback", {**SHORT_RUN, "eta": "74/100"}, REACHED, False),
         ("feedback", {**SHORT_RUN, "eta": "74/100", "rounds": 2}, REACHED, True),
@@ -230,6 +232,7 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("away", worked_efl_sentences_4.AWAY, APART, True), ("away", worked_efl_sentences_4.CURVED, APART, False),
         ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
+        ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
         ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row below VRL-SGD's", True),  # 26 each
         ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row below VRL-SGD's", False),
         ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2

@@ -370,7 +370,7 @@ def test_both_writings_of_the_sums_agree_for_three_local_steps():
 @pytest.mark.parametrize("name", ["along a run", "induction", "induction with max"])
 def test_runs_that_are_measured_have_a_column_for_every_scenario(name):
     """Two scenarios whose distances differ: each is judged as if it were alone."""
-    view, form = run_views("C")[0], get("efl/theorem-1-step-7").form(name)
+    view, form = replace(run_views("C")[0], horizons=np.arange(RUN["T"] + 1)), get("efl/theorem-1-step-7").form(name)
     alone = [replace(view, distance_sq=times * view.distance_sq) for times in (1, 3)]
     both = replace(view, exact=False, distance_sq=np.stack([one.distance_sq for one in alone], axis=1))
     found = form.sides(both)

@@ -16,7 +16,7 @@ from fedtheory.theorems.efl.quantities.compressed_run import _signs
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of, second_moments
-from fedtheory.theorems.efl.quantities.step import StepState
+from fedtheory.theorems.efl.quantities.step import StepState, reached
 
 TWO = {
     "weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]],
@@ -208,3 +208,108 @@ def test_the_oracles_of_a_problem():
     h, c = rng.uniform(0.5, 2, (2, 2)), rng.normal(size=(2, 2))
     quadratic = oracles_of(problems.Quadratic([np.diag(row) for row in h], c, weights), noise_std=0.6)
     assert quadratic.noise_sq.tolist() == [0.36] * 2 and quadratic.gradient(np.stack([y, y])) == pytest.approx(h * (y - c))
+
+
+# --- one run, written in two ways: the same second moments in fractions ---------------------------------------------------
+def same(first, second, etas, scheme="C", law=LAWS[0], between=True):
+    """between: the second moments between the coordinates, too."""
+    found, start = [], np.array([Q(1, 9), Q(-1, 7)], dtype=object)
+    for oracles in (first, second):
+        path = second_moments(oracles, [RoundLaw(scheme, laws_of([law], 2)[0], oracles.weights)] * len(etas), etas, start)
+        found.append((list(path.distance_sq), path.G_sq, list(path.sigma_sq), path.second_moment.tolist() if between else None))
+    assert found[0] == found[1]
+
+
+def test_additive_noise_is_spread_evenly_over_the_coordinates():
+    signs = exact_oracles({**TWO, "noise": [["3/5", "3/5"], ["1/4", "1/4"]]})
+    plain = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    assert plain.shape == (2, 1, 2)
+    added = replace(plain, noise_sq=np.array([2 * Q(9, 25), 2 * Q(1, 16)], dtype=object))
+    for scheme in ("A", "B", "C"):
+        same(signs, added, [Q(1, 5), Q(1, 7)], scheme, between=False)
+
+
+@pytest.mark.parametrize("common", [False, True])
+def test_a_mini_batch_of_two_is_the_mean_of_two_draws(common):
+    one = exact_oracles({**TWO, **({"common": True} if common else {})})
+    b = one.b  # (N, 2, d): the pairs are ++, +-, -+ and --
+    pairs = np.stack([(b[:, i] + b[:, j]) / 2 for i in (0, 1) for j in (0, 1)], axis=1)
+    many = replace(one, H=np.repeat(one.H, 2, axis=1), b=pairs, q=np.repeat(one.q, 2, axis=1) / 2)
+    for scheme in ("A", "C-corrected"):
+        same(replace(one, batch=2), many, [Q(1, 5), Q(1, 7)], scheme)
+
+
+@pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
+def test_a_run_without_any_randomness_has_the_moments_of_one_with(scheme):
+    """One draw, or the same one twice; clients that surely stop after one of three steps, and after all of them."""
+    one = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    twice = replace(one, H=np.repeat(one.H, 2, axis=1), b=np.repeat(one.b, 2, axis=1), q=np.repeat(one.q, 2, axis=1) / 2)
+    for law in ([["0", "1", "0", "0"], ["0", "0", "0", "1"]], [["0", "0", "0", "1"]] * 2):
+        same(one, twice, [Q(1, 5), Q(1, 7)], scheme, law)
+        same(replace(one, b=one.b / 100), replace(twice, b=twice.b / 100), [Q(1, 5)], scheme, law)
+
+
+def test_the_first_gradients_are_short():
+    """From w* the largest E||g||^2 and sigma_k^2 are those of the noise alone, however short it is."""
+    oracles = exact_oracles({**TWO, "c": [["1/8", "1/6"]] * 2, "noise": [["1/20", "0"], ["0", "1/30"]]})
+    path = second_moments(oracles, [RoundLaw("C", laws_of([[["0", "1"]] * 2], 2)[0], oracles.weights)], [Q(1, 5)], oracles.star)
+    assert list(path.sigma_sq) == [Q(1, 400), Q(1, 900)] and path.G_sq == Q(1, 400)
+
+
+def test_who_asks_for_what_in_a_run():
+    plain = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    alike, two = {**TWO, "common": True}, [LAWS[0], [["0", "0", "1"]] * 2]
+    data = {**TWO, "scheme": "C", "laws": two, "every": 2, "w0": ["1", "2"], "T": 5}
+    view = BUILDERS["run"](data)
+    kinds = [RoundLaw("C", law, plain.weights).moments.sum_ps for law in laws_of(two, 2)]
+    assert list(view.constants.S) == [kinds[t % 2] for t in range(5)] and view.horizons.tolist() == [4, 5] and view.rule == "C"
+    assert not view.facts and BUILDERS["run"]({**data, "common": True}).facts == {"common mini-batches"}
+    anchors = (Q(3, 4), np.array([[Q(5, 4), Q(1, 2)], [Q(1, 3), Q(3, 2)]]), np.array([[Q(3, 2), Q(-2)], [Q(1, 5), Q(3)]]))
+    rounds, w0 = round_laws("B", laws_of([LAWS[0]], 2), 3, plain.weights), np.array([Q(1), Q(2)], dtype=object)
+    whole = quadratic_run(exact_oracles(alike), rounds, w0, anchors=anchors)
+    assert whole.facts == {"common mini-batches", "frozen anchors"} and whole.horizons.tolist() == [0, 1, 2, 3] and whole.rule == "B"
+    for change in ({"every": 1}, {"every": 2, "laws": two[:1]}, {"T": 0}, {"T": 20_001}, {"w0": ["1"]}):
+        with pytest.raises(InvalidInput):
+            BUILDERS["run"]({**data, **change})
+
+
+def test_oracles_that_are_none():
+    one = exact_oracles({**TWO, "common": True})
+    shares = np.array([[Q(1, 2), Q(1, 2)], [Q(1, 3), Q(2, 3)]], dtype=object)
+    for change, said in (
+        ({"q": shares}, "one law of j"), ({"noise_sq": np.array([Q(0), Q(1)], dtype=object)}, "no additive noise"),
+        ({"H": one.H + Q(1, 9)}, "diagonal Hessians"), ({"H": one.H * 0}, "mu = 0: Theorem 1 needs mu > 0"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=said):
+            replace(one, **change)
+    assert replace(one, common=False, q=shares).q is shares
+
+
+def test_the_rounding_of_one_round():
+    """What float64 leaves of squared distances, and of eta times ||g||^2/(2 mu), where g is off by L times a point's rounding."""
+    exact = exact_oracles(TWO)
+    floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
+    law, w0, eta = np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), np.array([7 / 3, -5 / 2]), 1 / 9
+    state = StepState(floats, RoundLaw("C", law, floats.weights), eta, w0, 2.5, 3 / 7, 2)
+    steep = max(np.linalg.norm(g) for g in state.g_mean.reshape(-1, 2))
+    moved = max(np.linalg.norm(w - w0) for w in state.w.reshape(-1, 2))
+    size = 2.0**-52 * (abs(state.w).max() + abs(floats.star).max())
+    far = np.linalg.norm(w0 - floats.star)
+    assert state.rounding == pytest.approx(4 * size * (far + moved + size + eta * 2.5 * (steep + 2.5 * size) / (3 / 7)))
+    assert StepState(exact, RoundLaw("C", laws_of(LAWS, 2)[0], exact.weights), Q(1, 9), exact.star, Q(5, 2), Q(3, 7), 2).rounding == 0
+
+
+def test_the_states_of_a_sampled_run():
+    """Each is where one of the cases of the round before it ends, and has its round's step size."""
+    exact = exact_oracles(TWO)
+    floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
+    tables = [[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]], [[0, 0, 1]] * 2
+    laws = [RoundLaw("C", np.array(law, dtype=float), floats.weights) for law in tables] * 2
+    view, start = reached(floats, laws, np.array([7 / 3, -5 / 2]), np.random.default_rng(0)), [7 / 3, -5 / 2]
+    S = [law.moments.sum_ps for law in laws]
+    gamma = gamma_of(2, max(law.moments.theta for law in laws), floats.L, floats.mu, S)
+    assert view.taus == [0, 1, 2, 3] and view.rule == "C" and view.states[0].w0.tolist() == start
+    for tau, state in enumerate(view.states):
+        assert state.eta == pytest.approx(32 / (floats.mu * ((tau + 1) * 2 + gamma) * S[tau])) and state.law is laws[tau]
+    for old, new in zip(view.states, view.states[1:]):
+        assert np.isclose(old.wbar[:, :, -1], new.w0, rtol=1e-14).all(axis=-1).any()

@@ -14,10 +14,10 @@ from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
 from fedtheory.messages import encoders as en
 from fedtheory.messages.encoders import Encoded, Reader, pack
 
-SPARSE, DENSE = [0.0, 0.0, 3.0, 0.0, -3.0], [3.0, -3.0, 3.0]
+SPARSE, DENSE = [0.0, 0.0, 3.0, 0.0, -3.0, 0.0, 0.0, 0.0], [3.0, -3.0, 3.0]
 PARTS = [  # compressor, message, its parts in their order
     (messages.TopK(2), SPARSE, ["the count", "position 0", "position 1", "value"]),
-    (messages.ST(0.4), SPARSE, ["the count", "the magnitude", "position 0", "position 1", "the signs"]),
+    (messages.ST(0.25), SPARSE, ["the count", "the magnitude", "position 0", "position 1", "the signs"]),
     (messages.ScaledSign(), DENSE, ["the magnitude", "the signs"]),
     (messages.Identity(), DENSE, ["entry"]),
     (messages.NaturalRounding(), [0.0, 2.0, -4.0], ["entries"]),
@@ -58,7 +58,7 @@ def test_messages_of_one_entry(compressor):
 @pytest.mark.parametrize("compressor", [messages.ST(0.5), messages.TopK(2), messages.StochasticRounding()], ids=str)
 def test_messages_of_nothing_are_a_count(compressor):
     nothing = np.zeros((2, 8))
-    assert compressor.bits(nothing).tolist() == [4, 4]
+    assert compressor.bits(nothing).tolist() == [4, 4] and compressor.bits(nothing.reshape(2, 1, 8)).tolist() == [[4], [4]]
     assert compressor.encode(nothing[0]) == Encoded(4, b"\0") and not compressor.decode(Encoded(4, b"\0"), 8).any()
 
 

@@ -310,9 +310,33 @@ def test_the_corrected_scheme_needs_everybody_some_time():
         corrected.check_sampling(sampling, problem, 2)
 
 
+def test_mimes_local_solvers():
+    """Noise is of no sample: only MimeLite without momentum, which takes gradients as they come, goes with it."""
+    noisy = LocalSGD(2, 0.1, noise_std=0.1)
+    algorithms.Mime(lite=True).check(noisy)
+    for refused in (algorithms.Mime(), algorithms.Mime(0.5), algorithms.Mime(0.5, lite=True)):
+        with pytest.raises(errors.MissingCapability, match=r"^noise_std = 0\.1 belongs to no sample, and Mime needs"):
+            refused.check(noisy)
+        refused.check(LocalSGD(2, 0.1))
+
+
+@pytest.mark.parametrize(("method", "name"), [(algorithms.Mime, "lite"), (lambda **k: algorithms.APFL(0.5, **k), "adaptive")])
+def test_what_is_true_or_false(method, name):
+    for value in (1, None, "yes"):
+        with pytest.raises(errors.InvalidInput, match=f"^{name} = {value!r}: use True "):
+            method(**{name: value})
+    assert [getattr(method(**{name: value}), name) for value in (True, False)] == [True, False]
+
+
+def test_states_are_of_the_models_library():
+    x = array_api_strict.asarray([[0.5, -1.0]])
+    for method in (algorithms.Mime(), algorithms.APFL(0.5), algorithms.Subgradient(0.1), algorithms.FedMLS(2, 8, 2, 2, 1)):
+        assert {type(leaf) for leaf in method.init(x, 3)} == {type(x)}
+
+
 def test_apfls_local_solvers():
-    for solver in (LocalSGD(2, 0.1, noise_std=0.1), Exact()):
-        with pytest.raises(errors.MissingCapability):
+    for solver, says in ((LocalSGD(2, 0.1, noise_std=0.1), "belongs to no sample, and APFL needs"), (Exact(), "^Exact.*two models")):
+        with pytest.raises(errors.MissingCapability, match=says):
             algorithms.APFL(0.5).check(solver)
     algorithms.APFL(0.5, adaptive=True).check(GradientSteps(2, 0.1))
     with pytest.raises(errors.MissingCapability, match=r"^clip = 0.7 .*adaptive=False or clip=None"):

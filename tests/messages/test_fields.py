@@ -14,10 +14,10 @@ from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
 from fedtheory.messages import encoders as en
 from fedtheory.messages.encoders import Encoded, Reader, pack
 
-SPARSE, DENSE = [0.0, 0.0, 3.0, 0.0, -3.0], [3.0, -3.0, 3.0]
+SPARSE, DENSE = [0.0, 0.0, 3.0, 0.0, -3.0, 0.0, 0.0, 0.0], [3.0, -3.0, 3.0]
 PARTS = [  # compressor, message, its parts in their order
     (messages.TopK(2), SPARSE, ["the count", "position 0", "position 1", "value"]),
-    (messages.ST(0.4), SPARSE, ["the count", "the magnitude", "position 0", "position 1", "the signs"]),
+    (messages.ST(0.25), SPARSE, ["the count", "the magnitude", "position 0", "position 1", "the signs"]),
     (messages.ScaledSign(), DENSE, ["the magnitude", "the signs"]),
     (messages.Identity(), DENSE, ["entry"]),
     (messages.NaturalRounding(), [0.0, 2.0, -4.0], ["entries"]),
@@ -58,7 +58,7 @@ def test_messages_of_one_entry(compressor):
 @pytest.mark.parametrize("compressor", [messages.ST(0.5), messages.TopK(2), messages.StochasticRounding()], ids=str)
 def test_messages_of_nothing_are_a_count(compressor):
     nothing = np.zeros((2, 8))
-    assert compressor.bits(nothing).tolist() == [4, 4]
+    assert compressor.bits(nothing).tolist() == [4, 4] and compressor.bits(nothing.reshape(2, 1, 8)).tolist() == [[4], [4]]
     assert compressor.encode(nothing[0]) == Encoded(4, b"\0") and not compressor.decode(Encoded(4, b"\0"), 8).any()
 
 
@@ -81,6 +81,9 @@ def test_omega_codes_at_their_limits():
     for most in (4096, 4097, 4098):
         numbers = np.resize(np.arange(1, most + 1), 5000)
         assert (en.omega_length(numbers) == each[numbers - 1]).all()
+    too_many = pack(en.fixed(0b10_101_110000_1, 12), en.fixed(0, 48))  # 2, 5, 48: of a number with 49 digits
+    with pytest.raises(DataFileError, match=r"n is 2\^48 or more, expected less"):
+        Reader(too_many, "test").omega("n")
     large = np.resize(np.array([last, 5]), 5000)
     assert (en.omega_length(large)[:2] == [sent.bits, each[4]]).all()
 
@@ -129,3 +132,14 @@ def test_what_is_no_message():
             messages.RandomK(1).compress(x, uniforms)
     with pytest.raises(MissingCapability, match=r"^TopK.* has no variance factor for d = 3: judge expected_error_sq\(x\) against"):
         top.variance_sides(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("bits", "size", "needed", "what"),
+    [(12, 1, 2, "cut off"), (12, 3, 2, "extended"), (16, 1, 2, "cut off"), (16, 3, 2, "extended"), (0, 1, 0, "extended")],
+)
+def test_payloads_of_another_size(bits, size, needed, what):
+    says = f"^test message of {size} bytes that should hold {bits} bits, {needed} bytes: it was {what} on its way; send it again$"
+    with pytest.raises(DataFileError, match=says):
+        Reader(Encoded(bits, bytes(size)), "test")
+    Reader(Encoded(bits, bytes(needed)), "test")

@@ -23,12 +23,12 @@ LARGEST = {32: float(np.finfo(np.float32).max), 64: float(np.finfo(np.float64).m
 def test_every_message_has_its_own_step():
     """The greatest common divisor of its entries: beside it larger and smaller ones, one that divides it, and nothing."""
     rows = np.array(
-        [[6, -4, 0], [0.75 * 2.0**60, 0, -0.5 * 2.0**60], [6 * 2.0**-40, 4 * 2.0**-40, 0], [0, 0, 0], [1, 3, 0], [-2, 0, 4]]
+        [[6, -4, 0], [0.75 * 2.0**60, 0, -0.5 * 2.0**60], [6 * 2.0**-40, 4 * 2.0**-40, 0], [0, 0, 0], [1, 3, 0], [-2, 0, 4], [5, 0, -3]]
     )
     step, levels = QSGD(7)._recover(rows)
     assert step.dtype == float and levels.dtype == np.int64
-    assert step.tolist() == [2, 2.0**58, 2.0**-39, 0, 1, 2]
-    assert levels.tolist() == [[3, 2, 0], [3, 0, 2], [3, 2, 0], [0, 0, 0], [1, 3, 0], [1, 0, 2]]
+    assert step.tolist() == [2, 2.0**58, 2.0**-39, 0, 1, 2, 1]
+    assert levels.tolist() == [[3, 2, 0], [3, 0, 2], [3, 2, 0], [0, 0, 0], [1, 3, 0], [1, 0, 2], [5, 0, 3]]
     for code in ("sparse", "dense"):
         compressor = QSGD(7, code)
         assert compressor.bits(rows).tolist() == [compressor.encode(row).bits for row in rows]

@@ -48,7 +48,9 @@ def test_expectations(compressor, x, error_sq):
         with np.errstate(**LOUD):
             values = library(x.astype(float))
             np.testing.assert_allclose(to_numpy(compressor.expected(values)), x.astype(float), rtol=1e-15)
-            np.testing.assert_allclose(to_numpy(compressor.expected_error_sq(values)), np.array(error_sq, float), rtol=1e-6, atol=1e-15)
+            error = compressor.expected_error_sq(values)
+            assert type(error) is type(values)
+            np.testing.assert_allclose(to_numpy(error), np.array(error_sq, float), rtol=1e-6, atol=1e-15)
 
 
 def test_a_magnitude_that_is_short_stays():
@@ -104,11 +106,12 @@ def test_the_ends_of_grids():
 
 
 def test_means_that_overflow_on_the_way():
-    """The sum of one message overflows and its mean does not; beside it a small one; a mean that overflows is refused."""
+    """The sum of one message overflows and its mean does not; beside it one whose sum does not; a mean that overflows is refused."""
+    unit = 2.0**1020
     for library in FLOATS:
-        both = library([[1e308, 1e308, 0.5e308], [1.0, 2.0, 4.5]])
+        both = library([[8 * unit, 8 * unit, 4 * unit], [3 * unit, 2 * unit, unit]])
         with np.errstate(**LOUD):
-            assert to_numpy(mean_of(both, 2)).tolist() == [[1.25e308], [3.75]]
+            assert to_numpy(mean_of(both, 2)).tolist() == [[10 * unit], [3 * unit]]
             with pytest.raises(InvalidInput, match=r"^the magnitude sent, a sum over 1, overflows: scale the message down"):
                 mean_of(both, 1)
 
@@ -129,4 +132,8 @@ def test_signs_and_single_precision():
         with np.errstate(**LOUD):
             sent = short.compress(library([1e-50, 1 + 2.0**-30, float(np.finfo(np.float32).max)]))
         assert type(sent) is type(library([1.0])) and to_numpy(sent).tolist() == [0.0, 1.0, float(np.finfo(np.float32).max)]
+        left, right = messages.TopK(1).contraction_sides(library([[3.0, -1.0, 2.0]]))
+        assert type(left) is type(right) is type(sent) and (float(left[0]), float(right[0])) == (5.0, pytest.approx(28 / 3))
     assert short.compress(fractions([F(1, 3)])).tolist() == [F(1, 3)]
+    with np.errstate(**LOUD), pytest.raises(InvalidInput, match=r"is 1e\+300, no 32-bit float"):
+        short.bits(np.array([1e300]))

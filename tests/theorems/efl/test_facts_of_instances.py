@@ -130,7 +130,7 @@ def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
         ({"name": "random-k", "k": 4, "scaled": True}, {"random-k, scaled"}), ({"name": "natural"}, {"natural"}),
         ({"name": "stochastic"}, {"rounding to 0 and +-max"}), ({"name": "stochastic", "step": "1/2"}, {"rounding to a grid"}),
     ],
-    ids=str,
+    ids=lambda v: str(sorted(v)) if isinstance(v, set) else str(v),
 )  # fmt: skip
 def test_what_is_known_of_a_compressor(compressor, known):
     assert BUILDERS["compression"]({"compressor": compressor, "x": ["3", "1", "-2", "5"]}).facts == known

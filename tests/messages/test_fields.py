@@ -136,7 +136,7 @@ def test_what_is_no_message():
 
 @pytest.mark.parametrize(
     ("bits", "size", "needed", "what"),
-    [(12, 1, 2, "cut off"), (12, 3, 2, "extended"), (16, 1, 2, "cut off"), (16, 3, 2, "extended"), (0, 1, 0, "extended")],
+    [(12, 1, 2, "cut off"), (12, 3, 2, "extended"), (16, 1, 2, "cut off"), (16, 3, 2, "extended"), (64, 7, 8, "cut off")],
 )
 def test_payloads_of_another_size(bits, size, needed, what):
     says = f"^test message of {size} bytes that should hold {bits} bits, {needed} bytes: it was {what} on its way; send it again$"

@@ -82,6 +82,7 @@ def test_where_entries_are_counted(monkeypatch) -> None:
     kinds = np.array(numbers, dtype=int), np.array(numbers, dtype=np.float16), array_api_strict.asarray(numbers), torch.tensor(numbers)
     for made in kinds:
         assert [part.tolist() for part in measures.bin_counts(made, 2.0)] == [[0, 2], [1, 2]]  # 1/2 goes to 0, 3/2 to 2
+    assert measures.bin_counts(np.array([0.02, 0.014]))[0].tolist() == [1, 2]  # of a hundredth each
     assert entropy_bits(array_api_strict.asarray([1.0, 3.0]), 2.0) == entropy_bits(torch.tensor([1.0, 3.0]), 2.0) == 1.0
     asked = []
     monkeypatch.setattr(measures, "on_host", lambda message: asked.append(message))

@@ -74,6 +74,14 @@ def test_the_largest_message():
         QSGD(4).step(np.array([3e38, 3e38], dtype=np.float32))
 
 
+def test_a_smallest_step_that_is_too_short_is_raised_to_the_next():
+    """A little more than three times the smallest 32-bit float, a third of which is rounded to it."""
+    least = 2.0**-149
+    entry = float(np.nextafter(3 * least, 1))
+    assert 1 / 3 * entry == least < F(entry) / 3
+    assert QSGD(3, float_bits=32).step(np.array([entry])).tolist() == [2 * least]
+
+
 @pytest.mark.parametrize("float_bits", [32, 64])
 def test_steps_of_the_smallest_messages(float_bits):
     """Whole multiples of the smallest float, though thirds of it were asked for; and what is sent comes back."""

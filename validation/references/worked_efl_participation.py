@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction as Q
 from itertools import product
+from math import ceil
 
 from worked_efl_compressed import mix, plus, times
 from worked_efl_messages import st
@@ -22,20 +23,27 @@ ALIKE = {**PARTIAL, "law": [["1/3", "2/3"], ["1/3", "2/3"]], "down": False}
 
 
 class Partial:
-    """Scheme C: p_tau^k = E p^k/s^k, theta = E; a client with s = 0 keeps its residual."""
+    """p_tau^k by scheme, with s^k > 0: C: E p^k/s^k, theta = E; corrected C: that over P(s^k > 0), theta = E/min_k P(s^k > 0);
+    B: p^k, theta = 1; A: N p^k over the number of complete clients, 0 for the others, theta = N.
+
+    A client with s = 0, or with p_tau^k = 0, keeps its residual and sends nothing.
+    """
 
     def __init__(self, data):
         self.p, self.h, self.c, law = (numbers(data[k]) for k in ("weights", "h", "c", "law"))
         self.N, self.d, self.E, self.T = len(self.p), len(self.h[0]), len(law[0]) - 1, data["T"]
         self.q, self.down = Q(data["q"]), data["down"]
-        self.theta, self.delta = Q(self.E), Q(1, 2)  # one entry of two
+        k = Q(max(ceil(self.d * self.q), 1))
+        self.scheme, self.delta = data["scheme"], min(1 / k, k / self.d)
+        self.active = [1 - row[0] for row in law]
+        self.theta = {"A": Q(self.N), "B": Q(1), "C": Q(self.E), "C-corrected": self.E / min(self.active)}[self.scheme]
         self.cases = []
         for case in product(*([(s, chance) for s, chance in enumerate(row) if chance] for row in law)):
             mass = Q(1)
             for _, chance in case:
                 mass *= chance
             self.cases.append((mass, [s for s, _ in case]))
-        self.pi = [1 - row[0] for row in law]
+        self.pi = [self.expect(lambda s, k=k: Q(self.coefficient(k, s) > 0)) for k in range(self.N)]
         self.ps = [self.expect(lambda s, k=k: self.coefficient(k, s) * s[k]) for k in range(self.N)]
         self.S = sum(self.ps)
         self.L, self.mu = (f(x for row in self.h for x in row) for f in (max, min))
@@ -55,7 +63,13 @@ class Partial:
         return sum(mass * value(s) for mass, s in self.cases)
 
     def coefficient(self, k, s):
-        return self.E * self.p[k] / s[k] if s[k] else Q(0)
+        if not s[k]:
+            return Q(0)
+        if self.scheme == "A":
+            return self.N * self.p[k] / s.count(self.E) if s[k] == self.E else Q(0)
+        if self.scheme == "B":
+            return self.p[k]
+        return self.E * self.p[k] / s[k] / (self.active[k] if self.scheme == "C-corrected" else 1)
 
     def eta(self, t):
         return 16 * self.E / (self.mu * ((t + 1) * self.E + self.gamma) * self.S)
@@ -73,7 +87,7 @@ class Partial:
                     y = minus(y, times(self.eta(t), mine[-1]))
                     at.append(y)
                 gradients.append(mine)
-                if s[k] == 0:
+                if self.coefficient(k, s) == 0:
                     received.append([Q(0)] * self.d)
                     new.append(R[k])
                     continue

@@ -113,10 +113,10 @@ def region(data):
 
 
 def when_some(data):
-    """Whether one of a thousand lambda settles the run, and whether b > 0 and eta a < 3."""
+    """Whether one of two hundred lambda settles the run, and whether b > 0 and eta a < 3."""
     e = Elastic(data)
     most = 3 / (e.eta**2 * abs(e.b(0)))
-    found = any(Elastic(data, lam=most * j / 1000).settles(0) for j in range(1, 1001))
+    found = any(Elastic(data, lam=most * j / 200).settles(0) for j in range(1, 201))
     return [Q(found)], [Q(e.b(0) > 0 and e.eta * e.a(0) < 3)]
 
 

@@ -31,12 +31,13 @@ class Round(Run):
 
     def __init__(self, scheme="C", data=ROUND):
         self.tau = data["tau"]
-        super().__init__(scheme, {**data, "laws": [data["law"]], "T": 1})
+        super().__init__(scheme, {**data, "laws": [data["law"]], "T": 1}, common=data.get("common", False))
         self.step = 16 * self.E / (self.mu * ((self.tau + 1) * self.E + self.gamma) * self.S[0])
         self.eta = [self.step]
         self._go()  # again, with the step of round tau: G^2 and the distance after the round
         self.w = [self._paths(k) for k in range(self.N)]
-        self.joint = list(itertools.product(range(len(SIGNS) ** self.E), repeat=self.N))
+        signs = range(len(SIGNS) ** self.E)
+        self.joint = [(path,) * self.N for path in signs] if self.common else list(itertools.product(signs, repeat=self.N))
 
     def _paths(self, k):
         """w_0^k..w_E^k of each sequence of signs; g = h (w - c) - sign n."""

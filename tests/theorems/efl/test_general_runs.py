@@ -79,8 +79,16 @@ def test_theorem_1(scheme):
 ROUND = {**PAIR, "law": [["0", "1/6", "5/6"], ["1/4", "0", "3/4"]], "tau": 2, "scheme": "C-corrected"}
 
 
-def test_the_steps_of_theorem_1():
-    view, by_hand = BUILDERS["step"](ROUND), steps.Round("C-corrected", ROUND)
+SAME_SIGNS = {
+    "weights": ["3/8", "5/8"], "h": [["3/7", "5/3", "2"], ["5/2", "6/5", "3/4"]], "c": [["3/2", "-2/3", "1/5"], ["-5/4", "7/3", "3"]],
+    "noise": [["1/2", "2/3", "1/7"], ["3/5", "1/3", "5/4"]], "w0": ["7/3", "-5/2", "4/3"], "common": True,
+    "law": [["0", "1/6", "5/6"], ["1/4", "3/4", "0"]], "tau": 3, "scheme": "C",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [ROUND, SAME_SIGNS], ids=["independent", "common mini-batches"])
+def test_the_steps_of_theorem_1(data):
+    view, by_hand = BUILDERS["step"](data), steps.Round(data["scheme"], data)
     for (number, name), sides in steps.STEPS.items():
         form = get(f"efl/theorem-1-step-{number}").form(name)
         if form.kind != "step" or view.applies(form) is not None:
@@ -91,12 +99,17 @@ def test_the_steps_of_theorem_1():
 
 # --- compression -------------------------------------------------------------------------------------------------------------
 NOISELESS = {name: rows for name, rows in THREE.items() if name != "noise"} | {"q": "1/2", "down": True, "E": 3, "T": 2}
+SLIGHT = {"w0": ["1/9", "-1/7"], "c": [["1/8", "-1/6"], ["1/7", "-1/9"], ["1/10", "-1/8"]]}  # gradients are short
 NOISY = {**NOISELESS, "E": 2, "noise": [["1/2", "2/3"], ["0", "0"], ["0", "0"]]}
 MANY_STEPS = {**NOISELESS, "h": [["5/3", "5/3"]] * 3, "E": 9, "down": False}  # the first entry of gamma is the larger one
 PARTIAL = {
     "scheme": "C", **{name: THREE[name] for name in ("weights", "h", "c", "w0")}, "q": "1/2", "down": True, "T": 2,
-    "law": [["0", "1/2", "0", "1/2"], ["1/3", "0", "1/6", "1/2"], ["0", "0", "0", "1"]],
+    "law": [["0", "1/2", "1/2", "0"], ["1/3", "2/3", "0", "0"], ["0", "0", "0", "1"]],
 }  # fmt: skip
+TWO = {name: PARTIAL[name][:2] for name in ("h", "c")} | {"weights": ["3/8", "5/8"]}
+CORRECTED = {**PARTIAL, **TWO, "scheme": "C-corrected", "law": [["1/4", "1/3", "5/12"], ["1/3", "0", "2/3"]]}
+COMPLETE = {**PARTIAL, **TWO, **SLIGHT, "c": SLIGHT["c"][:2], "scheme": "A", "law": [["0", "1/3", "2/3"], ["1/4", "0", "3/4"]]}
+ALIKE = {**PARTIAL, **TWO, "scheme": "B", "law": [["1/3", "0", "2/3"]] * 2, "down": False}
 RARE = {**PARTIAL, "law": [["9/10", "1/10"], ["0", "1"], ["1/3", "2/3"]], "h": [["5/3", "5/3"]] * 3, "down": False}
 
 
@@ -105,7 +118,7 @@ def forms_on(sheet, room):
     return {key[1]: sides for key, (data, sides) in sheet.WORKED.items() if key[0] == room and "variant" not in data}
 
 
-@pytest.mark.parametrize("data", [NOISELESS, NOISY, MANY_STEPS], ids=["noiseless", "noisy", "nine steps, one way"])
+@pytest.mark.parametrize("data", [NOISELESS, NOISY, MANY_STEPS, {**NOISELESS, **SLIGHT}], ids="noiseless noisy one-way slight".split())
 @pytest.mark.parametrize("name", ["compressed-convergence", "compressed-proof"])
 def test_runs_with_compression(name, data):
     view, by_hand = BUILDERS["compressed"](data), forms_on(compressed, f"efl/{name}")
@@ -115,12 +128,13 @@ def test_runs_with_compression(name, data):
     assert (view.gamma == 4 * view.E / view.delta) == (data is MANY_STEPS)
 
 
-@pytest.mark.parametrize("data", [PARTIAL, RARE], ids=["three steps", "one client is rare, one way"])
+@pytest.mark.parametrize("data", [PARTIAL, RARE, CORRECTED, COMPLETE, ALIKE], ids="partial rare corrected complete alike".split())
 def test_runs_with_compression_and_irregular_clients(data):
     view, by_hand = BUILDERS["compressed-partial"](data), forms_on(participation, "efl/compressed-participation")
     for form in get("efl/compressed-participation").forms:
         compare(form, view, by_hand[form.name](data))
     assert (view.gamma == 8 * view.E / (min(view.pi) * view.delta)) == (data is RARE)
+    assert (view.moments.overlap > 0) == (data is PARTIAL) and view.r == (data not in (CORRECTED, ALIKE))
 
 
 def compare(form, view, expected):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as Q
 
 import numpy as np
 import pytest
 
+from fedtheory import problems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.quantities.compressed_participation import cases_of
+from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
+from fedtheory.theorems.efl.quantities.compressed_run import _signs
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_bounds, given_curvatures
+from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of, second_moments
+from fedtheory.theorems.efl.quantities.step import StepState, reached
 
 TWO = {
     "weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]],
@@ -93,3 +99,217 @@ def test_the_cases_of_one_round():
         cases_of("C", five, fifth)
     with pytest.raises(InvalidInput, match="client 1 never sends anything"):
         _ = cases_of("C", np.array([[Q(0), Q(1)], [Q(1), Q(0)]], dtype=object), weights[:2] * 2).pi
+
+
+def test_without_compression_all_paths_have_the_moments_of_the_recursion():
+    """The mean over all paths, against the second moments of the same run: E||w_t - w*||^2 and the largest E||g||^2."""
+    oracles = exact_oracles({**TWO, "noise": [["0", "0"], ["0", "0"]], "c": [["1/8", "-1/6"], ["1/7", "-1/9"]]})
+    law, etas = laws_of([[["0", "1/2", "1/2"], ["1/3", "0", "2/3"]]], 2)[0], [Q(1, 5), Q(1, 7)]
+    w0, h, c = np.array([Q(1, 9), Q(-1, 7)], dtype=object), oracles.mean_H.diagonal(axis1=1, axis2=2), oracles.mean_b
+    for scheme in ("A", "B", "C", "C-corrected"):
+        mass, G_sq, w, R, R_G = play(
+            lambda y: h * y - c, cases_of(scheme, law, oracles.weights), None, None, oracles.weights, w0, etas, 2
+        )
+        expected = second_moments(oracles, [RoundLaw(scheme, law, oracles.weights)] * 2, etas, w0)
+        found = [(((w[t] - oracles.star) ** 2).sum(axis=-1) * mass).sum() for t in range(3)]
+        assert found == list(expected.distance_sq) and G_sq == expected.G_sq < 1
+        assert not R.any() and not R_G.any() and sum(mass) == 1
+
+
+def test_the_paths_that_are_gone_through():
+    """At most 1296 of participation, at most 4096 of the noise: each at the limit and beyond it."""
+    one, cases = np.ones(1), cases_of("C", np.full((1, 6), 1 / 6), np.ones(1))
+    assert len(play(lambda y: 0 * y, cases, None, None, one, one, [1.0] * 4, 5)[0]) == 1296
+    with pytest.raises(InvalidInput, match=r"6\^5 paths: at most 1296 are gone through; take fewer rounds"):
+        play(lambda y: 0 * y, cases, None, None, one, one, [1.0] * 5, 5)
+    noise = np.array([[Q(1)], [Q(0)], [Q(2)]], dtype=object)  # the second client has none
+    signs = _signs(noise, 2)
+    assert signs.shape == (16, 2, 3) and not signs[:, :, 1].any() and len({tuple(row.ravel()) for row in signs}) == 16
+    assert len(_signs(noise, 6)) == 4096
+    with pytest.raises(InvalidInput, match=r"2\^14 paths of the noise: at most 4096 are enumerated; take fewer rounds"):
+        _signs(noise, 7)
+
+
+@pytest.mark.parametrize("kind", ["compressed", "compressed-partial"])
+def test_a_side_that_sends_uncompressed_costs_nothing(kind):
+    data = {**TWO, "q": "1/2", "down": True, "w0": ["7/3", "-5/2"], "T": 1}
+    data = {k: v for k, v in data.items() if k != "noise"} | ({"E": 2} if kind == "compressed" else {"scheme": "C", "law": LAWS[0]})
+    view = BUILDERS[kind](data)
+    G, d, reach = view.G_sq, view.delta, view.E**2 * view.G_sq * (1 if kind == "compressed" else view.E**2)
+    changes = ({}, {"down": None}, {"delta": None}, {"delta": None, "down": None})
+    both, up, down, none = (replace(view, **change).rho_sq for change in changes)
+    assert G > 0 and view.down == d == Q(1, 2) and none == 0
+    if kind == "compressed":
+        assert (both, up, down) == (63**2 * reach, 7**2 * reach, 7**2 * reach)
+    else:  # 16/(5 delta) = 32/5, and 7 (32/5 + 1)
+        assert (both, up, down) == (Q(32 + 7 * 37, 5) ** 2 * reach, Q(32, 5) ** 2 * reach, 7**2 * reach)
+
+
+BEYOND = {
+    "compressed": (
+        {"E": 1, "T": 1},
+        [{"E": 0}, {"E": 21}, {"T": 0}, {"T": 61}, {"noise": [["1", "2", "3"]] * 2}],
+    ),
+    "compressed-partial": ({"scheme": "C", "law": LAWS[0], "T": 1}, [{"T": 0}, {"T": 21}, {"law": [["1"], ["1"]]}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BEYOND)
+def test_runs_with_compression_at_their_limits(kind):
+    more, beyond = BEYOND[kind]
+    data = {name: TWO[name] for name in ("weights", "h", "c")} | {"q": "1/2", "down": False, "w0": ["7/3", "-5/2"], **more}
+    assert BUILDERS[kind](data).T == 1
+    same = [
+        {"weights": ["1"]}, {"weights": ["3/8", "5/8", "1/8"]}, {"weights": ["1", "0"]}, {"weights": ["5/4", "-1/4"]},
+        {"weights": ["3/8", "1/2"]}, {"h": [["1", "0"], ["1", "1"]]}, {"h": [["1", "-1"], ["1", "1"]]}, {"h": [["1"], ["1"]]},
+        {"c": [["1", "1"]]}, {"w0": ["1"]}, {"w0": ["1", "2", "3"]}, {"down": 1},
+    ]  # fmt: skip
+    for change in [*same, *beyond]:
+        with pytest.raises(InvalidInput):
+            BUILDERS[kind]({**data, **change})
+
+
+def test_the_numbers_of_one_round():
+    """Two clients, j = 2, E = 2, d = 2: 2^(2 * 2) paths, 2 and 3 steps that are possible, 2 clients, 3 points, 2 coordinates."""
+    oracles = exact_oracles(TWO)
+    law = RoundLaw("C", laws_of([[["0", "1/2", "1/2"], ["1/3", "1/3", "1/3"]]], 2)[0], oracles.weights)
+    for common, count in ((False, 16 * 6 * 12), (True, 4 * 6 * 12)):
+        own = replace(oracles, common=common)
+        for limit, said in ((count, None), (count - 1, f"at most {count - 1} fit")):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("fedtheory.theorems.efl.quantities.step.MAX_ENTRIES", limit)
+                if said is None:
+                    StepState(own, law, Q(1, 9), own.star, own.L, own.mu, 2)
+                else:
+                    with pytest.raises(InvalidInput, match=said):
+                        StepState(own, law, Q(1, 9), own.star, own.L, own.mu, 2)
+
+
+def test_the_oracles_of_a_problem():
+    """Mini-batches of 2 from 3 samples, a ridge, additive noise: grad F_k, and E||g - grad F_k||^2 over all draws, one by one."""
+    rng = np.random.default_rng(7)
+    rows, targets, weights = rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3)), np.array([0.3, 0.7])
+    problem = problems.LeastSquares(list(rows), list(targets), 0.25, weights)
+    y, full = rng.normal(size=2), oracles_of(problem)
+    H = np.einsum("nsi,nsj->nij", rows, rows) / 3 + 0.25 * np.eye(2)
+    star = np.linalg.solve(np.einsum("n,nij->ij", weights, H), weights @ np.einsum("nsi,ns->ni", rows, targets) / 3)
+    for oracles in (full, oracles_of(problem, 2, 0.6)):
+        assert oracles.gradient(np.stack([y, y])) == pytest.approx(H @ y - np.einsum("nsi,ns->ni", rows, targets) / 3)
+        assert oracles.star == pytest.approx(star) and oracles.weights.tolist() == weights.tolist()
+        assert (oracles.L, oracles.mu) == pytest.approx((problem.beta_k.max(), problem.mu_k.min()))
+    path = second_moments(oracles_of(problem, 2, 0.6), [RoundLaw("B", np.array([[0.0, 1.0]] * 2), weights)], [0.1], y)
+    each = rows * (np.einsum("nsd,d->ns", rows, y) - targets)[:, :, None]
+    spread = ((each - each.mean(axis=1, keepdims=True)) ** 2).sum(axis=-1).mean(axis=1) / 2 + 0.36
+    assert path.sigma_sq == pytest.approx(spread)
+    mean = each.mean(axis=1) + 0.25 * y
+    assert path.G_sq == pytest.approx(((mean**2).sum(axis=1) + spread).max())
+    moved = ((y - 0.1 * weights @ mean - star) ** 2).sum() + 0.01 * (weights**2 * spread).sum()
+    assert path.distance_sq[1] == pytest.approx(moved)
+    h, c = rng.uniform(0.5, 2, (2, 2)), rng.normal(size=(2, 2))
+    quadratic = oracles_of(problems.Quadratic([np.diag(row) for row in h], c, weights), noise_std=0.6)
+    assert quadratic.noise_sq.tolist() == [0.36] * 2 and quadratic.gradient(np.stack([y, y])) == pytest.approx(h * (y - c))
+
+
+# --- one run, written in two ways: the same second moments in fractions ---------------------------------------------------
+def same(first, second, etas, scheme="C", law=LAWS[0], between=True):
+    """between: the second moments between the coordinates, too."""
+    found, start = [], np.array([Q(1, 9), Q(-1, 7)], dtype=object)
+    for oracles in (first, second):
+        path = second_moments(oracles, [RoundLaw(scheme, laws_of([law], 2)[0], oracles.weights)] * len(etas), etas, start)
+        found.append((list(path.distance_sq), path.G_sq, list(path.sigma_sq), path.second_moment.tolist() if between else None))
+    assert found[0] == found[1]
+
+
+def test_additive_noise_is_spread_evenly_over_the_coordinates():
+    signs = exact_oracles({**TWO, "noise": [["3/5", "3/5"], ["1/4", "1/4"]]})
+    plain = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    assert plain.shape == (2, 1, 2)
+    added = replace(plain, noise_sq=np.array([2 * Q(9, 25), 2 * Q(1, 16)], dtype=object))
+    for scheme in ("A", "B", "C"):
+        same(signs, added, [Q(1, 5), Q(1, 7)], scheme, between=False)
+
+
+@pytest.mark.parametrize("common", [False, True])
+def test_a_mini_batch_of_two_is_the_mean_of_two_draws(common):
+    one = exact_oracles({**TWO, **({"common": True} if common else {})})
+    b = one.b  # (N, 2, d): the pairs are ++, +-, -+ and --
+    pairs = np.stack([(b[:, i] + b[:, j]) / 2 for i in (0, 1) for j in (0, 1)], axis=1)
+    many = replace(one, H=np.repeat(one.H, 2, axis=1), b=pairs, q=np.repeat(one.q, 2, axis=1) / 2)
+    for scheme in ("A", "C-corrected"):
+        same(replace(one, batch=2), many, [Q(1, 5), Q(1, 7)], scheme)
+
+
+@pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
+def test_a_run_without_any_randomness_has_the_moments_of_one_with(scheme):
+    """One draw, or the same one twice; clients that surely stop after one of three steps, and after all of them."""
+    one = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    twice = replace(one, H=np.repeat(one.H, 2, axis=1), b=np.repeat(one.b, 2, axis=1), q=np.repeat(one.q, 2, axis=1) / 2)
+    for law in ([["0", "1", "0", "0"], ["0", "0", "0", "1"]], [["0", "0", "0", "1"]] * 2):
+        same(one, twice, [Q(1, 5), Q(1, 7)], scheme, law)
+        same(replace(one, b=one.b / 100), replace(twice, b=twice.b / 100), [Q(1, 5)], scheme, law)
+
+
+def test_the_first_gradients_are_short():
+    """From w* the largest E||g||^2 and sigma_k^2 are those of the noise alone, however short it is."""
+    oracles = exact_oracles({**TWO, "c": [["1/8", "1/6"]] * 2, "noise": [["1/20", "0"], ["0", "1/30"]]})
+    path = second_moments(oracles, [RoundLaw("C", laws_of([[["0", "1"]] * 2], 2)[0], oracles.weights)], [Q(1, 5)], oracles.star)
+    assert list(path.sigma_sq) == [Q(1, 400), Q(1, 900)] and path.G_sq == Q(1, 400)
+
+
+def test_who_asks_for_what_in_a_run():
+    plain = exact_oracles({name: TWO[name] for name in ("weights", "h", "c")})
+    alike, two = {**TWO, "common": True}, [LAWS[0], [["0", "0", "1"]] * 2]
+    data = {**TWO, "scheme": "C", "laws": two, "every": 2, "w0": ["1", "2"], "T": 5}
+    view = BUILDERS["run"](data)
+    kinds = [RoundLaw("C", law, plain.weights).moments.sum_ps for law in laws_of(two, 2)]
+    assert list(view.constants.S) == [kinds[t % 2] for t in range(5)] and view.horizons.tolist() == [4, 5] and view.rule == "C"
+    assert not view.facts and BUILDERS["run"]({**data, "common": True}).facts == {"common mini-batches"}
+    anchors = (Q(3, 4), np.array([[Q(5, 4), Q(1, 2)], [Q(1, 3), Q(3, 2)]]), np.array([[Q(3, 2), Q(-2)], [Q(1, 5), Q(3)]]))
+    rounds, w0 = round_laws("B", laws_of([LAWS[0]], 2), 3, plain.weights), np.array([Q(1), Q(2)], dtype=object)
+    whole = quadratic_run(exact_oracles(alike), rounds, w0, anchors=anchors)
+    assert whole.facts == {"common mini-batches", "frozen anchors"} and whole.horizons.tolist() == [0, 1, 2, 3] and whole.rule == "B"
+    for change in ({"every": 1}, {"every": 2, "laws": two[:1]}, {"T": 0}, {"T": 20_001}, {"w0": ["1"]}):
+        with pytest.raises(InvalidInput):
+            BUILDERS["run"]({**data, **change})
+
+
+def test_oracles_that_are_none():
+    one = exact_oracles({**TWO, "common": True})
+    shares = np.array([[Q(1, 2), Q(1, 2)], [Q(1, 3), Q(2, 3)]], dtype=object)
+    for change, said in (
+        ({"q": shares}, "one law of j"), ({"noise_sq": np.array([Q(0), Q(1)], dtype=object)}, "no additive noise"),
+        ({"H": one.H + Q(1, 9)}, "diagonal Hessians"), ({"H": one.H * 0}, "mu = 0: Theorem 1 needs mu > 0"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=said):
+            replace(one, **change)
+    assert replace(one, common=False, q=shares).q is shares
+
+
+def test_the_rounding_of_one_round():
+    """What float64 leaves of squared distances, and of eta times ||g||^2/(2 mu), where g is off by L times a point's rounding."""
+    exact = exact_oracles(TWO)
+    floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
+    law, w0, eta = np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), np.array([7 / 3, -5 / 2]), 1 / 9
+    state = StepState(floats, RoundLaw("C", law, floats.weights), eta, w0, 2.5, 3 / 7, 2)
+    steep = max(np.linalg.norm(g) for g in state.g_mean.reshape(-1, 2))
+    moved = max(np.linalg.norm(w - w0) for w in state.w.reshape(-1, 2))
+    size = 2.0**-52 * (abs(state.w).max() + abs(floats.star).max())
+    far = np.linalg.norm(w0 - floats.star)
+    assert state.rounding == pytest.approx(4 * size * (far + moved + size + eta * 2.5 * (steep + 2.5 * size) / (3 / 7)))
+    assert StepState(exact, RoundLaw("C", laws_of(LAWS, 2)[0], exact.weights), Q(1, 9), exact.star, Q(5, 2), Q(3, 7), 2).rounding == 0
+
+
+def test_the_states_of_a_sampled_run():
+    """Each is where one of the cases of the round before it ends, and has its round's step size."""
+    exact = exact_oracles(TWO)
+    floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
+    tables = [[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]], [[0, 0, 1]] * 2
+    laws = [RoundLaw("C", np.array(law, dtype=float), floats.weights) for law in tables] * 2
+    view, start = reached(floats, laws, np.array([7 / 3, -5 / 2]), np.random.default_rng(0)), [7 / 3, -5 / 2]
+    S = [law.moments.sum_ps for law in laws]
+    gamma = gamma_of(2, max(law.moments.theta for law in laws), floats.L, floats.mu, S)
+    assert view.taus == [0, 1, 2, 3] and view.rule == "C" and view.states[0].w0.tolist() == start
+    for tau, state in enumerate(view.states):
+        assert state.eta == pytest.approx(32 / (floats.mu * ((tau + 1) * 2 + gamma) * S[tau])) and state.law is laws[tau]
+    for old, new in zip(view.states, view.states[1:]):
+        assert np.isclose(old.wbar[:, :, -1], new.w0, rtol=1e-14).all(axis=-1).any()

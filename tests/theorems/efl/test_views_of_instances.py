@@ -9,28 +9,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worked_efl
-import worked_efl_claims
 import worked_efl_elastic as elastic
-import worked_efl_messages as messages
 import worked_efl_section_4 as section_4
 import worked_efl_sections as sections
 import worked_efl_sentences
-import worked_efl_sentences_4
+from efl_both_writings import WORKED as BOTH
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
 from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.section_4_runs import definite, solved
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
 from fedtheory.theorems.efl.statements.theorem_2 import rounds_that_halve
 
-SHEETS = (
-    sections.WORKED, elastic.WORKED, messages.WORKED, worked_efl_sentences.WORKED, worked_efl_sentences_4.WORKED,
-    worked_efl_claims.WORKED, section_4.FORMS,
-)  # fmt: skip
-WORKED = {(key[0].removeprefix("efl/"), *key[1:]): found[0] for sheet in SHEETS for key, found in sheet.items()}
+WORKED = {key: found[0] for key, found in BOTH.items()}
 
 
 # --- what is uncertain ------------------------------------------------------------------------------
@@ -68,10 +63,25 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     assert np.min(form.sides(view).noise) == much
 
 
-@pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run"])
+EXACT = [key for key, data in WORKED.items() if key[:2] not in IN_FLOATS and isinstance(data, dict)]
+
+
+@pytest.mark.parametrize("key", EXACT, ids=" ".join)
+def test_nothing_is_uncertain_in_fractions(key):
+    """A form whose noise is above 0 there would let its sides be a little wrong."""
+    form = get(f"efl/{key[0]}").form(key[1])
+    data = WORKED[key] | ({"scheme": key[2]} if form.kind == "limit" else {})
+    if "arithmetic" not in data:
+        view = BUILDERS[form.kind](data)
+        assert view.applies(form) is None and not np.any(form.sides(view).noise)
+
+
+@pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run", "of Table 1's row"])
 def test_what_is_uncertain_in_a_run_is_in_the_noise_of_its_bound(name):
     view = BUILDERS["run"]({**worked_efl.RUNS["C"], "scheme": "C"})
-    form = get("efl/theorem-1" if name in worked_efl.THEOREM_1 else "efl/theorem-1-step-7").form(name)
+    elsewhere = {"along a run": ("theorem-1-step-7", name), "of Table 1's row": ("table-1-row", "repaired")}
+    statement, form = elsewhere.get(name, ("theorem-1", name))
+    form = get(f"efl/{statement}").form(form)
     assert np.min(form.sides(replace(view, noise=Fraction(7, 3))).noise) == Fraction(7, 3)
 
 
@@ -83,6 +93,7 @@ def test_a_run_is_judged_from_its_first_round():
         assert len(get("efl/theorem-1").form(name).sides(view).lhs) == 1
     for name in worked_efl_sentences.ORDER:
         assert len(get("efl/order-of-c").form(name).sides(view).lhs) == 1
+    assert len(get("efl/table-1-row").form("repaired").sides(view).lhs) == 1
 
 
 @pytest.mark.parametrize("key", IN_FLOATS)
@@ -146,7 +157,7 @@ def test_a_long_run_has_a_thousand_rounds(rounds, long):
 
 def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     """|trace| < 1 + determinant < 2, on a grid that holds ties."""
-    numbers = [Fraction(x) for x in ("-1", "-1/2", "0", "1/3", "1", "3/2")]
+    numbers = [Fraction(x) for x in ("-1", "-1/2", "0", "1/3", "1")]
     found = {True: 0, False: 0}
     for a, b, c, d in itertools.product(numbers, repeat=4):
         inside = abs(a + d) < 1 + a * d - b * c < 2
@@ -155,16 +166,38 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     assert min(found.values()) > 100
 
 
+# --- systems of equations -----------------------------------------------------------------------------
+MATRICES = [
+    [[Fraction(x) for x in row.split()] for row in rows.split(", ")]
+    for rows in (
+        "2", "1/2", "3 1, 1 2", "1/2 1/5, 1/5 1/3", "2 1/2 -1/3, 1/2 3 1/4, -1/3 1/4 5/2", "1/2 1/3 0, 1/3 1/2 1/5, 0 1/5 1/2",
+        "1 1, 1 1", "0 0, 0 1", "0 1/9, 1/9 1", "1/2 1, 1 1/2", "1/2 1, 1 2", "1/2 1, 1 199/100", "-1/9", "1 0 0, 0 1/2 1, 0 1 2",
+        "1 0 0, 0 1/2 1, 0 1 199/100", "1/4 1/2 1/2, 1/2 1 1, 1/2 1 99/100", "1 1 1, 1 1 1, 1 1 1", "1/2 0 0, 0 0 1/5, 0 1/5 0",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", MATRICES, ids=str)
+def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
+    eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
+    assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
+    if eigenvalues.min() > 1e-9:
+        b = np.array([Fraction(2), Fraction(-3), Fraction(5, 2)][: len(rows)])
+        x = solved(np.array(rows), b)
+        assert list(np.array(rows) @ x) == list(b)
+        assert solved(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
+
+
 # --- other views --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", sections.SCHEMES)
 def test_laws_of_many_cases_have_the_moments_of_their_enumeration(scheme, monkeypatch):
     data = {"scheme": scheme, **sections.LIMIT}
     few = BUILDERS["limit"](data).m
-    monkeypatch.setattr(limit_points, "MAX_CASES", 8)  # there are 9
-    assert (BUILDERS["limit"](data).m == few).all()
-    monkeypatch.setattr(limit_points, "MAX_CASES", 9)
-    monkeypatch.setattr(limit_points, "RoundLaw", None)
-    assert (BUILDERS["limit"](data).m == few).all()
+    for most, unused in ((8, "tabulate"), (9, "RoundLaw")):  # there are 9
+        with monkeypatch.context() as patch:
+            patch.setattr(limit_points, "MAX_CASES", most)
+            patch.setattr(limit_points, unused, None)
+            assert (BUILDERS["limit"](data).m == few).all()
 
 
 @pytest.mark.parametrize(("step", "applies"), [("2", False), ("201/100", True), ("15/2", True), ("751/100", False)])

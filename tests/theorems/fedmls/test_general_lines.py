@@ -1,0 +1,146 @@
+"""FedMLS in one dimension on numbers that are all different, against the second writing; and what its witnesses' data may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as Q
+
+import pytest
+import worked_fedmls as paper
+import worked_mopes
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedmls import exact, local_work
+
+CLIENTS = [
+    [(Q(-1), Q(1, 3)), (Q(4), Q(-2))],
+    [(Q(-5, 2), Q(1)), (Q(3, 2), Q(-1, 7)), (Q(0), Q(1, 5))],
+    [(Q(2, 3), Q(1, 4)), (Q(-9, 5), Q(-1))],
+]
+LINES = paper.Instance(
+    [[((p,), q) for p, q in client] for client in CLIENTS],
+    (Q(-3, 5),), (Q(0),), Q(2, 7), Q(9, 2), 5, Q(7, 4), [Q(29, 3)] * 3, [Q(0)] * 3,
+)  # fmt: skip
+CHANGES = {
+    "repaired": {}, "line 14 as printed": {"line_14": "printed"}, "no server projection": {"server_projection": False},
+    "mixed norms": {"share": 3}, "prox without the square": {"flat_prox": True, "lam": Q(8, 7)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", [Q(1), Q(1, 3)], ids=["inside", "cut"])
+@pytest.mark.parametrize("variant", CHANGES)
+def test_every_variant_is_the_second_writing(variant, cut):
+    p = replace(LINES, R=LINES.R * cut, **CHANGES[variant])
+    path, steps = exact.exact_run(CLIENTS, p.lam, p.D, p.R, p.x0[0], p.K, p.G_sq, variant)
+    assert path == [x for (x,) in paper.run(p, last_training=False).x] and steps == p.T[:-1] and len({*steps}) == 4
+    if variant == "repaired":
+        assert exact.exact_run(CLIENTS, *(float(v) for v in (p.lam, p.D, p.R, p.x0[0])), p.K, float(p.G_sq))[0] == pytest.approx(
+            [float(x) for x in path]
+        )
+
+
+def test_minimisers():
+    flat = [[(Q(0), Q(0)), (Q(1), Q(-1)), (Q(-1), Q(-2))]]  # 0 on [-2, 1]
+    for near, expected in ((Q(1, 2), Q(1, 2)), (Q(5, 2), 1), (Q(-5, 2), -2)):
+        assert exact.minimum(flat, Q(3), near=near) == (0, expected)
+    assert exact.minimum([[(Q(2), Q(1))]], Q(3, 4)) == (Q(-1, 2), Q(-3, 4)) and exact.minimum([[(Q(-2), Q(1))]], Q(3, 4))[1] == Q(3, 4)
+
+
+def test_the_constants_of_the_readings():
+    """F' is -4/3, then 7/6 and 11/6 with five copies of the first client: the last one is the longest."""
+    lines = [[(Q(2), Q(0)), (Q(-1), Q(0))], [(Q(-3), Q(1)), (Q(1), Q(-2))]]
+    assert exact.constants(lines, Q(2), "consensus G", [5, 1]) == Q(11, 6) ** 2
+    assert exact.constants(lines, Q(2), "repaired", [5, 1]) == Q(5 * 4 + 9, 6)
+    assert exact.constants(lines, Q(2), "joint G", [5, 1]) == Q(5 * 4 + 9, 36)
+
+
+def test_theorem_2s_rounds_at_their_limits():
+    for lam, K in ((Q(1), 9), (Q(9, 10), 10), (Q(89, 100), 11), (Q(3), 3)):  # K = ceil(sqrt(72 D)/(lambda G)), 72 D = 81 G^2
+        exact._check_theorem_2(lam, Q(9, 2), K, Q(4), Q(9, 2))
+        for other in (K - 1, K + 1):
+            with pytest.raises(InvalidInput, match=f"K = {other} are not Theorem 2's: .* K = {K}"):
+                exact._check_theorem_2(lam, Q(9, 2), other, Q(4), Q(9, 2))
+    exact._check_theorem_2(Q(1), Q(41, 36), 10, Q(1), Q(41, 36))  # 72 D = 82, just above 81
+    with pytest.raises(InvalidInput, match="it has D = 2 and"):
+        exact._check_theorem_2(Q(1), Q(3), 12, Q(1), Q(2))
+
+
+def test_one_slope_at_the_limits_of_its_closed_form():
+    slope = [[(-1, 0)]]
+    lam = 1 / (Q(6, 20) + Q(8, 25))  # iterates may just reach the end
+    d = 4 * lam**2
+    lhs, rhs = exact._one_slope(slope, lam, d, 1, 0, 2)
+    assert (lhs, rhs) == (1 - lam * (Q(6, 40) + Q(5, 60)), (Q(99, 10) + 8 * d) / (6 * lam) + lam / 2)
+    small, least = lam / 7, 2 * (lam / 7) ** 2 * 3 * 4
+    assert exact._one_slope(slope, small, least, 1, 0, 3)[1] == (Q(99, 10) + 8 * least) / (12 * small) + small / 2
+    for numbers in ((lam, d, 1, 0, 1), (lam * Q(1001, 1000), 2 * d, 1, 0, 2), (lam, d * Q(999, 1000), 1, 0, 2),
+                    (small, least * Q(999, 1000), 1, 0, 3)):  # fmt: skip
+        with pytest.raises(InvalidInput, match="the closed form needs"):
+            exact._one_slope(slope, *numbers)
+    for other in ((slope, lam, d, 2, 0, 2), (slope, lam, d, 1, Q(1, 2), 2), ([[(-2, 0)]], lam, d, 1, 0, 2)):
+        with pytest.raises(InvalidInput, match="one client f = -u"):
+            exact._one_slope(*other)
+
+
+# --- the data of a witness ------------------------------------------------------------------------------------------------
+NUMBERS = {"lam": "1/3", "D": "1/5", "radius": "1/2", "x0": "1/2"}
+WITNESS = exact.make_witness("joint G", [["1", "-2"], ["3"]], [["0", "1"], ["1/7"]], NUMBERS, 1, copies=[1, 2])
+
+
+def test_the_least_data_are_taken():
+    clients, *rest = exact.numbers_of(WITNESS)
+    assert clients == [[(1, 0), (-2, 1)], [(3, Q(1, 7))]]
+    assert rest == [Q(1, 3), Q(1, 5), Q(1, 2), Q(1, 2), 1, "joint G", [1, 2]]
+    without = {k: v for k, v in WITNESS.data.items() if k != "copies"}
+    for data in (without, {**WITNESS.data, "copies": []}, {**WITNESS.data, "x0": "-1/2"}, {**WITNESS.data, "rounds": 10**9}):
+        assert exact.numbers_of(replace(WITNESS, data=data))[0] == clients
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lam": "0"}, "must be > 0"), ({"D": "0"}, "must be > 0"), ({"radius": "0", "x0": "0"}, "must be > 0"),
+        ({"D": "-1"}, "must be > 0"), ({"x0": "51/100"}, "outside the ball of radius 1/2"), ({"x0": "-51/100"}, "outside the ball"),
+        ({"rounds": 0}, "rounds"), ({"rounds": 10**9 + 1}, "rounds"), ({"variant": ["joint G"]}, "use one of"),
+        ({"variant": "another G"}, "use one of"), ({"variant": "mixed norms"}, "is form 'mixed norms', not 'printed'"),
+        ({"variant": "Theorem 2, joint G"}, "is not about fedmls/theorem-1"), ({"lam": "x"}, "lam"), ({"D": "x"}, "D"),
+        ({"copies": [1]}, "give 2 integers"), ({"copies": [0, 1]}, "give 2 integers"), ({"copies": [True, 1]}, "give 2 integers"),
+        ({"copies": "12"}, "give 2 integers"), ({"slopes": []}, "one list of fractions"), ({"slopes": "1"}, "one list of fractions"),
+        ({"offsets": "1"}, "one list of fractions"), ({"slopes": [["1", "2"], "3"]}, "one list of fractions"),
+        ({"offsets": [["0", "1"]]}, "one list of fractions"), ({"offsets": [["0"], ["1/7"]]}, "one list of fractions"),
+        ({"slopes": [["1", "-2"], []], "offsets": [["0", "1"], []]}, "one list of fractions"),
+        ({"slopes": [], "offsets": []}, "one list of fractions"), ({"slopes": [["1", "-2"], ["x"]]}, r"slopes\[1\]"),
+        ({"offsets": [["0", "x"], ["1"]]}, r"offsets\[0\]"), ({"more": 1}, "unknown: more"), ({"lam": None}, "missing: lam"),
+        ({"lam": None, "D": None, "more": 1, "another": 2}, "missing: lam, D; unknown: another, more"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_data_of_no_run_are_refused(change, said):
+    data = {k: v for k, v in {**WITNESS.data, **change}.items() if v is not None}
+    with pytest.raises(InvalidInput, match=said):
+        exact.numbers_of(replace(WITNESS, data=data))
+
+
+def test_long_runs_in_fractions_are_refused():
+    slope = [[(Q(-1), Q(0))]]
+    assert len(exact.exact_run([[(-1.0, 0.0)]], 1e-9, 1.0, 1.0, 0.0, 500, 1.0)[0]) == 501
+    with pytest.raises(InvalidInput, match="K = 501 exact rounds, more than 500"):
+        exact.exact_run(slope, Q(1, 1000), Q(1), Q(1), Q(0), 501, Q(1))
+    with pytest.raises(InvalidInput, match="10008 exact local steps, more than 10000"):  # 4 G^2 lambda^2 K/(2 D) = 5004 a client
+        exact.exact_run(slope * 2, Q(1), Q(1, 1251), Q(1), Q(0), 2, Q(1))
+
+
+# --- the figure of local work -----------------------------------------------------------------------------------------------
+def test_the_shares_of_the_bounds():
+    """f = -u on [-1, 1] from 0: solved, by the second writing of the exact step; one step a round, by `exact_run`."""
+    rounds = (2, 3, 5)
+    data = local_work.compute(rounds)
+    for i, K in enumerate(rounds):
+        lam, one = Q(16, K * (K + 1) + 8), Q(20, K * (K + 1) + 7)
+        rows = worked_mopes.exact_prox([[(Q(-1), Q(0))]], lam, Q(1), Q(0), K)
+        ((excess, bound),) = rows["repaired"]
+        assert data["solved"][i] == pytest.approx(float(excess / bound)) and bound == 8 / (lam * K * (K + 1)) + lam / 2
+        D = 2 * one**2 * K * (K - 1) ** 2
+        path, steps = exact.exact_run([[(Q(-1), Q(0))]], one, D, Q(1), Q(0), K, Q(1))
+        assert set(steps) == {1}
+        assert data["one step"][i] == pytest.approx(float((1 - path[-1]) / ((10 + 8 * D) / (one * K * (K + 1)) + one / 2)))

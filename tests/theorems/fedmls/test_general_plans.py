@@ -1,0 +1,164 @@
+"""What FedMLS is made for on a user's problem: Theorem 2's numbers, those of its readings, and of MOPES on a set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+from efl_on_a_problem import case_of
+
+from fedtheory import theorems
+from fedtheory.algorithms.fedmls import FedMLS, fewest_rounds, printed_rounds
+from fedtheory.central.sets import Ball, Box
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.nonsmooth import LAD, MaxAffine
+from fedtheory.theorems.fedmls import data, on_a_set
+from fedtheory.theorems.fedmls.parameters import make_fedmls
+from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
+from fedtheory.theorems.fedmls.quantities import Bounds
+from fedtheory.theorems.fedmls.readings import ONE_DIMENSION, READINGS, reading_of
+from fedtheory.verification.rational import to_file
+
+SLOPES, OFFSETS = [[2.0, -1.0], [-2.0, 3.0], [-1.0, 1.0]], [[0.0, 0.5], [1.0, -3.0], [0.0, -1.0]]
+LINES = MaxAffine(np.array(SLOPES)[:, :, None], np.array(OFFSETS))
+POINTS = LAD(np.array([[[3.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]]), np.array([[1.5], [0.25], [0.75]]))  # zero at (1/2, 1/4) only
+G = math.sqrt((9 + 1 + 2) / 3)
+
+
+def test_the_plan_is_theorem_2s():
+    x0 = np.array([1.0, 0.5])
+    distance = math.hypot(0.5, 0.25)
+    made = make_fedmls(POINTS, {"epsilon": 0.3, "radius": 2.0}, x0, "fewest")
+    a, epsilon = made.algorithm, 0.3 * G * distance
+    assert (made.distance, made.epsilon, made.g) == pytest.approx((distance, epsilon, G)) and made.relative == 0.3
+    assert (a.lam, a.D, a.lipschitz, a.radius) == pytest.approx((epsilon / G**2, distance**2, G, 2.0))
+    assert (a.rounds, a.sigma, a.noise_std, made.radius_from, made.given) == (fewest_rounds(epsilon, G, distance), 0, 0, "given", ())
+    assert make_fedmls(POINTS, {"radius": 2.0}, x0, "printed").algorithm.rounds == printed_rounds(0.2 * G * distance, G, distance)
+    noisy = make_fedmls(POINTS, {"radius": 2.0, "noise": 0.5}, x0, 7).algorithm
+    assert (noisy.rounds, noisy.noise_std, noisy.sigma) == (7, pytest.approx(G / 2), pytest.approx(G / 2))
+    own = make_fedmls(POINTS, {"radius": 2.0, "noise_std": 3.0, "sigma": 4.0, "lam": 0.125, "D": 5.0, "lipschitz": 9.0}, x0, 7)
+    assert (own.algorithm.noise_std, own.algorithm.sigma, own.algorithm.lam, own.algorithm.D) == (3, 4, 0.125, 5)
+    assert own.algorithm.lipschitz == 9 and own.given == ("lam", "D")
+
+
+def test_the_plan_in_the_plain_product_norm_is_the_same_run():
+    x0, how = np.array([1.0, 0.5]), {"epsilon": 0.3, "radius": 2.0, "noise": 0.5}
+    mean, plain = (make_fedmls(POINTS, {**how, "norm": norm}, x0, 7).algorithm for norm in ("mean", "product"))
+    scale = math.sqrt(3)
+    assert (plain.lam, plain.D) == pytest.approx((3 * mean.lam, 3 * mean.D))
+    assert (plain.lipschitz, plain.sigma) == pytest.approx((mean.lipschitz / scale, mean.sigma / scale))
+    assert [plain.steps(k) for k in range(1, 8)] == [mean.steps(k) for k in range(1, 8)]
+    given = make_fedmls(POINTS, {**how, "norm": "product", "lam": 0.125}, x0, 7).algorithm
+    assert (given.lam, given.D, given.lipschitz) == pytest.approx((0.125, mean.D, mean.lipschitz))
+
+
+def test_mini_batches_count_in_the_noise():
+    many = LAD(np.array([[[3.0, 0.0], [1.0, 2.0]], [[0.0, 1.0], [1.0, 1.0]]]), np.array([[1.5, 1.0], [0.25, 0.75]]))
+    x0 = np.array([1.0, 0.5])
+    drawn = float(np.mean(many.batch_noise_sq(2.0, 1)))
+    made = make_fedmls(many, {"radius": 2.0, "noise_std": 0.5}, x0, 3, batch_size=1).algorithm
+    assert drawn > 0 and made.sigma == pytest.approx(math.sqrt(0.25 + drawn)) and made.noise_std == 0.5
+    with pytest.raises(InvalidInput, match="batch_size = 1: local_training = 'exact-prox'"):
+        make_fedmls(many, {"radius": 2.0, "local_training": "exact-prox"}, x0, 3, batch_size=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "x0", "said"),
+    [
+        ({"epsilon": 0.0}, (1, 0.5), "epsilon = 0"), ({"epsilon": math.inf}, (1, 0.5), "epsilon = inf"),
+        ({"noise": -0.1}, (1, 0.5), "noise = -0.1"), ({"noise": math.inf}, (1, 0.5), "noise = inf"),
+        ({"noise": 0.5, "noise_std": 1.0}, (1, 0.5), "give one of them"), ({}, (0.5, 0.25), "x_0 is the minimiser"),
+        ({"epsilon": 1e-8}, (1, 0.5), r"would take at least [\d,.]+ hours"),
+    ],
+)  # fmt: skip
+def test_what_no_plan_can_be_made_for(options, x0, said):
+    problem = POINTS if x0 != (0.5, 0.25) else LAD(np.eye(2)[:, None], np.zeros((2, 1)))
+    with pytest.raises(InvalidInput, match=said):
+        make_fedmls(problem, {"radius": 2.0, **options}, np.array(x0 if problem is POINTS else (0.0, 0.0), dtype=float), "fewest")
+
+
+# --- readings -------------------------------------------------------------------------------------------------------------
+G_I = np.array([3.0, 5.0, 10.0])
+
+
+def test_what_the_readings_take_for_g():
+    rms = math.sqrt((9 + 25 + 100) / 3)
+    steep = MaxAffine(np.array([[[100.0], [-1.0]]]), np.array([[-101.0, 0.0]]))  # 100 at the end of [-1, 1] only
+    for name, bounds, g in (
+        ("printed", G_I, rms / math.sqrt(3)), ("consensus G", [6, 6, 6], 6), ("mixed norms", G_I, rms), ("9.9 for 10", G_I, rms),
+    ):  # fmt: skip
+        reading = reading_of(name)
+        found = reading.bounds(steep, 1.0, G_I, False)
+        assert found.tolist() == list(bounds) and reading.lipschitz(found) == pytest.approx(g)
+    inside = READINGS["Lipschitz G"]
+    assert 1 < inside.bounds(steep, 1.0, np.array([100.0]), False)[0] < 1 + 1e-7
+    assert inside.bounds(steep, 1.0, np.array([100.0]), True) == [100] and inside.bounds(steep, 1.0, np.array([0.5]), False) == [0.5]
+    assert reading_of("prox without the square") == ONE_DIMENSION["prox without the square"]
+
+
+def test_what_the_readings_run():
+    given = FedMLS(0.5, 2.0, 4, 1.0, 7.0, average="printed", server_projection=False, norm="product", skip_last=True)
+    changes = {"mixed norms": {"norm": "product"}, "no server projection": {"server_projection": False}}
+    for name, reading in READINGS.items():
+        plain = {"average": "averaged", "server_projection": True, "norm": "mean", "skip_last": False, **changes.get(name, {})}
+        expected = replace(given, lipschitz=reading.lipschitz(G_I), **plain)
+        assert reading.algorithm(given, G_I) == expected, name
+        D = 2.25 * (3 if name == "printed, joint distance" else 1)
+        planned = reading.plan(given, G_I, 1.5, 2.25)
+        rounds = printed_rounds(1.5, expected.lipschitz, math.sqrt(D))
+        assert planned == replace(expected, lam=1.5 / expected.lipschitz**2, D=D, rounds=rounds), name
+    with pytest.raises(InvalidInput, match="x_0 is the minimiser"):
+        reading_of("printed").plan(given, G_I, 1.5, 0.0)
+
+
+# --- local problems solved --------------------------------------------------------------------------------------------------
+def test_a_run_in_floats_is_the_one_in_fractions():
+    lines = {"slopes": to_file([[Q(v) for v in row] for row in SLOPES]), "offsets": to_file([[Q(v) for v in row] for row in OFFSETS])}
+    exact = data.prox_of({**lines, "lam": "3/4", "radius": "2", "x0": "-1", "rounds": 5})
+    bounds = Bounds(LINES.optimum_on_ball(2.0), LINES.lipschitz(2.0), np.zeros(3))
+    algorithm = FedMLS(0.75, 1.0, 5, 2.0, 7.0, local_training="exact-prox")
+    view = prox_view_of_run(LINES, algorithm, np.array([-1.0]), bounds)
+    for name in ("lam", "K", "G_sq", "distance_sq", "excess", "psi", "server_sq", "client_sq"):
+        expected = np.array(getattr(exact, name), dtype=float)
+        assert np.shape(getattr(view, name)) == expected.shape and getattr(view, name) == pytest.approx(expected, abs=1e-6), name
+    assert view.gaps.shape == (4, 1) and (view.gaps >= 0).all() and view.shown == {"largest certified gap": view.gaps.max()}
+    gap = bounds.optimum.value - bounds.optimum.lower_bound
+    assert gap < view.noise <= gap + 1e-10
+    once = prox_view_of_run(LINES, replace(algorithm, rounds=1), np.array([-1.0]), bounds)
+    assert once.gaps.tolist() == [[0.0]] and once.psi.shape == (1, 1)
+
+
+# --- on a set ---------------------------------------------------------------------------------------------------------------
+def test_mopes_on_a_users_set():
+    bound, moles = theorems.get("fedmls/mopes-bound"), theorems.get("fedmls/moles-bound")
+    assert (on_a_set.method_of(bound), on_a_set.method_of(moles)) == ("mopes", "moles")
+    x0, square = np.array([0.75, -0.5]), Box(2, -1.0, 1.0)
+    made = on_a_set.planned_of(bound, POINTS, {"X": square, "epsilon": 0.3, "K": 5}, x0)
+    assert made.constraint is square and made.x0.tolist() == x0.tolist() and made.method.rounds == 5
+    distance = math.hypot(0.25, 0.75)
+    g = (3 + 1 + math.sqrt(2)) / 3  # of F itself
+    assert made.distance == pytest.approx(distance) and made.method.lam == pytest.approx(0.3 * distance / g)
+    ball = on_a_set.planned_of(bound, POINTS, {"K": 3}, np.zeros(2))
+    assert isinstance(ball.constraint, Ball) and ball.constraint.radius == 1 and not ball.x0.any()
+    with pytest.raises(InvalidInput, match="X is 3: give a set"):
+        on_a_set.planned_of(bound, POINTS, {"X": 3}, x0)
+    case = case_of(POINTS, None, x0=x0, given={"X": square, "K": 5, "epsilon": 0.3}, mode="exact")
+    view = on_a_set.mopes_view_of_case(bound, case)
+    assert view.distance_sq == pytest.approx(distance**2) and view.excess.shape[-1] == 1 and view.K == 5
+    for scenarios, count in ((10, 50), (60, 60), (900, 200)):
+        noisy = replace(case, given={"X": square, "K": 2, "noise": 0.5}, scenarios=scenarios, mode="auto")
+        assert on_a_set.mopes_view_of_case(bound, noisy).excess.shape[-1] == count
+    assert "is not enumerated" in on_a_set.mopes_view_of_case(bound, replace(noisy, mode="exact"))
+    assert "about MOPES with parameters" in on_a_set.mopes_view_of_case(bound, replace(case, algorithm=FedMLS(1.0, 1.0, 1, 1.0, 1.0)))
+
+
+def test_the_orders_of_a_users_fedmls():
+    """epsilon = lambda G^2, so that the reach G ||x_0 - x*||/epsilon is sqrt(D)/(lambda G); sigma is in units of G."""
+    algorithm = FedMLS(0.25, 9.0, 4, 1.0, 8.0, sigma=12.0)
+    view = on_a_set.orders_view_of_case(case_of(POINTS, algorithm), "printed")
+    expected = data.orders_of({"reach": "3/2", "sigma": "3/2", "rounds": "printed"})
+    assert (view.K, view.product, view.unit) == (expected.K, expected.product, expected.unit)
+    assert "about FedMLS, not object" in on_a_set.orders_view_of_case(case_of(POINTS, object()), "printed")

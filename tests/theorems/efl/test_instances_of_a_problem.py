@@ -291,3 +291,47 @@ def test_who_takes_part_and_who_moves():
     for given, said in (({"client": 3}, "client"), ({"s": 5}, "s = 5"), ({"s": 0}, "s")):
         with pytest.raises(FedTheoryError, match=said):
             made("coefficient", sampling=complete(3, 4), given=given)
+
+
+@pytest.mark.parametrize("E", [1, 3])
+def test_the_matrix_of_a_round_where_coordinates_mix(E):
+    """(w, V) -> after a round, gone through step by step: 1 - its spectral radius is the margin; without the term V plays no part."""
+    u, c = np.array([[1.25, 0.5], [0.25, 1.5], [0.75, 0.125]]), TURNED.minimisers
+    how = {"given": {"u_0": u.tolist()}, "local_solver": LocalSGD(E, 0.125)}
+    view = view_of("elastic-stability", "every lambda", TURNED, EFL(lam=0.75), **how)
+
+    def after(w, V, lam):
+        out = []
+        for M, at, own in zip(TURNED.hessians, c, u):
+            y = w
+            for _ in range(E):
+                y = y - 0.125 * (M @ (y - at) + lam * (u.sum(axis=0) * y - V))
+            out.append((y, own * y))
+        return np.array([0.2, 0.3, 0.5]) @ [y for y, _ in out], sum(v for _, v in out)
+
+    for lam in (0.75, 0.0):
+        size = 4 if lam else 2
+        zero = np.concatenate(after(np.zeros(2), np.zeros(2), lam))
+        columns = [np.concatenate(after(x[:2], x[2:], lam)) - zero for x in np.eye(4)]
+        radius = abs(np.linalg.eigvals(np.array(columns).T[:size, :size])).max()
+        assert view.margin(lam) == pytest.approx([1 - radius])
+    w, V = np.array([0.5, -2.0]), np.array([1.5, 0.25])
+    models, following = view.round(w, V, 0.75)
+    assert (view.weights @ models, following) == (pytest.approx(after(w, V, 0.75)[0]), pytest.approx(after(w, V, 0.75)[1]))
+    assert pytest.approx((u * c).sum(axis=0)) == view.V
+    unstable = view_of("elastic-stability", "every lambda", TURNED, EFL(lam=0.75), **{**how, "local_solver": LocalSGD(E, 1.4)})
+    assert len(view.facts) == 2 and len(view.facts - unstable.facts) == 1 and unstable.margin(0) < 0
+
+
+def test_a_schedule_must_be_the_theorems():
+    run = run_of(IDLE, T=4)
+    eta = [float(v) for v in run.eta]
+    how = {"sampling": law(IDLE), "rounds": 4, "x0": [float(v) for v in W0]}
+    for factor, taken in ((1 + 5e-10, True), (1 + 2e-9, False), (1 - 2e-9, False)):
+        solver = LocalSGD(2, lambda t, factor=factor: eta[t - 1] * (factor if t == 4 else 1))
+        if taken:
+            view = view_of("theorem-1", "repaired", PROBLEM, EFL(), **how, local_solver=solver)
+            assert view.constants.eta == pytest.approx(eta) and view.distance_sq == pytest.approx([float(v) for v in run.distance_sq])
+        else:
+            with pytest.raises(FedTheoryError, match="but Theorem 1 takes eta_3 = "):
+                view_of("theorem-1", "repaired", PROBLEM, EFL(), **how, local_solver=solver)

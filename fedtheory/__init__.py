@@ -14,10 +14,11 @@ _LAZY = {
     "Full": "fedtheory.participation",
     "Uniform": "fedtheory.participation",
     "Bernoulli": "fedtheory.participation",
+    "worst_case": "fedtheory.worst_cases",
 }
 _MODULES = (
     "algorithms", "authoring", "central", "errors", "local", "messages", "optimum", "participation", "problems", "rates", "testing",
-    "theorems", "verification",
+    "theorems", "verification", "worst_cases",
 )  # fmt: skip
 
 _keep_old_names()

@@ -349,12 +349,63 @@ def replay_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Rerun a witness in exact rational arithmetic and print both sides as fractions.
+    """Rerun a witness in exact rational arithmetic and print both sides as fractions, or check a certificate of `worst-case`.
 
     A file that does not prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
     replaying.replay(file, json, out, paper)
+
+
+@app.command(
+    "worst-case",
+    epilog=examples(
+        "fedtheory worst-case fedavg --local-steps 4 --rounds 2 --step 1/4",
+        "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
+        "fedtheory worst-case subgradient --rounds 4 --step 1/2 --criterion best-gap",
+        "fedtheory worst-case feddyn --clients 100 --participants 10 --lyapunov --l2-over-beta 1",
+        "fedtheory worst-case fedelasticnet --clients 100 --participants 10 --lyapunov --l2-over-beta 2 --json",
+    ),
+)
+def worst_case_command(
+    method: Annotated[str, typer.Argument(help="fedavg, fedprox, scaffold, feddyn, subgradient, fedelasticnet.")],
+    clients: Annotated[int, typer.Option("--clients", "-N", min=1, help="N: the clients.")] = 10,
+    participants: Participants = None,
+    local_steps: Annotated[int, typer.Option("--local-steps", "-K", min=1, help="K: local gradient steps of a round.")] = 1,
+    rounds: Annotated[int, typer.Option("--rounds", "-T", min=1, help="T: rounds.")] = 1,
+    criterion: Annotated[
+        str, typer.Option("--criterion", help="What is bounded after T rounds: distance, gap, gradient or best-gap (squares).")
+    ] = "gap",
+    smoothness: Annotated[str | None, typer.Option("--smoothness", help="L of every loss (default 1).")] = None,
+    strong_convexity: Annotated[str | None, typer.Option("--strong-convexity", help="mu of every loss (default 0).")] = None,
+    lipschitz: Annotated[str | None, typer.Option("--lipschitz", help="G, of the subgradient method (default 1).")] = None,
+    heterogeneity: Annotated[
+        str | None, typer.Option("--heterogeneity", help="Root mean square of the clients' gradients at x* (default 1).")
+    ] = None,
+    distance: Annotated[str | None, typer.Option("--distance", help="||x_0 - x*|| (default 1).")] = None,
+    step: Annotated[str | None, typer.Option("--step", help="Step size (default 1/L).")] = None,
+    mu: Annotated[str | None, typer.Option("--mu", help="Of FedProx: the factor of its proximal term (default L).")] = None,
+    alpha: Annotated[str | None, typer.Option("--alpha", help="Of FedDyn: the factor of its proximal term (default L).")] = None,
+    lyapunov: Annotated[bool, typer.Option("--lyapunov", help="The best constants of a one-round bound, for any N and P.")] = False,
+    ratio: Annotated[str | None, typer.Option("--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L), with --lyapunov.")] = None,
+    json: Json = False,
+    out: Out = Path("results"),
+) -> None:
+    """What a method can end with at worst, over all losses of a class, with a proof that is checked in fractions.
+
+    A semidefinite programme finds the worst value and the multipliers of a proof; these are rounded to fractions, and the bound that
+    is reported is the one that they prove. Numbers are taken exactly as they are written. The certificate is written to OUT;
+    `fedtheory replay` checks it without a solver."""
+    from fedtheory.cli import worst_case as worst
+
+    numbers = {
+        "smoothness": smoothness, "strong_convexity": strong_convexity, "lipschitz": lipschitz, "heterogeneity": heterogeneity,
+        "distance": distance,
+    }  # fmt: skip
+    options = {"step": step, "mu": mu, "alpha": alpha}
+    worst.worst_case(
+        method, clients, participants, local_steps, rounds, criterion, numbers, options, lyapunov, ratio, json, out or Path("results")
+    )
 
 
 @app.command(

@@ -37,7 +37,14 @@ def _witness(name: str) -> Witness:
 
 
 def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
-    """Rerun a witness exactly; ``paper``: the Python file whose statement it is about, where that is not installed."""
+    """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement, where that is not installed."""
+    from fedtheory.worst_cases.certificates import is_certificate
+
+    if is_certificate(Path(name)):
+        from fedtheory.cli.worst_case import replay_certificate
+
+        replay_certificate(Path(name), as_json)
+        return
     from fedtheory.verification import replay as exact
     from fedtheory.verification.registry import load_file, papers
 

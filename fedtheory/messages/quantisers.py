@@ -119,8 +119,9 @@ class QSGD(TwoPoint):
             low = c * s < peak  # c * s is exact
             c = np.where(low, _short_above(np.nextafter(c, np.inf), digits, smallest), c)
             c = np.where(to_numpy(top) > 0, c, 1.0)
-        limit = np.finfo(np.float32 if width == 32 else np.float64).max
-        if not (c * s <= limit).all():
+            limit = np.finfo(np.float32 if width == 32 else np.float64).max
+            fits = (c * s <= limit).all()
+        if not fits:
             raise InvalidInput(
                 f"a message of norm above {limit:.4g}: QSGD sends its norm as a float, scale the message down"
             )

@@ -200,8 +200,8 @@ class StochasticRounding(TwoPoint):
         h = float(self.step)
         with np.errstate(over="ignore"):
             count = np.rint(rows / h)
-        grid = count * h
-        same = (grid == rows) | (grid.astype(np.float32) == rows)  # messages in single precision round the product
+            grid = count * h
+            same = (grid == rows) | (grid.astype(np.float32) == rows)  # messages in single precision round the product
         wrong = np.argwhere(~same | (np.abs(count) > _GRID_LIMIT + 1) | ((rows == 0) & np.signbit(rows)))
         if wrong.size:
             row, column = wrong[0]
@@ -232,4 +232,4 @@ class StochasticRounding(TwoPoint):
         symbols = np.array([reader.gamma(f"entry {i}") for i in range(dim)])
         reader.close()
         count = symbols // 2
-        return np.where(symbols % 2 == 1, -count, count) * float(self.step) + 0.0
+        return np.where(symbols % 2 == 1, -count, count) * float(self.step)

@@ -37,7 +37,7 @@ class Check:
         Least (rhs - lhs) / scale (for equalities: minus the largest relative difference).
     tightness : float
         Largest lhs / rhs where the bound is positive (1 = attained); NaN for equalities.
-    mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', or 'symbolic'
+    mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', 'symbolic', or 'proved' (for every instance)
     standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
@@ -222,7 +222,8 @@ def judge_view(
     rule = (view.rule if view is not None else "any") if rule is None else rule
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
     if form.symbolic is not None:
-        return Check(verdict="holds" if form.symbolic() else "violated", mode="symbolic", count=1, **fields)
+        mode = "proved" if form.proves else "symbolic"
+        return Check(verdict="holds" if form.symbolic() else "violated", mode=mode, count=1, **fields)
     with np.errstate(over="ignore", invalid="ignore"):
         result = (sides or form.sides)(view)  # type: ignore[misc]
     constants = getattr(view, "printed_constants", None)

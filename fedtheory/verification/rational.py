@@ -6,6 +6,7 @@ Object arrays of `fractions.Fraction` go through the same lines of code as float
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = [
     "simplest_each", "table", "text", "to_file", "vector",
 ]  # fmt: skip
 
+_PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
 Builder = Callable[[dict[str, Any]], Any]
 
 
@@ -53,9 +55,12 @@ def fraction(value: Any, name: str = "number") -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
         raise InvalidInput(f'{name} = {value!r}: write it as a string that holds a fraction, for example "1/2"')
     try:
+        if isinstance(value, str) and not _PLAIN.fullmatch(value):  # "1e999999999" would be computed for hours
+            raise ValueError
         return Fraction(value)
     except (ValueError, ZeroDivisionError) as error:
-        raise InvalidInput(f'{name} = {value!r} is not a fraction: write it like "-3/7"') from error
+        told = repr(value) if len(str(value)) <= 40 else f"{str(value)[:40]!r}... ({len(str(value))} characters)"
+        raise InvalidInput(f'{name} = {told} is not a fraction: write it like "-3/7"') from error
 
 
 def integer(value: Any, name: str, least: int = 0, most: int = 10_000) -> int:

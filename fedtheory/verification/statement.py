@@ -108,6 +108,7 @@ class Form:
     exact_only : whether a campaign judges it on exact expectations only: it multiplies expectations, so that scenarios can
         be judged in pairs only, of which each gives one factor
     symbolic : callable() -> bool, for identities between symbols
+    proves : whether what `symbolic` checks is a proof for every instance of a class, and no identity between constants alone
     wording : key of `WORDINGS`, or ''
         Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
         is printed, or an instance of it, is called 'printed'.
@@ -125,6 +126,7 @@ class Form:
     limits: Mapping[str, float] = field(default_factory=dict)
     exact_only: bool = False
     symbolic: Callable[[], bool] | None = None
+    proves: bool = False
     wording: str = ""
     letters: Any = None
 

@@ -71,10 +71,12 @@ def at_hand(optimum=2.0, value=1.0, wider=1.0):
     """A problem on the line with G = 5/2 R on a ball, and its optimum on a ball."""
 
     def optimum_on_ball(radius):
+        asked.append(radius)
         reached = value if radius <= 4 else wider
         return SimpleNamespace(x=np.array([min(optimum, radius)]), value=reached, lower_bound=reached)
 
-    return SimpleNamespace(dim=1, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball)
+    asked = []
+    return SimpleNamespace(dim=1, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball, asked=asked)
 
 
 def test_theorem_2s_parameters():
@@ -96,7 +98,8 @@ def test_theorem_2s_parameters():
 
 
 def test_the_distance_comes_from_the_optimum():
-    assert fedmls_parameters(at_hand(), 0.5, 4.0).D == 4.0
+    problem = at_hand()
+    assert fedmls_parameters(problem, 0.5, 4.0).D == 4.0 and problem.asked == [4.0, 8.0]
     assert fedmls_parameters(at_hand(), 0.5, 4.0, x0=[-1.0]).D == 9.0
     assert fedmls_parameters(at_hand(), 0.5, 4.0, x0=[-4.0]).D == 36.0  # on the rim
     assert fedmls_parameters(at_hand(), 0.5, math.inf, lipschitz=1.0).D == 4.0
@@ -117,8 +120,10 @@ def test_the_distance_comes_from_the_optimum():
     ("change", "says"),
     [
         ({"epsilon": 0}, "^epsilon = 0: .*> 0"),
-        ({"radius": 0}, "^radius = 0: .*> 0"),
-        ({"radius": math.nan}, "^radius = nan: .*> 0"),
+        ({"radius": 0}, "^radius = 0: the ball's radius R must be > 0$"),
+        ({"radius": -1}, "^radius = -1: the ball's radius R must be > 0$"),
+        ({"radius": math.nan}, "^radius = nan: the ball's radius R must be > 0$"),
+        ({"distance": None, "x0": "left"}, "^x0 "),
         ({"distance": -1}, r"^distance = -1: \|\|x_0 - x\*\|\| must be a finite number >= 0"),
         ({"distance": math.inf}, "^distance = inf: "),
     ],
@@ -241,3 +246,64 @@ def test_durations():
     said += [(2 * year - 1, "730.5 days"), (2 * year, "2.0 years"), (12 * year, "12.0 years"), (9999.9 * year, "9,999.9 years")]
     said += [(1e4 * year, "1e+04 years"), (2.5e6 * year, "2.5e+06 years")]
     assert [duration(seconds) for seconds, _ in said] == [words for _, words in said]
+
+
+def test_how_long_a_step_takes(monkeypatch):
+    """Ten microseconds each: more and more steps until they take a hundredth of a second together; or one local problem."""
+    clock, cost, work, made = [0.0], [0.0], [], []
+
+    class Probe:
+        def __init__(self, *given):
+            made.append(given)
+            self.solver = given[2]
+
+        def minimise(self, objective, start, solver=None):
+            solver = solver or self.solver
+            work.append((objective, start, getattr(solver, "steps", None)))
+            clock[0] += cost[0] * (1 if isinstance(solver, ExactProx) else solver.steps)
+
+    monkeypatch.setattr(fedmls, "Clients", Probe)
+    monkeypatch.setattr(fedmls, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    view = SimpleNamespace(broadcast=lambda x: 2 * x, problem="f", cohort="all", stream="draws", scenarios="both")
+    for each, solver, steps, seconds in (
+        (1e-5, SubgradientSliding(steps=5), [5, 16, 64, 256, 1024], 1e-5),
+        (0.0, SubgradientSliding(steps=5), [5, *(4**i for i in range(2, 12))], 0.0),  # up to the first above 2^20
+        (7.0, ExactProx(2.0), [None, None], 7.0),
+    ):
+        clock[0], cost[0] = 3.0, each
+        assert METHOD._seconds_per_step(view, solver, 4.0) == pytest.approx(seconds, rel=1e-9)
+        assert [done[2] for done in work] == steps and made == [("f", "all", solver, 4.0, "draws", 1, "both")]
+        assert all((o.center, o.curvature, o.l1, start) == (8.0, 1.0, 0.0, 8.0) for o, start, _ in work)
+        work.clear(), made.clear()
+
+
+def test_which_runs_are_measured(monkeypatch):
+    """A hundred thousand rounds, however little is done in each; an exact one is checked against its problem."""
+    view = SimpleNamespace(num_clients=3, scenarios=range(2))
+    monkeypatch.setattr(FedMLS, "_seconds_per_step", lambda *_: 1e9)
+    monkeypatch.setattr(FedMLS, "total_steps", lambda self: 1)
+    replace(METHOD, rounds=10**5 - 1)._check_duration(view, None, None)
+    with pytest.raises(InvalidInput, match="would take"):
+        replace(METHOD, rounds=10**5)._check_duration(view, None, None)
+    asked = []
+    monkeypatch.setattr(fedmls, "ExactProx", lambda radius: SimpleNamespace(check=lambda problem: asked.append((radius, problem))))
+    problem = SimpleNamespace(weights=np.array([0.5, 0.5]), num_clients=2)
+    METHOD.check_run(problem, 3)
+    assert not asked
+    replace(METHOD, local_training="exact-prox").check_run(problem, 3)
+    assert asked == [(2.0, problem)]
+
+
+def test_a_round_with_local_problems_solved():
+    """On |u - c_i| a client's minimiser is the soft step from z' - g/beta to c_i; gamma = 2/3 and beta = 4/(2 lambda) in round 2."""
+    line = problems.L1Distance(np.array([[3.0], [2.0], [-1.0]]))
+    x, z, x_local, z_local = (np.array(v)[None] for v in ([0.5], [-0.25], [[0.3], [0.7], [-0.6]], [[1.1], [-0.4], [0.2]]))
+    method = replace(METHOD, local_training="exact-prox", radius=4.0)
+    view = Clients(line, Cohort(3, members=np.array([[0, 1, 2]])), ExactProx(4.0), x, round_index=2)
+    new = method.round(fedmls.FedMLSState(x, z, x_local, z_local), view)
+    beta, y = 4 / (2 / 3 * 2), x / 3 + 2 * z / 3
+    g = (x_local / 3 + 2 * z_local / 3 - y[:, None]) * 3 / 2
+    free, centers = z_local - g / beta, np.array([[[3.0], [2.0], [-1.0]]])
+    wanted = centers + np.sign(free - centers) * np.maximum(np.abs(free - centers) - 1 / beta, 0)
+    np.testing.assert_allclose(new.z_local, wanted, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(new.x_local, x_local / 3 + 2 * new.z_local / 3, rtol=1e-12)

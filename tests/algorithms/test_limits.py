@@ -15,7 +15,7 @@ import pytest
 
 from fedtheory import algorithms, errors, messages, problems
 from fedtheory.algorithms.base import aggregate, per_client, threshold
-from fedtheory.algorithms.subgradient import subgradient_parameters
+from fedtheory.algorithms.subgradient import subgradient_bound, subgradient_parameters
 from fedtheory.arrays import to_numpy
 from fedtheory.local import Exact, GradientSteps, LocalSGD
 
@@ -217,6 +217,11 @@ def test_the_subgradient_methods_parameters():
         subgradient_parameters(problem, 9, 2.5, 0.7, "hold-and-cut")
 
 
+def test_the_subgradient_methods_bound():
+    """Steps 1/2 and 1/4, ||x_0 - x*|| = 3/2 and G = 3: (9/4 + 9 * 5/16)/(3/2)."""
+    assert subgradient_bound(iter([0.5, 0.25]), 1.5, 3.0) == 3.375
+
+
 def test_fedamps_attention():
     """alpha (m - 1)/sigma may be 1, with three clients and alpha = sigma/2, and not a little more."""
     problem = problems.Quadratic(np.stack([np.eye(2)] * 3), np.zeros((3, 2)))
@@ -255,6 +260,22 @@ def test_layers_without_sensitivity():
             method._refuse(np.array([False, True]), clients, 1)
 
 
+@pytest.mark.parametrize(("zero", "dead"), [("one", 1.0), ("boost", 1.75), ("error", None)])
+def test_layers_by_hand(zero, dead):
+    """1 + 3/4 - Omega/Omega' within each of three layers, of which one is dead in scenario 1; the refusal names it."""
+    layers = SimpleNamespace(layers=lambda kind: [slice(0, 2), slice(2, 3), slice(3, 5)] if kind == "tensor" else None)
+    cohort = SimpleNamespace(size=lambda: np.array([3, 2]))
+    clients = SimpleNamespace(xp=np, problem=layers, cohort=cohort, round_index=4)
+    method = algorithms.ElasticAggregation(0.75, zero=zero, layers="tensor")
+    omega = np.array([[2.0, 4.0, 5.0, 3.0, 12.0], [8.0, 2.0, 6.0, 0.0, 0.0]])
+    if dead is None:
+        with pytest.raises(errors.InvalidInput, match=r"^round 4: .* layer 2, "):
+            method.zeta(omega, clients)
+        omega[1, 3:] = 1.0
+    wanted = [[1.25, 0.75, 0.75, 1.5, 0.75], [0.75, 1.5, 0.75, *[0.75 if dead is None else dead] * 2]]
+    assert method.zeta(omega, clients).tolist() == wanted
+
+
 def test_batches_of_the_sensitivity():
     for size in (0, -1, 2.0, True):
         with pytest.raises(errors.InvalidInput, match=f"^probe_batch = {size!r}: use an integer >= 1"):
@@ -289,9 +310,33 @@ def test_the_corrected_scheme_needs_everybody_some_time():
         corrected.check_sampling(sampling, problem, 2)
 
 
+def test_mimes_local_solvers():
+    """Noise is of no sample: only MimeLite without momentum, which takes gradients as they come, goes with it."""
+    noisy = LocalSGD(2, 0.1, noise_std=0.1)
+    algorithms.Mime(lite=True).check(noisy)
+    for refused in (algorithms.Mime(), algorithms.Mime(0.5), algorithms.Mime(0.5, lite=True)):
+        with pytest.raises(errors.MissingCapability, match=r"^noise_std = 0\.1 belongs to no sample, and Mime needs"):
+            refused.check(noisy)
+        refused.check(LocalSGD(2, 0.1))
+
+
+@pytest.mark.parametrize(("method", "name"), [(algorithms.Mime, "lite"), (lambda **k: algorithms.APFL(0.5, **k), "adaptive")])
+def test_what_is_true_or_false(method, name):
+    for value in (1, None, "yes"):
+        with pytest.raises(errors.InvalidInput, match=f"^{name} = {value!r}: use True "):
+            method(**{name: value})
+    assert [getattr(method(**{name: value}), name) for value in (True, False)] == [True, False]
+
+
+def test_states_are_of_the_models_library():
+    x = array_api_strict.asarray([[0.5, -1.0]])
+    for method in (algorithms.Mime(), algorithms.APFL(0.5), algorithms.Subgradient(0.1), algorithms.FedMLS(2, 8, 2, 2, 1)):
+        assert {type(leaf) for leaf in method.init(x, 3)} == {type(x)}
+
+
 def test_apfls_local_solvers():
-    for solver in (LocalSGD(2, 0.1, noise_std=0.1), Exact()):
-        with pytest.raises(errors.MissingCapability):
+    for solver, says in ((LocalSGD(2, 0.1, noise_std=0.1), "belongs to no sample, and APFL needs"), (Exact(), "^Exact.*two models")):
+        with pytest.raises(errors.MissingCapability, match=says):
             algorithms.APFL(0.5).check(solver)
     algorithms.APFL(0.5, adaptive=True).check(GradientSteps(2, 0.1))
     with pytest.raises(errors.MissingCapability, match=r"^clip = 0.7 .*adaptive=False or clip=None"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from differing_clients import SOLVERS, START, heterogeneous, samples
@@ -46,21 +48,31 @@ def test_one_local_step_of_mime_is_the_base_method(lite):
         x, s = x - 0.4 * (0.1 * g + 0.9 * s), 0.1 * g + 0.9 * s
 
 
-def test_mime_uses_the_same_mini_batch_at_both_points():
-    problem, momentum, stream = samples(), 0.3, Stream(4)
-    state = simulate(problem, algorithms.Mime(momentum), 2, START, seed=4, local_solver=SOLVERS["epochs"], keep_states=True).states[1]
-    x, s = START, np.zeros(3)
-    c = problem.gradient(x).mean(axis=0)
-    ends = []
-    for k, count in enumerate((6, 3, 5, 4)):
-        rows = Rows(np.array([k]), np.zeros((1, 1), int), np.ones((1, 1), bool), stream, 1)
-        order, y, one = _orders(rows, count, 0), x, problem.subset(np.array([k]))
-        for a in range(0, count, 2):
-            at_y, at_x = (one.client_batch_gradient(p[None, None], order[:, :, a : a + 2])[0, 0] for p in (y, x))
-            y = y - 0.2 * ((1 - momentum) * (at_y - at_x + c) + momentum * s)
-        ends.append(y)
-    np.testing.assert_allclose(state.x[0], np.mean(ends, axis=0), rtol=1e-12)
-    np.testing.assert_allclose(state.s[0], (1 - momentum) * c, rtol=1e-12)
+@pytest.mark.parametrize("clip", [None, 0.25])
+@pytest.mark.parametrize("momentum", [0.0, 0.3])
+@pytest.mark.parametrize("lite", [False, True])
+def test_two_rounds_with_mini_batches(lite, momentum, clip):
+    """Mime's gradients at both points are of one mini-batch; clipped is what is neither weight decay nor momentum."""
+    problem, stream, solver = samples(), Stream(4), replace(SOLVERS["epochs"], clip=clip)
+    states = simulate(problem, algorithms.Mime(momentum, lite), 2, START, seed=4, local_solver=solver, keep_states=True).states
+    x, s, cut = START, np.zeros(3), 0
+    for t in (1, 2):
+        c, ends = problem.gradient(x).mean(axis=0), []
+        for k, count in enumerate((6, 3, 5, 4)):
+            rows = Rows(np.array([k]), np.zeros((1, 1), int), np.ones((1, 1), bool), stream, t)
+            order, y, one = _orders(rows, count, 0), x, problem.subset(np.array([k]))
+            for a in range(0, count, 2):
+                at_y, at_x = (one.client_batch_gradient(p[None, None], order[:, :, a : a + 2])[0, 0] for p in (y, x))
+                loss = (at_y if lite else at_y - at_x + c) - 0.5 * y
+                norm = np.linalg.norm(loss) + 1e-6
+                if clip is not None and norm > clip:
+                    loss, cut = loss * clip / norm, cut + 1
+                y = y - 0.2 * ((1 - momentum) * (loss + 0.5 * y) + momentum * s)
+            ends.append(y)
+        x, s = np.mean(ends, axis=0), (1 - momentum) * c + momentum * s
+        np.testing.assert_allclose(states[t].x[0], x, rtol=1e-12)
+        np.testing.assert_allclose(states[t].s[0], s, rtol=1e-12)
+    assert (cut > 0) == (clip is not None)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.6])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import array_api_strict
 import numpy as np
 import pytest
 
@@ -73,6 +74,20 @@ def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
     monkeypatch.setattr(np, "bincount", None)  # nothing is counted by place
     assert same(measures.bin_counts(message, 0.3))
     assert same(measures._on_device(torch.asarray(message), 0.3))
+
+
+def test_where_entries_are_counted(monkeypatch) -> None:
+    """What is not on the host is counted where it lies, with the same width; whole and short numbers, and of every library."""
+    numbers = [1.0, 3.0, 3.0]
+    kinds = np.array(numbers, dtype=int), np.array(numbers, dtype=np.float16), array_api_strict.asarray(numbers), torch.tensor(numbers)
+    for made in kinds:
+        assert [part.tolist() for part in measures.bin_counts(made, 2.0)] == [[0, 2], [1, 2]]  # 1/2 goes to 0, 3/2 to 2
+    assert entropy_bits(array_api_strict.asarray([1.0, 3.0]), 2.0) == entropy_bits(torch.tensor([1.0, 3.0]), 2.0) == 1.0
+    asked = []
+    monkeypatch.setattr(measures, "on_host", lambda message: asked.append(message))
+    monkeypatch.setattr(measures, "_on_device", lambda message, width: ("there", message, width))
+    message = torch.tensor([1.0, 3.0])
+    assert measures.bin_counts(message, 0.25) == ("there", message, 0.25) and asked == [message]
 
 
 def test_counts_are_added_row_by_row() -> None:

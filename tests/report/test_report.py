@@ -395,5 +395,5 @@ def test_the_readmes_commands_exist():
     from fedtheory.cli import app
 
     known = set(get_command(app).commands)
-    used = set(re.findall(r"^fedtheory (\w+)", README.read_text(), re.M))
+    used = set(re.findall(r"^fedtheory ([\w-]+)", README.read_text(), re.M))
     assert used and used <= known

@@ -8,9 +8,10 @@ PLACE, one small change at a time, and runs of TESTS those that reach it. The ch
 written to results/mutants/PLACE.md, each with its difference, after Ctrl-C those that were tried. A file
 takes minutes to an hour: mutmut first runs all of TESTS to see which of them reach which function.
 
-mutmut forks after the modules are imported, so that a change of what runs at import cannot be noticed
-there. The survivors among those functions are tried again, each in a process of its own; with --afresh
-all survivors are, for what a cache keeps.
+mutmut leaves out functions with a decorator (properties, builders), lambdas outside functions, and what
+Numba compiles. It forks after the modules are imported, so that a change of what runs at import cannot
+be noticed there. The survivors among those functions are tried again, each in a process of its own;
+with --afresh all survivors are, for what a cache keeps.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction as Q
 from itertools import product
+from math import ceil
 
 from worked_efl_messages import st
 from worked_efl_sections import minimiser, minus, numbers, sq
@@ -53,7 +54,7 @@ def held_moves(data):
 
 def held(data):
     moves = held_moves(data)
-    return [sum(m[i] for m in moves) for i in (0, 1)], [Q(0), Q(0)]
+    return [sum(column) for column in zip(*moves)], [Q(0) for _ in moves[0]]
 
 
 def period(a, b, phase):
@@ -143,7 +144,7 @@ class Compressed:
         self.N, self.d, self.E, self.T = len(self.p), len(self.h[0]), data["E"], data["T"]
         self.n = numbers(data["noise"]) if "noise" in data else [[Q(0)] * self.d for _ in self.p]
         self.q, self.down, w0 = Q(data["q"]), data["down"], numbers(data["w0"])
-        k = Q(1)  # one entry of two
+        k = Q(max(ceil(self.d * self.q), 1))
         self.delta = min(1 / k, k / self.d)
         self.L, self.mu = (f(x for row in self.h for x in row) for f in (max, min))
         self.gamma = max(4 * self.E / self.delta, 64 * self.L / self.mu)

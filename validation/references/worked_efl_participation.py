@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction as Q
 from itertools import product
+from math import ceil
 
 from worked_efl_compressed import mix, plus, times
 from worked_efl_messages import st
@@ -32,7 +33,8 @@ class Partial:
         self.p, self.h, self.c, law = (numbers(data[k]) for k in ("weights", "h", "c", "law"))
         self.N, self.d, self.E, self.T = len(self.p), len(self.h[0]), len(law[0]) - 1, data["T"]
         self.q, self.down = Q(data["q"]), data["down"]
-        self.scheme, self.delta = data["scheme"], Q(1, 2)  # one entry of two
+        k = Q(max(ceil(self.d * self.q), 1))
+        self.scheme, self.delta = data["scheme"], min(1 / k, k / self.d)
         self.active = [1 - row[0] for row in law]
         self.theta = {"A": Q(self.N), "B": Q(1), "C": Q(self.E), "C-corrected": self.E / min(self.active)}[self.scheme]
         self.cases = []

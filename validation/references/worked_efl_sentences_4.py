@@ -92,7 +92,7 @@ def star_of(data):
         return minimiser(*(numbers(data[k]) for k in ("weights", "h", "c")))
     p, H, c = (numbers(data[k]) for k in ("weights", "H", "c"))  # two coordinates, by Cramer's rule
     (a, b), (_, d) = ([sum(w * m[i][j] for w, m in zip(p, H)) for j in range(2)] for i in range(2))
-    e, f = plus(*(times(w, times_hessian(data, k, c[k])) for k, w in enumerate(p)))
+    e, f = map(sum, zip(*(times(w, times_hessian(data, k, c[k])) for k, w in enumerate(p))))
     return [(d * e - b * f) / (a * d - b * b), (a * f - b * e) / (a * d - b * b)]
 
 

@@ -276,7 +276,6 @@ def tree(
     start = _start_constants(losses, state, algorithm)
     sums = _Accumulator(losses, algorithm, state)
     rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
-    totals = dict.fromkeys(("exact", "sign", "own", "own_sign", "zeros"), 0.0)
     noise = []
     uniform = np.allclose(law.probability, 1.0 / count, rtol=1e-12)
     if not uniform:
@@ -288,7 +287,7 @@ def tree(
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
         rows["excess"].append(float(sums.excess(t).mean()))
         noise.append(float(losses.noise(sums.gamma_sum / t).mean()))
-        for name in totals:
+        for name in sums.sums:
             rows[name].append(float(sums.sums[name].mean()))
         for name in SPLIT:
             rows[name].append(sums.split[name])

@@ -18,7 +18,7 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.softmax import Softmax
 from fedtheory.randomness import Stream
 
-__all__ = ["FAMILIES", "ProblemInstance", "long_runs", "random_battery", "real_battery", "stalled_battery"]
+__all__ = ["FAMILIES", "ProblemInstance", "long_runs", "near_beta", "random_battery", "real_battery", "stalled_battery"]
 
 # lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
 RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
@@ -155,6 +155,18 @@ def stalled_battery(seed: int = 0) -> list[ProblemInstance]:
     """Identical clients, all taking part, lambda_1 just above their gradient: the sign rule never moves. One path, so 200 rounds
     are exact."""
     return [ProblemInstance("stalled", 2, 2, 1, ratio, 1.01, seed) for ratio in (50.0, 60.0, 80.0)]
+
+
+def near_beta(seed: int = 0) -> list[ProblemInstance]:
+    """lambda_2 of a few beta only, which Theorem D admits: on both sides of where its constants change, at 4.828."""
+    return [
+        ProblemInstance("quadratic", 4, 1, 2, 1.5353, 0.3, seed + 1),
+        ProblemInstance("huber", 3, 2, 1, 1.6, 1.0, seed + 2),
+        ProblemInstance("ill-conditioned", 3, 3, 2, 2.0, 0.3, seed + 3),
+        ProblemInstance("identical", 3, 1, 1, 2.0, 10.0, seed + 4),
+        ProblemInstance("logistic", 3, 1, 2, 4.8, 0.3, seed + 5),
+        ProblemInstance("quadratic", 2, 1, 1, 4.85, 1.0, seed + 6),
+    ]
 
 
 def long_runs(seed: int = 0) -> list[ProblemInstance]:

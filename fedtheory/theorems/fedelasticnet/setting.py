@@ -30,6 +30,7 @@ from fedtheory.theorems.fedelasticnet.expectation import (
 from fedtheory.theorems.fedelasticnet.instances import (
     ProblemInstance,
     long_runs,
+    near_beta,
     random_battery,
     real_battery,
     stalled_battery,
@@ -177,6 +178,7 @@ class FedElasticNetSetting(Setting):
             more = {"rounds": plan.rounds, "scenarios": plan.scenarios}
             trials += [Trial("monte-carlo", i, rule, **more) for i in long_runs(plan.seed) for rule in RULES]
         trials += [Trial("exact", i, states=4, depth=200) for i in stalled_battery(plan.seed)]
+        trials += [Trial("exact", i) for i in near_beta(plan.seed)]
         battery = random_battery(plan.seed, plan.scale)
         deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
         return trials + [

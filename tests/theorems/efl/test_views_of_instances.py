@@ -10,20 +10,31 @@ import numpy as np
 import pytest
 import worked_efl
 import worked_efl_claims
+import worked_efl_compressed as compressed
 import worked_efl_elastic as elastic
 import worked_efl_messages as messages
 import worked_efl_section_4 as section_4
 import worked_efl_sections as sections
 import worked_efl_sentences
 import worked_efl_sentences_4
+import worked_efl_stability as stability
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
-from fedtheory.theorems.efl.statements.elastic_stability import contracts
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
+from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
+from fedtheory.theorems.efl.statements.compression import MOST
+from fedtheory.theorems.efl.statements.elastic_stability import FIRM, UNSTABLE, contracts
+from fedtheory.theorems.efl.statements.elastic_stability import SHORT as SMALL
+from fedtheory.theorems.efl.statements.elastic_stability import WITHOUT as STEADY
+from fedtheory.theorems.efl.statements.elastic_term import LEAVER, MATCHED, ElasticView
+from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, DENSE, PLAIN, REACHED, Costs
+from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, QuadraticClients, definite, solved
+from fedtheory.theorems.efl.statements.section_4_sentences import BENT, ONE_STEP, QUADRATIC, SEVERAL
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
+from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE, BY_LOSS
 from fedtheory.theorems.efl.statements.theorem_2 import rounds_that_halve
 
 SHEETS = (
@@ -68,10 +79,25 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     assert np.min(form.sides(view).noise) == much
 
 
-@pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run"])
+EXACT = [key for key, data in WORKED.items() if key[:2] not in IN_FLOATS and isinstance(data, dict)]
+
+
+@pytest.mark.parametrize("key", EXACT, ids=" ".join)
+def test_nothing_is_uncertain_in_fractions(key):
+    """A form whose noise is above 0 there would let its sides be a little wrong."""
+    form = get(f"efl/{key[0]}").form(key[1])
+    data = WORKED[key] | ({"scheme": key[2]} if form.kind == "limit" else {})
+    if "arithmetic" not in data:
+        view = BUILDERS[form.kind](data)
+        assert view.applies(form) is None and not np.any(form.sides(view).noise)
+
+
+@pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run", "of Table 1's row"])
 def test_what_is_uncertain_in_a_run_is_in_the_noise_of_its_bound(name):
     view = BUILDERS["run"]({**worked_efl.RUNS["C"], "scheme": "C"})
-    form = get("efl/theorem-1" if name in worked_efl.THEOREM_1 else "efl/theorem-1-step-7").form(name)
+    elsewhere = {"along a run": ("theorem-1-step-7", name), "of Table 1's row": ("table-1-row", "repaired")}
+    statement, form = elsewhere.get(name, ("theorem-1", name))
+    form = get(f"efl/{statement}").form(form)
     assert np.min(form.sides(replace(view, noise=Fraction(7, 3))).noise) == Fraction(7, 3)
 
 
@@ -83,6 +109,7 @@ def test_a_run_is_judged_from_its_first_round():
         assert len(get("efl/theorem-1").form(name).sides(view).lhs) == 1
     for name in worked_efl_sentences.ORDER:
         assert len(get("efl/order-of-c").form(name).sides(view).lhs) == 1
+    assert len(get("efl/table-1-row").form("repaired").sides(view).lhs) == 1
 
 
 @pytest.mark.parametrize("key", IN_FLOATS)
@@ -155,16 +182,200 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     assert min(found.values()) > 100
 
 
+# --- what is known of an instance ------------------------------------------------------------------------
+def test_what_is_known_of_laws():
+    never, alike, equal = limit_points.NEVER_IDLE, limit_points.ALIKE, limit_points.EQUAL_LAWS
+    for rows, known in (
+        ("0 1, 0 1", {never, alike, equal}), ("0 1/2 1/2, 0 1 0", {never, alike}), ("1/3 2/3 0, 1/3 0 2/3", {alike}),
+        ("1/2 1/2, 1/2 1/2", {alike, equal}), ("0 1/2 1/2, 1/2 1/2 0", set()), ("1/2 1/2 0, 0 1/2 1/2", set()),
+    ):  # fmt: skip
+        law = np.array([[Fraction(x) for x in row.split()] for row in rows.split(", ")])
+        assert limit_points.facts_of(law) == known, rows
+
+
+ONE_CLIENT = {"weights": ["1"], "c": [["3"]], "u": [["1/9"]], "lam": "1/9", "rounds": 1000, "arithmetic": "float"}
+FEEDBACK = {**messages.FEEDBACK, "variant": "literal"}
+TINY = "1/1000000000000000"
+SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "fact", "there"),
+    [
+        ("limit", {**sections.LIMIT, "scheme": "C"}, limit_points.FRACTIONS, True),
+        ("limit", {**sections.LIMIT, "scheme": "C", "arithmetic": "float"}, limit_points.FRACTIONS, False),
+        ("elastic", elastic.MATCHED, MATCHED, True), ("elastic", elastic.ELASTIC, MATCHED, False),
+        ("elastic", elastic.ELASTIC, LEAVER, True),
+        ("elastic", {k: v for k, v in elastic.ELASTIC.items() if k not in ("leaver", "anchor")}, LEAVER, False),
+        ("elastic", {**ONE_CLIENT, "h": [["1/2"]], "eta": "1/2"}, "a long decaying run", True),
+        ("elastic", {**ONE_CLIENT, "h": [["7/16"]], "eta": "1/2"}, "a long decaying run", False),
+        ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 1]]}, PLAIN, True),
+        ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 0], [1, 1]]}, PLAIN, False),
+        ("feedback", {**FEEDBACK, "E": 2, "schedule": [[1, 1]]}, PLAIN, False),
+        ("feedback", {**FEEDBACK, "E": 2, "schedule": [[2, 2]]}, PLAIN, False),
+        ("feedback", FEEDBACK, DENSE, False),
+        ("feedback", {**FEEDBACK, "h": [["1"]] * 2, "c": [["1"], ["2"]], "x0": ["3"]}, DENSE, True),
+        ("feedback", FEEDBACK, REACHED, False), ("feedback", FEEDBACK, COUNTED, True),
+        ("feedback", {**FEEDBACK, "x0": ["-1", "3", "-2"]}, REACHED, False),  # rounds are counted of the consistent form only
+        ("feedback", SHORT_RUN, REACHED, True),  # 1 - 3/4 of the distance is left
+        ("feedback", {**SHORT_RUN, "eta": "74/100"}, REACHED, False),
+        ("feedback", {**SHORT_RUN, "eta": "74/100", "rounds": 2}, REACHED, True),
+        ("row", worked_efl_claims.ROW, BY_DISTANCE, True), ("row", worked_efl_claims.ROW, BY_LOSS, False),
+        ("row", {**worked_efl_claims.ROW, "loss": True, "root": "1/9"}, BY_LOSS, True),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, ONE_STEP, True),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, SEVERAL, False),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, ONE_STEP, False),
+        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, SEVERAL, True),
+        ("samples", worked_efl_sentences_4.SAMPLES, QUADRATIC, True), ("samples", worked_efl_sentences_4.SAMPLES, BENT, False),
+        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, BENT, True),
+        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, QUADRATIC, False),
+        ("away", worked_efl_sentences_4.AWAY, APART, True), ("away", worked_efl_sentences_4.CURVED, APART, False),
+        ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
+        ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
+        ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row below VRL-SGD's", True),  # 26 each
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row below VRL-SGD's", False),
+        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
+        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
+        ("stability", {**stability.TWO, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),
+        ("stability", stability.FIRM, FIRM, True), ("stability", stability.TWO, FIRM, False),
+        ("stability", {**stability.FIRM, "h": [["1", "2"]] * 2}, FIRM, False),  # b = 0
+        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "1/4"}, SMALL, True),  # 3 + 4/4
+        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "26/100"}, SMALL, False),
+        ("frozen", {**compressed.HELD, "variant": "literal"}, CLEAR, True),
+        ("frozen", {**compressed.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_known_of_an_instance(kind, data, fact, there):
+    assert (fact in BUILDERS[kind](data).facts) == there
+
+
+@pytest.mark.parametrize(("beside", "apart"), [("5e-12", True), ("2e-11", False)])
+def test_coordinates_in_floats_do_not_mix_where_only_rounding_is_beside_the_diagonal(beside, apart):
+    """1e-12 of the largest entry, 10."""
+    view = BUILDERS["away"](worked_efl_sentences_4.AWAY)
+    H = np.array([[10, float(beside)], [float(beside), 4]])
+    other = replace(view, clients=QuadraticClients(np.stack([H, H]), np.zeros((2, 2))))
+    assert (APART in other.facts, MIXED in other.facts) == (apart, not apart)
+
+
+@pytest.mark.parametrize(
+    ("message", "k", "gap"), [("3 -1 2", 1, 1), ("3 -1 2", 2, 1), ("-5 1 2", 3, 1), ("3 -3 1", 1, 0), ("3 -3 1", 2, 2), ("0 4", 2, 0)]
+)
+def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
+    assert gap_of(np.array([Fraction(x) for x in message.split()]), k) == gap
+
+
+@pytest.mark.parametrize(
+    ("compressor", "known"),
+    [  # of four entries
+        ({"name": "st", "q": "1/2", "rule": "exact"}, {"ST with exactly k entries"}),
+        ({"name": "st", "q": "3/4", "rule": "exact"}, {"ST with exactly k entries", MOST}),
+        ({"name": "st", "q": "1/2", "rule": "printed"}, {"ST by the printed rule"}),
+        ({"name": "st", "q": "51/100", "rule": "printed"}, {"ST by the printed rule", MOST}),
+        ({"name": "top-k", "k": 4}, {"top-k"}), ({"name": "random-k", "k": 4}, {"random-k"}),
+        ({"name": "random-k", "k": 4, "scaled": True}, {"random-k, scaled"}), ({"name": "natural"}, {"natural"}),
+        ({"name": "stochastic"}, {"rounding to 0 and +-max"}), ({"name": "stochastic", "step": "1/2"}, {"rounding to a grid"}),
+    ],
+    ids=lambda v: str(sorted(v)) if isinstance(v, set) else str(v),
+)  # fmt: skip
+def test_what_is_known_of_a_compressor(compressor, known):
+    assert BUILDERS["compression"]({"compressor": compressor, "x": ["3", "1", "-2", "5"]}).facts == known
+
+
+def test_a_model_and_its_anchors_are_0_where_none_are_given():
+    view = BUILDERS["stability"]({**stability.LONG, "c": [["2"], ["1"]]})
+    assert not view.start.any() and not view.anchors.any() and view.anchors.shape == view.c.shape
+
+
+def costs_of(n, k, compressed_sq=(), dense_sq=()):
+    steps = np.array([[3, 1, 2], [0, 2, 3], [2, 0, 1]])
+    return Costs(n, k, steps, *(np.array([Fraction(x) for x in path]) for path in (compressed_sq, dense_sq)))
+
+
+@pytest.mark.parametrize(("n", "bits"), [(1, 35), (2, 38), (3, 41), (4, 41), (5, 44), (8, 44), (9, 47)])
+def test_a_short_message_names_its_positions_in_as_few_bits_as_will_do(n, bits):
+    """Three entries of 1 + ceil(log2 n) bits each, and one number."""
+    assert costs_of(n, 3).message == bits and costs_of(n, 3).dense == 32 * n
+
+
+@pytest.mark.parametrize(("k", "cheap"), [(16, True), (17, False)])
+def test_short_messages_are_cheap_up_to_the_length_of_a_dense_one(k, cheap):
+    """k (1 + log2 n) <= 32 (n - 1) at n = 2, whether so many entries can be kept or not."""
+    assert (CHEAP in costs_of(2, k).facts) == cheap
+
+
+@pytest.mark.parametrize(
+    ("path", "steps", "messages"),  # until ||w - w*||^2 is a sixteenth of what it was; after three rounds: not at all
+    [
+        (("16", "1", "0", "0"), 6, 3), (("16", "8", "1", "1/2"), 11, 5), (("16", "101/100", "99/100", "1"), 11, 5),
+        (("16", "8", "4", "1"), 14, 7), (("16", "8", "4", "101/100"), 15, 8), (("0", "0", "0", "0"), 0, 0),
+    ],
+)  # fmt: skip
+def test_costs_are_counted_until_the_accuracy_is_reached(path, steps, messages):
+    costs = costs_of(9, 2, path, path)
+    assert (costs.steps_to(costs.distance_sq), costs.messages_to(costs.distance_sq)) == (steps, messages)
+    assert (REACHED in costs.facts) == (steps != 15) and COUNTED in costs.facts
+
+
+def test_a_dense_run_is_the_run_with_messages_that_leave_nothing_out():
+    """ST with one entry of one, in which there is nothing to leave out."""
+    one = {"h": [["5/4"], ["2/3"]], "c": [["3"], ["-5/2"]], "x0": ["7"], "eta": "2/5", "E": 3, "schedule": [[3, 1], [0, 2], [2, 0]]}
+    costs = BUILDERS["feedback"]({**FEEDBACK, **one, "variant": "consistent", "rounds": 5}).costs
+    assert len(costs.distance_sq) == 6 and list(costs.distance_sq) == list(costs.dense_distance_sq)
+
+
+def test_a_run_contracts_where_all_its_coordinates_do():
+    """The powers of every coordinate's matrix, one round after the other."""
+    base = {"weights": ["1/3", "2/3"], "u": [["1/2", "3/4", "1/5"]] * 2, "c": [["1"] * 3] * 2, "lam": "1/3", "arithmetic": "float"}
+    found = set()
+    for h, many in itertools.product((["1", "2", "3"], ["1/9", "2", "3"], ["1", "1/9", "3"], ["1", "2", "1/9"]), (2, 60, 3000)):
+        view = BUILDERS["elastic"]({**base, "h": [h] * 2, "eta": "1/4", "rounds": many})
+        most = 0.0
+        for w, V in ((1.0, 0.0), (0.0, 1.0)):
+            x = np.full(3, w), np.full(3, V)
+            a, b, c, d = view.linear
+            for _ in range(many):
+                x = a * x[0] + b * x[1], c * x[0] + d * x[1]
+            most = max(most, *abs(np.ravel(x)))
+        assert view.contracts == (most <= 1e-9)
+        found.add(view.contracts)
+    assert found == {True, False}
+
+
+# --- systems of equations -----------------------------------------------------------------------------
+MATRICES = [
+    [[Fraction(x) for x in row.split()] for row in rows.split(", ")]
+    for rows in (
+        "2", "1/2", "3 1, 1 2", "1/2 1/5, 1/5 1/3", "2 1/2 -1/3, 1/2 3 1/4, -1/3 1/4 5/2", "1/2 1/3 0, 1/3 1/2 1/5, 0 1/5 1/2",
+        "1 1, 1 1", "0 0, 0 1", "0 1/9, 1/9 1", "1/2 1, 1 1/2", "1/2 1, 1 2", "1/2 1, 1 199/100", "-1/9", "1 0 0, 0 1/2 1, 0 1 2",
+        "1 0 0, 0 1/2 1, 0 1 199/100", "1/4 1/2 1/2, 1/2 1 1, 1/2 1 99/100", "1 1 1, 1 1 1, 1 1 1", "1/2 0 0, 0 0 1/5, 0 1/5 0",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", MATRICES, ids=str)
+def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
+    eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
+    assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
+    if eigenvalues.min() > 1e-9:
+        b = np.array([Fraction(2), Fraction(-3), Fraction(5, 2)][: len(rows)])
+        x = solved(np.array(rows), b)
+        assert list(np.array(rows) @ x) == list(b)
+        assert solved(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
+
+
 # --- other views --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", sections.SCHEMES)
 def test_laws_of_many_cases_have_the_moments_of_their_enumeration(scheme, monkeypatch):
     data = {"scheme": scheme, **sections.LIMIT}
     few = BUILDERS["limit"](data).m
-    monkeypatch.setattr(limit_points, "MAX_CASES", 8)  # there are 9
-    assert (BUILDERS["limit"](data).m == few).all()
-    monkeypatch.setattr(limit_points, "MAX_CASES", 9)
-    monkeypatch.setattr(limit_points, "RoundLaw", None)
-    assert (BUILDERS["limit"](data).m == few).all()
+    for most, unused in ((8, "tabulate"), (9, "RoundLaw")):  # there are 9
+        with monkeypatch.context() as patch:
+            patch.setattr(limit_points, "MAX_CASES", most)
+            patch.setattr(limit_points, unused, None)
+            assert (BUILDERS["limit"](data).m == few).all()
 
 
 @pytest.mark.parametrize(("step", "applies"), [("2", False), ("201/100", True), ("15/2", True), ("751/100", False)])

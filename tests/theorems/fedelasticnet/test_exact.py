@@ -1,5 +1,6 @@
 """The exact engine against the float code: the same instances, every form of every statement."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,16 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, exact_array, sqrt_upper
+from fedtheory.theorems.fedelasticnet import exact
+from fedtheory.theorems.fedelasticnet.exact import (
+    DiagonalInstance,
+    DiagonalLosses,
+    RationalState,
+    exact_array,
+    sqrt_upper,
+)
+from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
+from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, absolute
 from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
 RULES = ("sign", "true-gradient")
@@ -109,6 +119,71 @@ def test_a_batch_with_several_starts_and_merged_clients_is_its_instances_one_by_
             assert getattr(run, name)[k] == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12)
 
 
+def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_one():
+    """Three instances of five clients, two a round, from two starts each; in the last one a client may move in round 5."""
+    h, c = exact_array([[["1", "1/2"]], [["3/4", "2"]], [["1", "5/4"]]]), exact_array([[[1, 0]], [["1/2", -1]], [[0, "1/3"]]])
+    x0 = exact_array([[[2, 1], [0, -1]], [[1, "1/2"], ["-1/4", 0]], [[1, 0], [-1, 1]]])
+    l1, l2 = exact_array([3, 4, "31/20"]), exact_array([30, 45, 2])
+    floats = [np.array(a, dtype=float) for a in (h, c, l1, l2, x0)]
+    batch = DiagonalInstance.batch(*floats[:4], 2, "true-gradient", floats[4], (5,)).run_view(6)
+    single = [DiagonalInstance.exact(h[k], c[k], l1[k], l2[k], 2, "true-gradient", x0[k], [5]) for k in range(3)]
+    for k, rounds in enumerate((6, 6, 4)):
+        one = single[k].run_view(rounds)
+        for name in ("excess", "inner_exact", "inner_sign", "inner_split", "inner_split_sign", "zeros"):
+            got, expected = getattr(batch, name)[:rounds, k], getattr(one, name)[:, 0].astype(float)
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
+        for name in ("start_sq", "C0", "C0_printed", "C0_true"):
+            assert getattr(batch, name)[k] == pytest.approx(float(getattr(one, name)[0]), rel=1e-12, abs=1e-12)
+        assert (one.noise == 0).all() and one.inner_own is None
+    with pytest.raises(InvalidInput, match="a client can move in round 5"):
+        single[2].run_view(6)
+    assert np.isnan(batch.excess[4:, 2]).all() and np.isfinite(batch.excess[:, :2]).all()
+    for name in ("inner_own", "inner_own_sign", "inner_split_own_sign"):
+        assert np.isnan(getattr(batch, name)).all()
+    assert batch.exact is True and (batch.noise[:4] == 0).all() and (batch.rule, batch.d) == ("true-gradient", 2)
+    assert batch.excess.dtype == float and batch.losses.m == 5
+
+
+CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 5)
+
+
+def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number():
+    """h is the mean of what is stored, and at most 2/5 more of the clients a round have stored anything."""
+    away = exact_array([[[2, "-3/4"], ["-1/3", "5/2"]]])  # one instance, two starts
+    reach = _Reach(away, CURVATURE, L2, SHARE)
+    alone = {at: [away[0][at]] * 2 + [0, 0] for at in np.ndindex(2, 2)}
+    for t in range(1, 6):
+        reach.step()
+        for (s, i), (low, high, bottom, top) in alone.items():
+            bottom, top = min(bottom, CURVATURE[i] * low), max(top, CURVATURE[i] * high)
+            drawn = min(t * SHARE, 1)
+            alone[s, i] = low - drawn * max(top, 0) / L2, high - drawn * min(bottom, 0) / L2, bottom, top
+        for number, name in enumerate(("low", "high", "stored_low", "stored_high")):
+            assert getattr(reach, name)[0].tolist() == [[alone[s, i][number] for i in range(2)] for s in range(2)], name
+        # A client whose stored gradient is at one end and whose gradient is at the other has the most to do.
+        most = max(max(v[3] - CURVATURE[i] * v[0], CURVATURE[i] * v[1] - v[2]) for (_, i), v in alone.items())
+        assert reach.still(most).tolist() == [True] and reach.still(most - Fraction(1, 10**9)).tolist() == [False]
+
+
+def test_the_intervals_hold_every_state_that_is_reached():
+    """All sequences of three identical clients, one a round, whose theta* is 0; and instances are told apart."""
+    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 3, 2, 1, "true-gradient", [1])
+    reach, state = _Reach(instance.x0[None], 1, Fraction(2), Fraction(1, 3)), instance.start()
+    for _ in range(4):
+        state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in instance.step(state, instance.members)))
+        reach.step()
+        assert reach.low[0, 0, 0] <= state.theta.min() and state.theta.max() <= reach.high[0, 0, 0]
+        assert reach.stored_low[0, 0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0, 0]
+    assert _Reach(exact_array([[[1]], [[4]]]), 1, 2, 1).still(Fraction(2)).tolist() == [True, False]
+
+
+def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():
+    """3|x| from 1 with lambda_1 = 1/2, lambda_2 = 2: to 0, where 2 + 1/2 is stored, a subgradient of 3|x|."""
+    kink = DiagonalInstance(SeparableLosses([[absolute(0, 3)]]), Fraction(1, 2), Fraction(2), 1, "true-gradient", exact_array([[1]]))
+    after = kink.step(kink.start(), kink.members)
+    assert (after.local[0, 0, 0, 0], after.stored[0, 0, 0, 0]) == (0, Fraction(5, 2))
+
+
 def test_one_round_by_hand():
     # L(x) = x^2/2, theta = 1, lambda_1 = 1/4, lambda_2 = 2: v = -1, delta = -(1 - 1/4)/(2 + 1) = -1/4.
     for rule, stored in (("sign", Fraction(3, 4)), ("true-gradient", Fraction(3, 4))):  # delta != 0: the rules agree
@@ -128,7 +203,7 @@ def test_optimum_and_flat_coordinates():
 def test_square_roots_are_upper_bounds():
     assert sqrt_upper(Fraction(9, 4)) == Fraction(3, 2)
     assert sqrt_upper(Fraction(0)) == 0
-    for q in (Fraction(2), Fraction(1, 3), Fraction(1, 10**40), Fraction(10**41, 7)):
+    for q in (Fraction(2), Fraction(1, 3), Fraction(1, 10**40), Fraction(1, 10**41), Fraction(10**41, 7)):
         root = sqrt_upper(q)
         assert root * root >= q and (root * root - q) / q < Fraction(1, 2**100)
 
@@ -145,6 +220,13 @@ def test_square_roots_are_upper_bounds():
         ({"rule": "signs"}, "rule"),
         ({"x0": ["one"]}, "not a rational number"),
         ({"c": [[float("nan")]]}, "not a rational number"),
+        ({"h": [1], "c": [0], "x0": 5}, "disagree"),
+        ({"h": [[1]], "c": [[0], [0]]}, "disagree"),
+        ({"x0": [1, 1]}, r"x0 \(2,\) disagree"),
+        ({"h": [[]], "c": [[]], "x0": []}, "disagree"),
+        ({"P": 1.0}, "P = 1.0 with m = 1"),
+        ({"P": True}, "P = True"),
+        ({"P": 0}, "between 1 and m"),
     ],
 )
 def test_bad_instances_are_refused(change, message):
@@ -154,9 +236,31 @@ def test_bad_instances_are_refused(change, message):
         DiagonalInstance.exact(**{**good, **change})
 
 
-def test_too_many_paths_and_wrong_cohorts_are_refused():
+@pytest.mark.parametrize("cohort", [[3, 1], [-1, 1], [0, 0], [0, 1, 1], [0], [0, 1, 2]])
+def test_wrong_cohorts_are_refused(cohort):
+    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 2, "sign", [1])
+    words = re.escape(f"cohort {cohort} of round 2 is not P = 2 of the clients 0..2")
+    with pytest.raises(InvalidInput, match=words):
+        instance.after([[2, 1], cohort])
+
+
+def test_there_is_a_limit_of_paths_and_one_state_follows_from_one_start(monkeypatch):
     instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [1])
-    with pytest.raises(InvalidInput, match="paths"):
-        instance.run_view(20)
-    with pytest.raises(InvalidInput, match="cohort"):
-        instance.after([(3,)])
+    monkeypatch.setattr(exact, "MAX_PATHS", 9)
+    view = instance.run_view(3)  # three cohorts in two rounds
+    assert (view.noise == 0).all() and view.exact is True
+    monkeypatch.setattr(exact, "MAX_PATHS", 8)
+    with pytest.raises(InvalidInput, match="3 rounds of 3 cohorts make 9 paths; the limit is 8"):
+        instance.run_view(3)
+    with pytest.raises(InvalidInput, match="2 starts: one state follows from one start only"):
+        DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [[1], [2]]).after([[0]])
+
+
+def test_a_view_of_a_round_has_the_state_it_starts_from():
+    instance = draw(np.random.default_rng(2), 3, 2, "sign", 2)
+    state = instance.after([[0, 2]])
+    view = instance.round_view(state)
+    for name in state._fields:
+        assert getattr(view, name) is getattr(state, name)
+    assert view.probability.tolist() == [Fraction(1, 3)] * 3
+    assert view.losses.noise(view.gamma).tolist() == [0]

@@ -56,6 +56,29 @@ class ElasticConstants:
         a = 3 * (l2 + 2 * b) / (l2 * core)
         return a, a * self.m / self.P, 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
 
+    @property
+    def theorem_d_small(self) -> tuple[Any, Any, Any]:
+        """Of Theorem D up to lambda_2 = (2 + 2 sqrt 2) beta."""
+        b, l2 = self.beta, self.lambda2
+        a = (2 * b + 3 * l2) / (l2 * l2 * (2 * b + l2))
+        return a, a * self.m / self.P, 4 * l2 / (2 * b + l2) ** 2
+
+    @property
+    def theorem_d_large(self) -> tuple[Any, Any, Any]:
+        """Of Theorem D beyond."""
+        a = 1 / (2 * self.beta * self.lambda2)
+        return a, a * self.m / self.P, 2 / self.lambda2
+
+    @property
+    def theorem_d(self) -> tuple[Any, Any, Any]:
+        """Of Theorem D (true-gradient rule): the best of this potential for one participant."""
+        small, large = self.theorem_d_small, self.theorem_d_large
+        near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
+        if np.ndim(near) == 0:
+            return small if near else large
+        a, kappa, kappa_0 = (np.where(near, x, y) for x, y in zip(small, large, strict=True))
+        return a, kappa, kappa_0
+
     def outside(self, form: Form, rule: str) -> str | None:
         """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""
         if rule not in form.established:

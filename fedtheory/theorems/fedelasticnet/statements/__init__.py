@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     theorem_3_1,
     theorem_b6,
     theorem_c,
+    theorem_d,
     threshold,
 )
 
@@ -34,6 +35,7 @@ STATEMENTS = (
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
     *theorem_c.STATEMENTS,
+    *theorem_d.STATEMENTS,
     *algorithm_1.STATEMENTS,
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,

@@ -12,7 +12,7 @@ __all__ = ["STATEMENTS"]
 
 
 def _noise(v: FixedPointView) -> float:
-    """What standing still only up to `residual`, local KKT residuals and rounding leave in a gradient."""
+    """What standing still only up to `residual`, local KKT residuals and rounding leave in a coordinate of a gradient."""
     size = np.abs(v.grad).max() + v.lambda1 + v.beta * (1 + np.abs(v.theta).max())
     return (v.lambda2 + v.beta) * v.residual + 1e-11 * size
 
@@ -25,7 +25,7 @@ def _bound(v: FixedPointView, with_drift: bool = True, signs_scale: float = 1, s
     norm = np.sqrt((v.mean(v.grad_theta) ** 2).sum(axis=-1))
     drift = share * v.beta * v.mean(np.sqrt((v.delta**2).sum(axis=-1))[..., None])[..., 0]
     signs = np.sqrt((v.mean(v.lambda1_s) ** 2).sum(axis=-1))
-    return le(norm, drift if with_drift else 0 * drift, signs_scale * signs, noise=_noise(v))
+    return le(norm, drift if with_drift else 0 * drift, signs_scale * signs, noise=np.sqrt(v.theta.shape[-1]) * _noise(v))
 
 
 STATEMENTS = (

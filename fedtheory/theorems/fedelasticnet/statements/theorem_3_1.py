@@ -108,7 +108,7 @@ TRUE_GRADIENTS = r"\|\nabla L_k(\theta^0)-\nabla L_k(\theta_*)\|^2"
 OWN_ANCHOR = r",\quad\tilde\theta_k^t\text{ anchored at }\theta_k^{t-1}"
 
 
-def _c0(square: str = SQUARED) -> str:
+def c_0(square: str = SQUARED) -> str:
     return r",\quad C_0=\tfrac1m\sum_k\mathbb E" + square
 
 
@@ -137,7 +137,7 @@ def _repaired_form() -> Form:
         *_REPAIRED_MUTANTS,
         note="five repairs: exact s; 1/kappa_0 on the last term; C_0 squared, from the stored gradients; the expectation over the "
         "whole inner product; theta_tilde anchored at theta^{t-1}",
-        after=_c0(),
+        after=c_0(),
         limits=above(REPAIRED_THRESHOLD),
     )
 
@@ -149,7 +149,7 @@ def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "
         return lambda r: _printed(r, r.C0 if square == SQUARED else r.C0_printed, getattr(r, name))
 
     def one(name: str, inner: str, reading: str, exact_only: bool) -> Form:
-        about, after = f"{note}; {reading}", _c0(square) + more
+        about, after = f"{note}; {reading}", c_0(square) + more
         limits = above(PRINTED_THRESHOLD)
         return closed(name, RUN, sides(inner), BOTH_FAIL, note=about, after=after, exact_only=exact_only, limits=limits)
 
@@ -159,7 +159,7 @@ def _printed_forms(square: str, inner: tuple[str, str], note: str, more: str = "
     )
 
 
-def _undone(name: str, sides: Any, established: dict[str, Any], note: str, after: str = _c0(), **more: Any) -> Form:
+def _undone(name: str, sides: Any, established: dict[str, Any], note: str, after: str = c_0(), **more: Any) -> Form:
     return closed(name, RUN, sides, established, note=note, after=after, limits=above(PRINTED_THRESHOLD), **more)
 
 
@@ -184,7 +184,7 @@ STATEMENTS = (
             ("first term ten times smaller", lambda r: _sharpened(r, 1 / 10)),
             note="z is the mean number of zero coordinates of theta_tilde_k - theta; Theorem B with tau = 8/3 has the paper's "
             "own kappa_0",
-            after=_c0(),
+            after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
         ),
         closed(
@@ -195,7 +195,7 @@ STATEMENTS = (
             ("first term ten times smaller", lambda r: _small_floor(r, 1 / 10)),
             note="the sum of fedelasticnet/theorem-b6 [small floor]; z as in the sharpened form, kappa as printed; between 0.2, "
             "which instances approach, and 0.22 the least constant is open",
-            after=_c0(),
+            after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
         ),
         closed(
@@ -206,7 +206,7 @@ STATEMENTS = (
             ("first term ten times smaller", lambda r: _sharp_floor(r, 1 / 10)),
             note="root mean squares are added by the triangle inequality instead of (17): a larger floor than the small one, with "
             "0.12 kappa for kappa",
-            after=_c0(),
+            after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
         ),
         closed(
@@ -214,7 +214,7 @@ STATEMENTS = (
             RUN,
             lambda r: _repaired(r, floor=_floor(r) / 10),
             {"sign": "violated"},
-            after=_c0(),
+            after=c_0(),
             note="one steep client among 7 nearly linear ones and a long run; with m and T large such instances come near 0.2",
             limits=above(REPAIRED_THRESHOLD),
         ),
@@ -224,7 +224,7 @@ STATEMENTS = (
             lambda r: _repaired(r, floor=0),
             {"sign": "violated", "true-gradient": "holds"},
             ("first term ten times smaller", lambda r: _repaired(r, first=1 / 10, floor=0)),
-            after=_c0(),
+            after=c_0(),
             note="proved for the true-gradient rule; under the sign rule opposed slopes on both sides of lambda_1 keep h at "
             "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
             "kappa C_0. It was on record as open: the search had no nearly linear losses",
@@ -235,7 +235,7 @@ STATEMENTS = (
             RUN,
             _repaired,
             BOTH_FAIL,
-            after=_c0() + r"\quad(\text{every }\lambda_2)",
+            after=c_0() + r"\quad(\text{every }\lambda_2)",
             note="Theorem 3.1 omits the condition that Theorem B.1 states: below it kappa_0 may be negative",
         ),
         _undone(
@@ -257,14 +257,14 @@ STATEMENTS = (
             lambda r: _repaired(r, c0=r.C0_printed),
             BOTH_FAIL,
             "repair 3 undone: gradients large at the optimum break it",
-            _c0(UNSQUARED),
+            c_0(UNSQUARED),
         ),
         _undone(
             "C_0 from the true gradients",
             lambda r: _repaired(r, c0=r.C0_true),
             BOTH_FAIL,
             "repair 3 undone in part: C_0 must be built from what is stored (0), not from grad L_k(theta^0)",
-            _c0(TRUE_GRADIENTS),
+            c_0(TRUE_GRADIENTS),
         ),
         _undone(
             "expectation of the sign only",
@@ -281,7 +281,7 @@ STATEMENTS = (
             BOTH_FAIL,
             "repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at theta_k^{t-1}, as (13) prints it; "
             "broken with theta_k^0 = theta^0 and with theta_k^0 a minimiser of L_k",
-            _c0() + OWN_ANCHOR,
+            c_0() + OWN_ANCHOR,
             exact_only=True,
         ),
         scope="run",
@@ -326,7 +326,7 @@ STATEMENTS = (
             ("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
             note="the last sum is not shown to vanish: a bound, not convergence; where everyone takes part the rule converges "
             "(fedelasticnet/convergence)",
-            after=lambda: _c0() + definition("A"),
+            after=lambda: c_0() + definition("A"),
             limits=above(THEOREM_A_THRESHOLD),
         ),
         scope="run",
@@ -345,7 +345,7 @@ STATEMENTS = (
             ("last term and floor dropped", lambda r: _theorem_b(r, 0, inner=0 * r.inner_exact)),
             ("first term ten times smaller", lambda r: _theorem_b(r, first=1 / 10)),
             note="z is the mean number of zero coordinates of theta_tilde_k - theta over clients, cohorts and rounds",
-            after=lambda: _c0() + definition("B"),
+            after=lambda: c_0() + definition("B"),
             limits=above(THEOREM_B_THRESHOLD),
         ),
         scope="run",

@@ -1,0 +1,227 @@
+"""`fedtheory worst-case`: what a method can end with at worst, with a proof in fractions; and the check of such a proof."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.errors import FedTheoryError, InvalidInput
+
+__all__ = ["POTENTIALS", "replay_certificate", "worst_case"]
+
+POTENTIALS = ("feddyn", "fedelasticnet")
+PARSED_DIGITS = 60
+
+
+def exact(name: str, text: str) -> Fraction:
+    """An option's number as it is written: '1/3', '0.1', '2'.
+
+    Raises
+    ------
+    InvalidInput
+        What is no such number.
+    """
+    try:
+        if len(text) > PARSED_DIGITS or "e" in text.lower():
+            raise ValueError
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InvalidInput(f"{name} {text}: write a number such as 2, 0.25 or 1/3") from None
+
+
+def worst_case(
+    method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None],
+    options: dict[str, str | None], lyapunov: bool, ratio: str | None, as_json: bool, out: Path | None,
+) -> None:  # fmt: skip
+    """Compute, prove, print, and write the certificate.
+
+    Raises
+    ------
+    InvalidInput
+        What the method or the mode does not take, with the remedy.
+    NotCertified
+        The solver's answer could not be proved.
+    """
+    from fedtheory.worst_cases import certificates as files
+
+    participants = clients if participants is None else participants
+    if participants > clients or participants < 1:
+        raise InvalidInput(f"--participants {participants} of --clients {clients}: at least 1 and at most all take part")
+    if lyapunov or ratio is not None:
+        found = _potential(method, clients, participants, ratio)
+    else:
+        if participants < clients:
+            raise InvalidInput(
+                f"--participants {participants} of --clients {clients}: values after some rounds are computed where everybody takes "
+                "part; leave --participants out, or ask for the constants of one round: --lyapunov --l2-over-beta 2"
+            )
+        found = _rounds(method, local_steps, rounds, criterion, numbers, options)
+    proof = files.certificate(found)
+    files.verify(proof)
+    path = None
+    if out is not None:
+        try:
+            path = files.write(out / f"{_name(proof.question)}.json", proof)
+        except OSError as error:
+            raise not_writable(out, error) from error
+    told = _told(found, clients, participants) | {"certificate": None if path is None else str(path)}
+    emit(told) if as_json else _show(told, found, path)
+
+
+def _rounds(
+    method: str, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None], options: dict[str, str | None]
+) -> Any:
+    from fedtheory.worst_cases.bounds import worst_case as compute
+    from fedtheory.worst_cases.classes import Losses
+
+    if method == "fedelasticnet":
+        raise InvalidInput("fedelasticnet: its constants of one round are computed: add --lyapunov --l2-over-beta 2")
+    given = {name: exact(f"--{name.replace('_', '-')}", text) for name, text in numbers.items() if text is not None}
+    extra = {name: exact(f"--{name}", text) for name, text in options.items() if text is not None}
+    smooth = method != "subgradient"
+    if not smooth and {"smoothness", "strong_convexity", "heterogeneity"} & set(given):
+        raise InvalidInput("subgradient: its losses are convex with gradients of at most --lipschitz, and nothing else is asked")
+    if smooth and "lipschitz" in given:
+        raise InvalidInput(f"--lipschitz: of the losses of {method} the --smoothness is given instead")
+    losses = Losses(
+        given.pop("smoothness", Fraction(1)) if smooth else None,
+        given.pop("strong_convexity", Fraction(0)),
+        None if smooth else given.pop("lipschitz", Fraction(1)),
+    )
+    with progress("worst case"):
+        return compute(method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses, **given, **extra)
+
+
+def _potential(method: str, clients: int, participants: int, ratio: str | None) -> Any:
+    from fedtheory.worst_cases.potentials import best_potential
+
+    if method not in POTENTIALS:
+        raise InvalidInput(f"--lyapunov: potentials are of {' and '.join(POTENTIALS)}, not of {method}")
+    if ratio is None:
+        raise InvalidInput("--lyapunov: lambda_2/beta is needed: add --l2-over-beta 2")
+    with progress("constants"):
+        return best_potential(exact("--l2-over-beta", ratio), clients, participants, method == "fedelasticnet")
+
+
+def _name(question: Any) -> str:
+    """The file's name."""
+    if question["kind"] == "potential":
+        ratio = str(question["ratio"]).replace("/", "_")
+        return f"{question['method']}-l2-{ratio}-N{question['clients']}-P{question['participants']}"
+    return f"{question['method']}-K{question['local steps']}-T{question['rounds']}-{question['criterion']}"
+
+
+def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
+    """What --json prints."""
+    asked = {k: {n: str(x) for n, x in v.items()} if isinstance(v, dict) else _plain(v) for k, v in found.asked.items()}
+    common = {"method": found.asked["method"], "clients": clients, "participants": participants, "status": "proved"}
+    if "ratio" in found.asked:
+        return common | {
+            "kappa_0": float(found.kappa_0), "kappa": float(found.kappa), "kappa_0_exact": str(found.kappa_0),
+            "kappa_exact": str(found.kappa), "solver": found.best, "beside": _beside(found), "asked": asked,
+        }  # fmt: skip
+    return common | {"bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best, "asked": asked}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _beside(found: Any) -> dict[str, float | None]:
+    """kappa_0 of the theorems beside the best possible one; None where they do not apply."""
+    from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD, THEOREM_A_THRESHOLD
+    from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+    from fedtheory.worst_cases.potentials import feddyn_kappas
+
+    ratio, N, P = float(found.asked["ratio"]), found.asked["clients"], found.asked["participants"]
+    constants = ElasticConstants(N, P, 1.0, 0.0, ratio)
+    out: dict[str, float | None] = {
+        "printed, Theorem 3.1": constants.printed[2] if ratio > PRINTED_THRESHOLD else None,
+        "Theorem A": constants.theorem_a[2] if ratio > THEOREM_A_THRESHOLD else None,
+    }
+    if found.asked["method"] == "feddyn":
+        out["closed form"] = feddyn_kappas(ratio, N, P)
+    return out
+
+
+def _show(told: dict[str, Any], found: Any, path: Path | None) -> None:
+    console = out_console()
+    if "kappa_0" in told:
+        _show_potential(console, told)
+    else:
+        _show_rounds(console, told, found)
+    if path is not None:
+        console.print(f"\nThe proof in fractions: {path}", soft_wrap=True)
+        console.print(f"Check it without a solver: fedtheory replay {path}", soft_wrap=True)
+
+
+def _show_potential(console: Any, told: dict[str, Any]) -> None:
+    asked = told["asked"]
+    last = "" if told["method"] == "feddyn" else " - (2/lambda_2) <gamma - theta*, mean lambda_1 s_k>"
+    who = f"{told['method']}: N = {told['clients']}, P = {told['participants']}"
+    console.print(Text(f"{who}, lambda_2/beta = {asked['ratio']}", "bold"))
+    console.print(Text(f"E V+ <= V - kappa_0 (R(gamma) - R*){last},  V = ||gamma - theta*||^2 + kappa C", "cyan"), soft_wrap=True)
+    table = Table("constants (beta = 1)", "kappa_0", "kappa")
+    table.add_row("proved here, for every loss", f"{told['kappa_0']:.6g}", f"{told['kappa']:.6g}")
+    for name, number in told["beside"].items():
+        table.add_row(name, "does not apply: lambda_2 too small" if number is None else f"{number:.6g}", "")
+    console.print(table)
+    console.print(f"The solver finds no kappa_0 above {told['solver']:.6g} for a potential of this kind.")
+
+
+def _show_rounds(console: Any, told: dict[str, Any], found: Any) -> None:
+    from fedtheory.worst_cases.bounds import CRITERIA
+
+    asked = told["asked"]
+    options = ", ".join(f"{name} = {number}" for name, number in asked["options"].items())
+    losses = (
+        f"convex losses, gradients of at most {asked['lipschitz']}"
+        if asked["smoothness"] is None
+        else f"losses of smoothness {asked['smoothness']} and strong convexity {asked['strong convexity']}"
+    )
+    console.print(Text(f"{told['method']}: T = {asked['rounds']}, K = {asked['local steps']}, {options}", "bold"))
+    console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}, gradients at x* of at most {asked['heterogeneity']}")
+    table = Table("any number of clients, any dimension", CRITERIA[asked["criterion"]])
+    table.add_row("worst case, by the solver", f"{told['solver']:.9g}")
+    table.add_row("proved in fractions: at most", f"{told['bound']:.9g}")
+    console.print(table)
+    numbers = found.solution.numbers
+    console.print(
+        f"The bound grows by {float(numbers.get('start', 0)):.4g} with ||x_0 - x*||^2 and by "
+        f"{float(numbers.get('heterogeneity', 0)):.4g} with the square of the gradients at x*."
+    )
+
+
+def replay_certificate(path: Path, as_json: bool) -> None:
+    """Check a certificate file in fractions and say what it proves.
+
+    Raises
+    ------
+    InvalidInput, NotCertified
+        What is wrong with the file or the proof.
+    """
+    from fedtheory.worst_cases import certificates as files
+
+    found = files.load(path)
+    try:
+        files.verify(found)
+    except FedTheoryError as error:
+        raise type(error)(f"{path}: not proved: {error}") from error
+    told = {
+        "question": dict(found.question), "verdict": "proved", "mode": "proved",
+        "claim": {name: str(number) for name, number in found.claim.items()}, "multipliers": len(found.multipliers),
+    }  # fmt: skip
+    if as_json:
+        emit(told)
+        return
+    console = out_console()
+    console.print(Text(", ".join(f"{name}: {value}" for name, value in found.question.items()), "bold"), soft_wrap=True)
+    for name, number in found.claim.items():
+        console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
+    sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in found.factors.values())
+    console.print(f"proved: {len(found.multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")

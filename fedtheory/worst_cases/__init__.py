@@ -1,0 +1,10 @@
+"""Worst cases of federated methods over all losses of a class, each with a proof that is checked in fractions."""
+
+from fedtheory.worst_cases.bounds import WorstCase, worst_case
+from fedtheory.worst_cases.certificates import Certificate, certificate, load, verify, write
+from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.potentials import Potential, best_potential
+
+__all__ = [
+    "Certificate", "Losses", "Potential", "WorstCase", "best_potential", "certificate", "load", "verify", "worst_case", "write",
+]  # fmt: skip

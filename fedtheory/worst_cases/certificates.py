@@ -1,0 +1,206 @@
+"""A certificate file: what was asked, the multipliers, and L D L' of every block, all in fractions.
+
+The check reads the question from the file, writes the identity down anew from the method, and asks three things of the numbers:
+no multiplier is negative, values of losses and constants cancel, and L D L' with D >= 0 is the matrix that is left. No solver is
+needed, and none is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.provenance import provenance, write_json
+from fedtheory.verification.rational import fraction, integer
+from fedtheory.worst_cases.bounds import BOUND, WorstCase, family
+from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.identity import Factors, Family, matrices
+from fedtheory.worst_cases.potentials import KAPPA, KAPPA_0, Potential, potential_family
+
+__all__ = ["FORMAT", "Certificate", "certificate", "is_certificate", "load", "verify", "write"]
+
+FORMAT = "fedtheory certificate 1"
+MOST_BYTES = 2_000_000
+MOST = 10_000  # multipliers, rounds or clients of a file
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound with its proof.
+
+    Attributes
+    ----------
+    question : dict with 'kind' ('worst-case' or 'potential') and what was asked
+    claim : dict of the numbers that are proved: 'bound', or 'kappa_0' and 'kappa'
+    multipliers : dict name -> number
+    factors : dict block -> `Factors`
+    """
+
+    question: Mapping[str, Any]
+    claim: Mapping[str, Fraction]
+    multipliers: Mapping[str, Fraction]
+    factors: Mapping[str, Factors]
+
+
+def certificate(found: WorstCase | Potential) -> Certificate:
+    """The certificate of what was computed."""
+    numbers = found.solution.numbers
+    if isinstance(found, Potential):
+        claim = {KAPPA_0: found.kappa_0, KAPPA: found.kappa}
+        return Certificate({"kind": "potential", **found.asked}, claim, numbers, found.solution.factors)
+    return Certificate({"kind": "worst-case", **found.asked}, {"bound": found.bound}, numbers, found.solution.factors)
+
+
+def verify(found: Certificate) -> None:
+    """Check it in fractions.
+
+    Raises
+    ------
+    InvalidInput
+        A question that is none.
+    NotCertified
+        What is wrong with the proof.
+    """
+    identity = _identity(found.question)
+    unknown = sorted(set(found.multipliers) - set(identity.terms))
+    if unknown:
+        raise InvalidInput(f"multipliers of {', '.join(unknown[:3])}: the identity has no such condition")
+    for name, number in found.multipliers.items():
+        if number < 0 and name not in identity.signed:
+            raise NotCertified(f"the multiplier of {name} is {number} < 0")
+    if found.question["kind"] == "potential":
+        claimed = {KAPPA_0: found.multipliers.get(KAPPA_0, Fraction(0)), KAPPA: found.multipliers.get(KAPPA, Fraction(0))}
+    else:
+        claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))}
+    if dict(found.claim) != claimed:
+        raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
+    left = identity.at(found.multipliers)
+    if left.values or left.constant != 0:
+        raise NotCertified("values of losses or a constant are left over: they must cancel")
+    for block, x, y in left.gram:
+        if block not in found.factors or not {x, y} <= set(found.factors[block].names):
+            raise NotCertified(f"<{x}, {y}> of the block {block!r} is left over")
+    wanted = matrices(left, {block: of.names for block, of in found.factors.items()})
+    for block, of in found.factors.items():
+        if min(of.diagonal, default=Fraction(0)) < 0:
+            raise NotCertified(f"a diagonal entry of the block {block!r} is {min(of.diagonal)} < 0")
+        if of.product() != wanted[block]:
+            raise NotCertified(f"L D L' of the block {block!r} is not the matrix of the identity")
+
+
+def _written(numbers: Mapping[str, Fraction]) -> str:
+    return ", ".join(f"{name} = {number}" for name, number in numbers.items())
+
+
+def _identity(question: Mapping[str, Any]) -> Family:
+    """The identity that was asked for, written down from the method."""
+    if question.get("kind") == "potential":
+        clients = integer(question.get("clients"), "clients", 1, MOST)
+        l1 = question.get("method") == "fedelasticnet"
+        if question.get("method") not in ("feddyn", "fedelasticnet"):
+            raise InvalidInput(f"method {question.get('method')!r}: potentials are of feddyn and fedelasticnet")
+        participants = integer(question.get("participants"), "participants", 1, clients)
+        return potential_family(fraction(question.get("ratio"), "ratio"), clients, participants, l1)
+    if question.get("kind") != "worst-case":
+        raise InvalidInput(f"kind {question.get('kind')!r}: it must be 'worst-case' or 'potential'")
+    smoothness, lipschitz = (question.get(name) for name in ("smoothness", "lipschitz"))
+    losses = Losses(
+        None if smoothness is None else fraction(smoothness, "smoothness"),
+        fraction(question.get("strong convexity", "0"), "strong convexity"),
+        None if lipschitz is None else fraction(lipschitz, "lipschitz"),
+    )
+    options = question.get("options")
+    if not isinstance(options, dict):
+        raise InvalidInput("options: a table of names and numbers is needed")
+    return family(
+        str(question.get("method")),
+        integer(question.get("local steps"), "local steps", 1, MOST),
+        integer(question.get("rounds"), "rounds", 1, MOST),
+        str(question.get("criterion")),
+        losses,
+        fraction(question.get("heterogeneity"), "heterogeneity"),
+        fraction(question.get("distance"), "distance"),
+        {str(name): fraction(number, str(name)) for name, number in options.items()},
+    )
+
+
+# --- files ----------------------------------------------------------------------------------------------------------------
+def write(path: Path | str, found: Certificate) -> Path:
+    """Write a certificate file, atomically, with where it comes from."""
+    return write_json(
+        path,
+        {
+            "format": FORMAT,
+            "question": {k: v if isinstance(v, dict) else _text(v) for k, v in found.question.items()}
+            | ({"options": {k: str(v) for k, v in found.question["options"].items()}} if "options" in found.question else {}),
+            "claim": {k: str(v) for k, v in found.claim.items()},
+            "multipliers": {k: str(v) for k, v in found.multipliers.items()},
+            "factors": {
+                block: {
+                    "names": list(of.names),
+                    "lower": [[str(x) for x in row[:i]] for i, row in enumerate(of.lower)],
+                    "diagonal": [str(x) for x in of.diagonal],
+                }
+                for block, of in found.factors.items()
+            },
+            "provenance": provenance(),
+        },
+    )
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def is_certificate(path: Path) -> bool:
+    """Whether a file says that it is one."""
+    try:
+        with path.open("rb") as file:
+            return FORMAT.encode() in file.read(400)
+    except OSError:
+        return False
+
+
+def load(path: Path | str) -> Certificate:
+    """Read a certificate file, which may come from anyone.
+
+    Raises
+    ------
+    InvalidInput
+        A file that is too large, or no certificate.
+    """
+    path = Path(path)
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidInput(f"{path}: {path.stat().st_size} bytes, a certificate has at most {MOST_BYTES}")
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: no JSON ({error})") from error
+    if not isinstance(read, dict) or read.get("format") != FORMAT:
+        raise InvalidInput(f"{path}: no certificate: its format must be {FORMAT!r}")
+    tables = {name: read.get(name) for name in ("question", "claim", "multipliers", "factors")}
+    for name, table in tables.items():
+        if not isinstance(table, dict) or len(table) > MOST:
+            raise InvalidInput(f"{path}: {name} must be a table of at most {MOST} entries")
+    blocks = {str(block): _factors(block, of) for block, of in tables["factors"].items()}
+    numbers = [{str(k): fraction(v, str(k)) for k, v in tables[name].items()} for name in ("claim", "multipliers")]
+    return Certificate(tables["question"], numbers[0], numbers[1], blocks)
+
+
+def _factors(block: Any, of: Any) -> Factors:
+    if not isinstance(of, dict) or not all(isinstance(of.get(name), list) for name in ("names", "lower", "diagonal")):
+        raise InvalidInput(f"factors of {block!r}: names, lower and diagonal are needed, lists each")
+    n, names = len(of["names"]), tuple(map(str, of["names"]))
+    if len(set(names)) != n or len(of["lower"]) != n or len(of["diagonal"]) != n:
+        raise InvalidInput(f"factors of {block!r}: one row and one diagonal entry for every name, no name twice")
+    rows = []
+    for i, row in enumerate(of["lower"]):
+        if not isinstance(row, list) or len(row) != i:
+            raise InvalidInput(f"factors of {block!r}: row {i} has the {i} entries left of the diagonal")
+        rows.append(tuple([*(fraction(x, "lower") for x in row), Fraction(1), *[Fraction(0)] * (n - i - 1)]))
+    return Factors(names, tuple(rows), tuple(fraction(x, "diagonal") for x in of["diagonal"]))

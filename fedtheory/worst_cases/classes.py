@@ -1,0 +1,73 @@
+"""Classes of losses by their interpolation conditions.
+
+A loss of the class with given positions, gradients and values exists if and only if the conditions hold for every pair of
+points (Taylor, Hendrickx and Glineur, "Smooth strongly convex interpolation and exact worst-case performance of first-order
+methods", Mathematical Programming 161, 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+
+from fedtheory.errors import InvalidInput
+from fedtheory.worst_cases.gram import Quadratic, Vector, inner, square, value
+
+__all__ = ["Losses", "Point"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a client's loss is asked for its gradient: the position (relative to the optimum), the gradient there, a name."""
+
+    name: str
+    at: Vector
+    gradient: Vector
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Convex losses.
+
+    Parameters
+    ----------
+    smoothness : L, the largest curvature; None for losses that need not be smooth
+    strong_convexity : mu, the least curvature
+    lipschitz : G, the longest gradient, in the root mean square over the clients; None for no bound
+
+    Raises
+    ------
+    InvalidInput
+        mu < 0, L <= 0, or mu >= L.
+    """
+
+    smoothness: Fraction | None = Fraction(1)
+    strong_convexity: Fraction = Fraction(0)
+    lipschitz: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        L, mu = self.smoothness, self.strong_convexity
+        if mu < 0 or (L is not None and (L <= 0 or mu >= L)):
+            raise InvalidInput(f"smoothness {L}, strong convexity {mu}: 0 <= strong convexity < smoothness is needed")
+        if self.lipschitz is not None and self.lipschitz <= 0:
+            raise InvalidInput(f"gradients of at most {self.lipschitz}: the bound must be > 0")
+
+    def condition(self, i: Point, j: Point) -> Quadratic:
+        """f_i - f_j - <g_j, x_i - x_j> - (what smoothness and strong convexity add), which is at least 0."""
+        L, mu = self.smoothness, self.strong_convexity
+        apart, turned = i.at - j.at, i.gradient - j.gradient
+        out = value(i.name) - value(j.name) - inner(j.gradient, apart)
+        if L is None:
+            return out - mu / 2 * square(apart)
+        share = 1 / (2 * (1 - mu / L))
+        return out - share / L * square(turned) - share * mu * square(apart) + 2 * share * mu / L * inner(turned, apart)
+
+    def conditions(self, points: Sequence[Point]) -> dict[str, Quadratic]:
+        """'i, j' -> what is at least 0, of every ordered pair, and of every point where gradients are bounded."""
+        found = {f"{i.name}, {j.name}": self.condition(i, j) for i, j in permutations(points, 2)}
+        if self.lipschitz is not None:
+            bound = Quadratic(constant=self.lipschitz**2)
+            found |= {f"|{p.name}|": bound - square(p.gradient) for p in points}
+        return found

@@ -1,0 +1,141 @@
+"""Vectors of exchangeable clients, and averages of their inner products, in exact numbers.
+
+A worst case over all losses of a class is a matter of finitely many vectors: positions and gradients at the points that a
+method touches. *Common* vectors (the distance of a model from the optimum) are the same for all clients. *Own* vectors (a
+gradient of client k) come once a client. What a method makes of them is a `Vector`: coefficients of common vectors, of own
+vectors, and of the means of own vectors over the clients.
+
+All that a bound asks is the mean over the clients of inner products. A mean over the clients splits: with u_k = u + (u_k - u),
+u the mean,
+
+    (1/N) sum_k <a_k, b_k> = <mean a, mean b> + (1/N) sum_k <a_k - mean a, b_k - mean b>,
+
+so that every such mean is linear in two Gram matrices: that of the common vectors and the means, and that of the deviations,
+averaged over the clients. Their sizes do not depend on the number of clients. Every pair of positive semidefinite matrices of
+these sizes comes from N >= 2 clients in a space of enough dimensions, and where the matrix of one client's vectors is the same
+for each client, an inequality that holds in the mean over the clients holds for each: nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["Quadratic", "Vector", "common", "inner", "own", "square", "value"]
+
+MEAN, DEVIATION = "mean", "deviation"
+Key = tuple[str, str]
+
+
+def _plus(a: Mapping[Any, Any], b: Mapping[Any, Any], times: Any = 1) -> dict[Any, Any]:
+    out = dict(a)
+    for key, x in b.items():
+        out[key] = out.get(key, 0) + times * x
+        if out[key] == 0:
+            del out[key]
+    return out
+
+
+@dataclass(frozen=True)
+class Vector:
+    """What is the same in form for every client: a sum of common vectors, of its own ones, and of means of own ones.
+
+    Attributes
+    ----------
+    mean : dict name -> coefficient in the mean over the clients: of common vectors, and of the means of own ones
+    deviation : dict name -> coefficient of the own vectors in the deviation from that mean
+    """
+
+    mean: Mapping[str, Any] = field(default_factory=dict)
+    deviation: Mapping[str, Any] = field(default_factory=dict)
+
+    def __add__(self, other: Vector) -> Vector:
+        return Vector(_plus(self.mean, other.mean), _plus(self.deviation, other.deviation))
+
+    def __sub__(self, other: Vector) -> Vector:
+        return Vector(_plus(self.mean, other.mean, -1), _plus(self.deviation, other.deviation, -1))
+
+    def __rmul__(self, number: Any) -> Vector:
+        return Vector(_plus({}, self.mean, number), _plus({}, self.deviation, number))
+
+    def __neg__(self) -> Vector:
+        return -1 * self
+
+    @property
+    def average(self) -> Vector:
+        """Its mean over the clients."""
+        return Vector(self.mean)
+
+    @property
+    def own_part(self) -> Vector:
+        """Its deviation from the mean over the clients."""
+        return Vector({}, self.deviation)
+
+
+def common(name: str) -> Vector:
+    """A vector that is the same for all clients."""
+    return Vector({name: Fraction(1)})
+
+
+def own(name: str, mean_zero: bool = False) -> Vector:
+    """A vector of each client; ``mean_zero`` where the clients' add up to 0, as their gradients at the optimum do."""
+    return Vector({} if mean_zero else {name: Fraction(1)}, {name: Fraction(1)})
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """A mean over the clients of inner products, of values of their losses, and a number.
+
+    Attributes
+    ----------
+    gram : dict (block, name, name) -> coefficient of that entry of a Gram matrix; names in order
+    values : dict point -> coefficient of the mean of the losses there
+    constant : a number
+    """
+
+    gram: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    constant: Any = 0
+
+    def __add__(self, other: Quadratic) -> Quadratic:
+        return Quadratic(_plus(self.gram, other.gram), _plus(self.values, other.values), self.constant + other.constant)
+
+    def __sub__(self, other: Quadratic) -> Quadratic:
+        return self + -1 * other
+
+    def __rmul__(self, number: Any) -> Quadratic:
+        return Quadratic(_plus({}, self.gram, number), _plus({}, self.values, number), number * self.constant)
+
+    def __neg__(self) -> Quadratic:
+        return -1 * self
+
+    @staticmethod
+    def total(parts: Iterable[Quadratic]) -> Quadratic:
+        """The sum of them."""
+        out = Quadratic()
+        for part in parts:
+            out = out + part
+        return out
+
+
+def inner(a: Vector, b: Vector) -> Quadratic:
+    """(1/N) sum_k <a_k, b_k>."""
+    gram: dict[tuple[str, str, str], Any] = {}
+    for block, left, right in ((MEAN, a.mean, b.mean), (DEVIATION, a.deviation, b.deviation)):
+        for x, p in left.items():
+            for y, q in right.items():
+                key = (block, *sorted((x, y)))
+                gram[key] = gram.get(key, 0) + p * q
+    return Quadratic({key: number for key, number in gram.items() if number != 0})
+
+
+def square(a: Vector) -> Quadratic:
+    """(1/N) sum_k ||a_k||^2."""
+    return inner(a, a)
+
+
+def value(point: str) -> Quadratic:
+    """The mean over the clients of their losses at a point."""
+    return Quadratic(values={point: Fraction(1)})

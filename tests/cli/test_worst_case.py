@@ -1,0 +1,56 @@
+"""`fedtheory worst-case` and the check of its certificates, as a reader calls them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import call, refused
+
+from fedtheory.worst_cases.potentials import feddyn_kappas
+
+
+def test_a_bound_is_proved_written_and_checked(tmp_path):
+    told = json.loads(call("worst-case", "fedavg", "-K", "2", "-T", "1", "--step", "1/2", "--out", str(tmp_path), "--json").stdout)
+    assert told["status"] == "proved" and told["solver"] <= told["bound"] <= told["solver"] * (1 + 1e-6)
+    checked = json.loads(call("replay", told["certificate"], "--json").stdout)
+    assert checked["verdict"] == "proved" and checked["claim"]["bound"] == told["bound_exact"]
+    shown = " ".join(call("replay", told["certificate"]).stdout.split())
+    assert "none negative" in shown and "D >= 0" in shown
+
+
+def test_the_constants_of_a_potential(tmp_path):
+    words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--l2-over-beta", "2", "--out", str(tmp_path))
+    told = json.loads(call(*words, "--json").stdout)
+    assert {"kappa_0", "kappa", "status"} <= set(told)
+    assert told["kappa_0"] == pytest.approx(feddyn_kappas(2.0, 10, 3), rel=1e-6)
+    shown = " ".join(call(*words).stdout.split())
+    assert "does not apply: lambda_2 too small" in shown and "fedtheory replay" in shown
+
+
+def test_a_changed_certificate_is_refused(tmp_path):
+    call("worst-case", "fedprox", "--out", str(tmp_path))
+    path = tmp_path / "fedprox-K1-T1-gap.json"
+    read = json.loads(path.read_text())
+    read["multipliers"]["start"] = "1/1000"
+    path.write_text(json.dumps(read))
+    assert "not proved" in refused("replay", str(path))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fedavg", "-P", "3"], "leave --participants out, or ask for the constants of one round"),
+        (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
+        (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "potentials are of feddyn and fedelasticnet"),
+        (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),
+        (["fedelasticnet"], "add --lyapunov --l2-over-beta 2"),
+        (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
+        (["fedavg", "--step", "1/0"], "--step 1/0"),
+        (["fedavg", "--lipschitz", "1"], "--smoothness is given instead"),
+        (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),
+        (["fedsgd"], "unknown method"),
+    ],
+)
+def test_what_is_refused(words, says):
+    assert says in " ".join(refused("worst-case", *words).split())

@@ -1,0 +1,313 @@
+"""Expectations over cohorts, states of runs and fixed points, each against a second way to the same numbers."""
+
+import itertools
+from dataclasses import replace
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+from fedtheory.problems import LeastSquares, Logistic, Quadratic
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems import get
+from fedtheory.theorems.fedelasticnet.exact import SPLIT, DiagonalInstance
+from fedtheory.theorems.fedelasticnet.expectation import (
+    FederatedLosses,
+    look_horizons,
+    monte_carlo,
+    random_states,
+    tree,
+    tree_depth,
+)
+from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
+from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.verification.check import judge
+
+RULES = ("sign", "true-gradient")
+H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0, 1.5]]
+PROBLEM = Quadratic([np.diag(row) for row in H], C)
+SUMS = ("inner_exact", "inner_sign", "inner_own", "inner_own_sign", *(f"inner_{name}" for name in SPLIT))
+START = ("start_sq", "C0", "C0_printed", "C0_true")
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("rule", RULES)
+def test_the_tree_of_several_starts_is_the_exact_engines(rule):
+    """Three clients, two a round, four equally likely starts: 4 * 3 * 3 paths."""
+    x0 = np.array([[2.0, -1.0], [0.25, 3.0], [-4.0, 0.5], [1.5, 1.5]])
+    exact = DiagonalInstance.exact(H, C, 0.75, 82.5, 2, rule, x0).run_view(3)
+    run = tree(PROBLEM, FedElasticNetDyn(0.75, 82.5, rule), Uniform(2), 3, x0)
+    for name in ("excess", "zeros", *SUMS):
+        assert getattr(run, name).shape == (3, 1)
+        np.testing.assert_allclose(getattr(run, name), getattr(exact, name).astype(float), rtol=1e-9, err_msg=name)
+    for name in START:
+        assert getattr(run, name) == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12), name
+    assert (run.d, run.rule, run.exact, run.horizons.tolist()) == (2, rule, True, [1, 2, 3])
+    assert (run.constants.m, run.constants.P, run.constants.beta) == (3, 2, 3.0)
+    assert (run.noise > 0).all() and (run.noise < 1e-12).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_scenarios_of_full_participation_are_the_run(rule):
+    """Whoever is drawn is everyone: every scenario and every pair has the expectations themselves."""
+    x0, method = np.array([2.0, -1.0]), FedElasticNetDyn(0.75, 6.0, rule)
+    whole, seen = tree(PROBLEM, method, Full(), 4, x0), []
+    some = monte_carlo(
+        PROBLEM, method, Uniform(3), 4, x0, 5, 0, horizons=[2, 4], paired=True, on_round=seen.append
+    )
+    assert seen == [1, 2, 3, 4] and some.horizons.tolist() == [2, 4] and not some.exact
+    for name in ("excess", "zeros", "inner_exact", "inner_sign", "inner_own_sign"):
+        expected = getattr(whole, name)[[1, 3]]
+        for view, count in ((some, 5), (some.pairs, 2)):
+            assert getattr(view, name).shape == (2, count)
+            np.testing.assert_allclose(getattr(view, name), np.repeat(expected, count, axis=1), rtol=1e-9, err_msg=name)
+    for name in SPLIT:
+        expected = np.repeat(getattr(whole, f"inner_{name}")[[1, 3]], 2, axis=1)
+        np.testing.assert_allclose(getattr(some.pairs, f"inner_{name}"), expected, rtol=1e-9, err_msg=name)
+    for name in START:
+        assert getattr(some, name) == pytest.approx(getattr(whole, name), rel=1e-12)
+    assert (some.constants, some.d, some.rule) == (whole.constants, 2, rule)
+    alone = monte_carlo(PROBLEM, method, Uniform(3), 4, x0, 5, 0)
+    assert alone.pairs is None and alone.inner_own_sign is None and alone.horizons.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
+    """Two of three clients a round, written out: who was drawn keeps another model or gradient."""
+    l1, l2, x0, curvature, centre = 0.25, 6.0, np.array([2.0, -1.0]), np.array(H), np.array(C)
+    method, best = FedElasticNetDyn(l1, l2, rule), PROBLEM.optimum()
+
+    def minimiser(k, anchor, stored):
+        v = stored - curvature[k] * (anchor - centre[k])
+        return anchor + np.sign(v) * np.maximum(np.abs(v) - l1, 0) / (curvature[k] + l2)
+
+    view = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 8, 11, horizons=[5], paired=True)
+    run = simulate(PROBLEM, method, 5, x0, Uniform(2), 8, 11, keep_states=True)
+    for s in range(8):
+        sums, gammas = np.zeros(4), []
+        for old, new in itertools.pairwise(run.states):
+            theta, stored, local = old.x[s], old.stored[s], old.local[s]
+            drawn = [k for k in range(3) if (new.stored[s, k] != stored[k]).any() or (new.local[s, k] != local[k]).any()]
+            gammas.append(theta + old.h[s] / l2)
+            assert len(drawn) == 2
+            for k in drawn:
+                move = minimiser(k, theta, stored[k]) - theta
+                left = stored[k] - curvature[k] * (theta + move - centre[k])
+                own = minimiser(k, local[k], stored[k]) - theta
+                exact = np.where(move == 0, left, l1 * np.sign(move))
+                parts = exact, l1 * np.sign(move), l1 * np.sign(own)
+                sums += [*((gammas[-1] - best.x) @ part / 2 for part in parts), (move == 0).sum() / 10]
+        expected = [PROBLEM.objective(np.mean(gammas, axis=0)) - best.value, *sums]
+        names = ("excess", "inner_exact", "inner_sign", "inner_own_sign", "zeros")
+        np.testing.assert_allclose([getattr(view, name)[0, s] for name in names], expected, rtol=1e-8, atol=1e-12)
+    for name in names:
+        both = (getattr(view, name)[:, ::2] + getattr(view, name)[:, 1::2]) / 2
+        np.testing.assert_allclose(getattr(view.pairs, name), both, rtol=1e-12)
+    assert view.constants.P == 2 and view.exact is False and view.losses.problem is PROBLEM
+    later = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 3, 11, horizons=[5], first_scenario=5)
+    np.testing.assert_allclose(later.excess[0], view.excess[0, 5:], rtol=1e-12)
+
+
+def test_a_tree_is_as_deep_as_its_leaves_allow():
+    """Two cohorts: four rounds have eight paths."""
+    problem = Quadratic([[[1.0]], [[2.0]]], [[0.0], [1.0]])
+    method = FedElasticNetDyn(0.1, 60.0)
+    assert tree(problem, method, Uniform(1), 4, max_leaves=8).horizons.tolist() == [1, 2, 3, 4]
+    with pytest.raises(InvalidInput, match="4 rounds of 2 cohorts make 8 paths, more than 7: at most 3 rounds fit"):
+        tree(problem, method, Uniform(1), 4, max_leaves=7)
+    with pytest.raises(InvalidInput, match="use uniform or full sampling"):
+        tree(problem, method, Bernoulli((0.3, 0.4)), 2)
+    assert [tree_depth(2, leaves) for leaves in (1, 2, 3, 4, 7, 8)] == [1, 2, 2, 3, 3, 4]
+    assert (tree_depth(1), tree_depth(1, longest=7), tree_depth(50_001)) == (30, 7, 1)
+
+
+def test_long_runs_are_looked_at_geometrically():
+    assert look_horizons(100, 3).tolist() == [1, 10, 100] and look_horizons(16, 5).tolist() == [1, 2, 4, 8, 16]
+    assert look_horizons(1).tolist() == [1] and look_horizons(4, 4).tolist() == [1, 2, 3, 4]
+    many = look_horizons(10_000)
+    assert many.dtype.kind == "i" and (many[0], many[-1]) == (1, 10_000) and 20 <= len(many) <= 25
+
+
+# --- losses -------------------------------------------------------------------------------------------------------------
+SAMPLES = [np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([[3.0, 0.25], [-1.0, 1.0]])]
+LABELS = [np.array([1.0, -1.0]), np.array([-1.0, 1.0])]
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, LeastSquares(SAMPLES, LABELS, ridge=0.125), Logistic(SAMPLES, LABELS, ridge=0.125)])
+def test_losses_are_the_problems_and_uncertain_by_the_gap(problem, monkeypatch):
+    losses, best = FederatedLosses(problem), problem.optimum()
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 4, 2))
+    y = rng.standard_normal((2, 4, problem.num_clients, 2))
+    np.testing.assert_allclose(losses.excess(x), problem.objective(x) - best.value, rtol=1e-9)
+    each = np.zeros((2, 4, problem.num_clients))
+    for i, j, k in np.ndindex(each.shape):
+        each[i, j, k] = problem.value(y[i, j, k])[k]
+    np.testing.assert_allclose(losses.values_each(y), each, rtol=1e-12)
+    np.testing.assert_allclose(losses.values_each(y[0]), each[0], rtol=1e-12)
+    constants = problem.constants()
+    assert (losses.mu, losses.mu_each) == (constants.mu, problem.mu_k.min())
+    size = np.abs(losses.excess(x)) + abs(best.value)
+    assert (losses.noise(x) >= np.finfo(float).eps * losses.excess(x)).all() and (losses.noise(x) < 1e-12 * (1 + 10 * size)).all()
+    wide = replace(best, lower_bound=best.value - 0.25)
+    monkeypatch.setattr(problem, "optimum", lambda: wide)
+    uncertain = FederatedLosses(problem)
+    np.testing.assert_allclose(uncertain.excess(x) - losses.excess(x), 0.25, rtol=1e-9)
+    np.testing.assert_allclose(uncertain.noise(x) - losses.noise(x), 0.25, rtol=1e-9)
+
+
+def test_near_the_optimum_the_excess_of_quadratics_has_no_cancellation():
+    """(x - theta*)' H (x - theta*)/2 to its last digits, and rounding of that size; of another loss, of the values'."""
+    losses, H_bar = FederatedLosses(PROBLEM), np.diag(np.mean(H, axis=0))
+    step = np.array([3e-6, -2e-6])
+    found = losses.excess(losses.theta_star + step) - losses.excess(losses.theta_star)
+    assert found == pytest.approx(step @ H_bar @ step / 2, rel=1e-6)
+    assert losses.noise(losses.theta_star) == losses._gap
+    steep = FederatedLosses(Quadratic([1024 * np.diag(row) for row in H], C))
+    x = np.array([[30.0, -20.0], [4.0, 500.0]])
+    for of, size in ((losses, 1), (steep, 1024)):
+        rounding = (of.noise(x) - of._gap) / (size * np.finfo(float).eps)
+        least = ((x - of.theta_star) ** 2).sum(axis=-1) * H_bar.max()
+        assert (rounding >= 8 * least).all() and (rounding <= 100 * least).all()
+    problem = Logistic(SAMPLES, LABELS, ridge=0.125)
+    other = FederatedLosses(problem)
+    rounding = (other.noise(x) - other._gap) / np.finfo(float).eps
+    values = problem.objective(x) + problem.optimum().value
+    assert (rounding >= 31 * values).all() and (rounding <= 100 * values).all()
+
+
+# --- states -------------------------------------------------------------------------------------------------------------
+def test_drawn_states_store_what_h_is_the_mean_of_and_every_fourth_is_near_the_optimum():
+    states = random_states(PROBLEM, 12, np.random.default_rng(3), lambda2=90.0)
+    assert [a.shape for a in states] == [(12, 2), (12, 3, 2), (12, 2), (12, 3, 2)]
+    np.testing.assert_allclose(states.h, states.stored.mean(axis=1), rtol=1e-12)
+    away = np.abs(states.x + states.h / 90 - PROBLEM.optimum().x).max(axis=1)
+    near = np.arange(12) % 4 == 3
+    assert away[near].max() < 1e-3 < away[~near].min()
+
+
+def test_states_of_a_run_are_its_rounds_in_order():
+    method = FedElasticNetDyn(0.75, 82.5)
+    found = reachable_states(PROBLEM, method, Uniform(2), [2.0, -1.0], rounds=3, scenarios=2, seed=5)
+    run = simulate(PROBLEM, method, 3, [2.0, -1.0], Uniform(2), 2, 5, keep_states=True)
+    assert (found.x[:2] == [2.0, -1.0]).all() and (found.stored[:2] == 0).all()
+    for name in found._fields:
+        np.testing.assert_array_equal(getattr(found, name), np.concatenate([getattr(s, name) for s in run.states]))
+        both = getattr(stack_states(found, run.states[1]), name)
+        np.testing.assert_array_equal(both[:8], getattr(found, name))
+        np.testing.assert_array_equal(both[8:], getattr(run.states[1], name))
+
+
+def test_states_that_floats_can_judge():
+    """theta* = (1, 1), the gradients there are (1, 0) and (-1, 0), and lambda_2 = 2; at a resolution of 1/2.
+
+    gamma = (1 + e, 1) counts where e > (1 + e + 1)/2, so for e > 2, and stored gradients that are off
+    by s where s > (1 + s + 1)/2.
+    """
+    problem = Quadratic([np.eye(2), np.eye(2)], [[0.0, 1.0], [2.0, 1.0]])
+    gamma = np.array([[3.0, 1.0], [3.25, 1.0], [3.25, 1.0], [1.0, 3.25], [-0.75, 1.0], [3.25, 1.0]])
+    first = np.array([[3.25, 0], [3.0, 0], [100.0, 0], [3.25, 0], [3.25, 0], [1.0, 0]])
+    second = np.array([[-1.0, 0]] * 5 + [[-1.0, -2.25]])
+    h = np.array([[0.5, -1.0]] * 6)
+    state = FedElasticNetDynState(gamma - h / 2, np.stack([first, second], axis=1), h, np.arange(24.0).reshape(6, 2, 2))
+    kept = resolved_states(problem, FedElasticNetDyn(0.5, 2.0), state, 0.5)
+    for name in state._fields:
+        np.testing.assert_array_equal(getattr(kept, name), getattr(state, name)[2:])
+    close = state._replace(x=np.ones((6, 2)) - h / 2 + 1e-5)
+    assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close).x) == 6
+    assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close._replace(x=close.x - 0.99e-5)).x) == 0
+
+
+# --- fixed points of Algorithm 1 ----------------------------------------------------------------------------------------
+# Curvatures (1, 1) and (4, 1), minimisers (5, 1/4) and (0, -1/10), six samples and two; lambda_1 = 1/2, lambda_2 = 3.
+# In coordinate 0 both move: 3 (5 - x - 1/2)/4 = (4x - 1/2)/7 at x = 193/74, by 35/74 and -105/74.
+# In coordinate 1 nobody moves from 0: the slopes there are -1/4 and 1/10.
+CLIENTS = LeastSquares(
+    [np.array([[1.0, 1.0], [1.0, -1.0]] * 3), np.array([[2.0, 1.0], [2.0, -1.0]])], [[5.25, 4.75] * 3, [-0.1, 0.1]]
+)
+PROX = FedElasticNetProx(0.5, 3.0)
+HERE = "fedtheory.theorems.fedelasticnet"
+
+
+@pytest.mark.parametrize("rounds", [0, 300])
+def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds, monkeypatch):
+    """Whether by rounds of the method or by the root finder, which is not asked where rounds are enough."""
+    if rounds:
+        monkeypatch.delattr(import_module(f"{HERE}.quantities.fixed_point"), "root")
+    found = fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=rounds)
+    x, moves = 193 / 74, np.array([[35 / 74, 0], [-105 / 74, 0]])
+    expected = {
+        "theta": [[x, 0]],
+        "delta": [moves],
+        "grad": [[[x + moves[0, 0] - 5, -0.25], [4 * (x + moves[1, 0]), 0.1]]],
+        "grad_theta": [[[x - 5, -0.25], [4 * x, 0.1]]],
+        "lambda1_s": [[[0.5, 0.25], [-0.5, -0.1]]],
+        "weights": [[0.75], [0.25]],
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-10, err_msg=name)
+    assert (found.beta, found.lambda1, found.lambda2) == (pytest.approx(4, rel=1e-12), 0.5, 3.0)
+    assert found.residual == np.abs(found.mean(found.delta)).max() < 1e-11 * 1.5
+    equal = fixed_point(CLIENTS, replace(PROX, aggregation="cohort"), [0.0, 0.0])
+    assert equal.weights.tolist() == [[0.5], [0.5]] and equal.residual < 1e-10
+
+
+def test_a_method_that_still_moves_is_not_at_rest(monkeypatch):
+    """From 0 the first client moves by (5 - 1/2)/4, of which three quarters arrive, and the second one does not."""
+    monkeypatch.setattr(import_module(f"{HERE}.quantities.fixed_point"), "root", lambda mean, x, **how: SimpleNamespace(x=x))
+    with pytest.raises(NotCertified, match=r"still moves by 0\.84 a round: give a start nearer to rest"):
+        fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0)
+    assert fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0, tolerance=1).residual == 0.84375
+
+
+@pytest.mark.parametrize("form", get("fedelasticnet/algorithm-1-fixed-point").forms, ids=lambda f: f.name)
+def test_what_is_left_of_a_move_is_in_the_noise(form):
+    """One linear client that still moves by 1/1000 in each of nine coordinates: its slope is -lambda_2 times that.
+
+    So ||grad R|| is lambda_2 times the norm of the move, three thousandths, and no subgradient makes up for it.
+    """
+    move = np.full((1, 1, 9), 1e-3)
+    slope, nothing = -20 * move, 0 * move
+    view = FixedPointView(np.zeros((1, 9)), move, slope, slope, nothing, np.array([[1.0]]), 0.5, 0.0, 20.0, residual=1e-3)
+    sides = form.sides(view)
+    assert judge(sides, statement="", form=form.name, rule="any", mode="exact").verdict == "holds"
+    assert np.max(np.abs(sides.lhs - sides.rhs)) > 1e-2  # so that it is the noise that decides
+    apart = form.sides(replace(view, grad=4 * slope, grad_theta=4 * slope))
+    assert judge(apart, statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
+    still = replace(view, delta=nothing, grad=nothing + 1e-3, grad_theta=nothing + 1e-3, residual=0.0)
+    assert judge(form.sides(still), statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
+
+
+def test_the_sides_of_algorithm_1_are_these_of_any_numbers():
+    """Two coordinates, three clients of unequal weights, two states."""
+    rng, weights = np.random.default_rng(4), [0.2, 0.5, 0.3]
+    theta, parts = rng.standard_normal((2, 2)), rng.standard_normal((4, 2, 3, 2))
+    view = FixedPointView(theta, *parts, np.array(weights)[:, None], 1.75, 0.5, 3.0, residual=0.0)
+    delta, grad, grad_theta, lambda1_s = parts
+
+    def norm(x):
+        return sum(v * v for v in x) ** 0.5
+
+    expected = {"repaired": [], "distance to stationarity": [], "half of beta": []}
+    for s in range(2):
+        def mean(values, s=s):
+            return [sum(w * values[s][k][i] for k, w in enumerate(weights)) for i in range(2)]
+
+        drift = sum(w * norm(delta[s][k]) for k, w in enumerate(weights))
+        expected["repaired"].append((mean(grad), [-x for x in mean(lambda1_s)]))
+        for name, share in (("distance to stationarity", 1.75), ("half of beta", 0.875)):
+            expected[name].append((norm(mean(grad_theta)), share * drift + norm(mean(lambda1_s))))
+    for form in get("fedelasticnet/algorithm-1-fixed-point").forms:
+        sides = form.sides(view)
+        if form.name == "repaired":
+            np.testing.assert_allclose(np.stack(sides.terms, axis=1), expected[form.name], rtol=1e-12)
+        else:
+            np.testing.assert_allclose(np.stack([sides.lhs, sides.rhs], axis=1), expected[form.name], rtol=1e-12)
+        for mutant in form.mutants:
+            assert (mutant.sides(view).rhs != sides.rhs).any() or (mutant.sides(view).lhs != sides.lhs).any()

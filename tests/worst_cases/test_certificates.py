@@ -1,0 +1,118 @@
+"""Certificate files: they are checked in fractions, and every number that is changed is noticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction as F
+
+import pytest
+
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.worst_cases import certificates as files
+from fedtheory.worst_cases.bounds import worst_case
+from fedtheory.worst_cases.gram import common, inner, own, square
+from fedtheory.worst_cases.identity import factors
+from fedtheory.worst_cases.potentials import best_potential
+
+
+@pytest.fixture(scope="module")
+def proofs():
+    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, True)]
+    return [files.certificate(f) for f in found]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_written_is_read_and_checked(proofs, which, tmp_path):
+    path = files.write(tmp_path / "proof.json", proofs[which])
+    assert files.is_certificate(path)
+    read = files.load(path)
+    assert (read.claim, read.multipliers, read.factors) == (proofs[which].claim, proofs[which].multipliers, proofs[which].factors)
+    files.verify(read)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_every_multiplier_matters(proofs, which):
+    """A tenth more of any multiplier, and the identity is another."""
+    proof = proofs[which]
+    for name, number in proof.multipliers.items():
+        changed = {**proof.multipliers, name: number * F(11, 10)}
+        with pytest.raises(NotCertified):
+            files.verify(replace(proof, multipliers=changed))
+
+
+def test_other_claims_and_questions_are_refused(proofs):
+    bound, potential = proofs
+    with pytest.raises(NotCertified, match="the file claims"):
+        files.verify(replace(bound, claim={"bound": bound.claim["bound"] * F(9, 10)}))
+    with pytest.raises(NotCertified):
+        files.verify(replace(bound, question={**bound.question, "rounds": 2}))
+    with pytest.raises(NotCertified):
+        files.verify(replace(potential, question={**potential.question, "ratio": F(19, 10)}))
+    with pytest.raises(InvalidInput, match="no such condition"):
+        files.verify(replace(bound, multipliers={**bound.multipliers, "more": F(1)}))
+    negative = {name: -number for name, number in bound.multipliers.items()}
+    with pytest.raises(NotCertified, match="< 0"):
+        files.verify(replace(bound, multipliers=negative))
+
+
+def test_every_entry_of_the_factors_matters(proofs):
+    proof = proofs[0]
+    for block, of in proof.factors.items():
+        for i in range(len(of.names)):
+            diagonal = [d + (i == j) for j, d in enumerate(of.diagonal)]
+            with pytest.raises(NotCertified, match="is not the matrix"):
+                files.verify(replace(proof, factors={**proof.factors, block: replace(of, diagonal=tuple(diagonal))}))
+        below = replace(of, diagonal=(-of.diagonal[0], *of.diagonal[1:]))
+        with pytest.raises(NotCertified, match="< 0"):
+            files.verify(replace(proof, factors={**proof.factors, block: below}))
+    without = dict(list(proof.factors.items())[1:])
+    with pytest.raises(NotCertified, match="left over"):
+        files.verify(replace(proof, factors=without))
+
+
+BROKEN = {
+    "no table": [], "other format": {"format": "fedtheory certificate 9"}, "no factors": {"format": files.FORMAT},
+    "numbers": {"format": files.FORMAT, "question": {}, "claim": {"bound": "1e999999999"}, "multipliers": {}, "factors": {}},
+    "rows": {"format": files.FORMAT, "question": {}, "claim": {}, "multipliers": {},
+             "factors": {"mean": {"names": ["a", "a"], "lower": [[], ["1"]], "diagonal": ["1", "1"]}}},
+    "lower": {"format": files.FORMAT, "question": {}, "claim": {}, "multipliers": {},
+              "factors": {"mean": {"names": ["a"], "lower": [["1"]], "diagonal": ["1"]}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_files_that_are_none(content, tmp_path):
+    path = tmp_path / "proof.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InvalidInput):
+        files.load(path)
+
+
+@pytest.mark.parametrize("question", [{}, {"kind": "potential", "method": "fedavg"}, {"kind": "worst-case", "method": "fedavg"},
+                                      {"kind": "potential", "method": "feddyn", "ratio": "1", "clients": 10**12, "participants": 1}])
+def test_questions_that_are_none(proofs, question):
+    with pytest.raises(FedTheoryError):
+        files.verify(replace(proofs[1], question=question))
+
+
+def test_matrices_that_are_not_positive_semidefinite():
+    for matrix in ([[F(1), F(2)], [F(2), F(1)]], [[F(0), F(1)], [F(1), F(5)]], [[F(-1)]], [[F(0), F(1)], [F(1), F(0)]]):
+        with pytest.raises(InvalidInput, match="not positive semidefinite"):
+            factors(matrix, [str(i) for i in range(len(matrix))])
+    matrix = [[F(2), F(1), F(0)], [F(1), F(5), F(-2)], [F(0), F(-2), F(1)]]
+    found = factors(matrix, "abc")
+    order = ["abc".index(name) for name in found.names]
+    assert found.product() == [[matrix[i][j] for j in order] for i in order] and min(found.diagonal) >= 0
+    assert factors([[F(1), F(-1)], [F(-1), F(1)]], "ab").diagonal == (1, 0)
+
+
+def test_means_split_into_means_and_deviations():
+    """(1/N) sum <a_k, b_k> of actual vectors, by hand for two clients on the line."""
+    a, b = common("x") - 2 * own("u"), own("u").average + own("v")
+    x, u, v = 3, (1, 5), (2, -4)  # means 3 and -1, deviations (-2, 2) and (3, -3)
+    entries = {("mean", "u", "x"): 9, ("mean", "v", "x"): -3, ("mean", "u", "u"): 9, ("mean", "u", "v"): -3,
+               ("deviation", "u", "v"): -6, ("deviation", "u", "u"): 4}  # fmt: skip
+    found = sum(number * entries[key] for key, number in inner(a, b).gram.items())
+    assert found == F(sum((x - 2 * u[k]) * (3 + v[k]) for k in range(2)), 2)
+    assert square(own("u", mean_zero=True)).gram == {("deviation", "u", "u"): 1}

@@ -17,9 +17,11 @@ from fedtheory import messages, problems
 from fedtheory.algorithms import EFL
 from fedtheory.errors import FedTheoryError
 from fedtheory.local import LocalSGD
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
-from fedtheory.theorems import all_statements
+from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.efl.cases.kinds import CASES
+from fedtheory.theorems.efl.cases.theorem_2 import shift_on, who_moves
 from fedtheory.verification.rational import to_file
 
 P, H = [Q(1, 5), Q(3, 10), Q(1, 2)], [[Q(3, 7), Q(5, 3)], [Q(5, 2), Q(6, 5)], [Q(4, 3), Q(7, 4)]]
@@ -232,3 +234,104 @@ def test_the_shift_of_an_optimum(client):
 
 def test_inactive_everybody_with_one_law():
     assert made("inactive", sampling=inactive(3, 2, [0.125, 0.25, 0.5]), rounds=2)["y"] == "1/2"
+
+
+# --- the same clients in other coordinates, and losses whose minima are not 0 ----------------------------------------------
+def test_corollary_1_does_not_depend_on_the_coordinates():
+    """Where coordinates mix the limits are certified points in floats; their losses and bounds are those of the fractions."""
+    how = {"sampling": law([[0, 0, 1], [Q(2, 5), 0, Q(3, 5)], [0, 0, 1]])}
+    compared = 0
+    for form in get("efl/corollary-1").forms:
+        views = [view_of("corollary-1", form.name, problem, EFL(), **how) for problem in (PROBLEM, TURNED)]
+        if all(view.applies(form) is None for view in views):
+            sides, compared = [form.sides(view) for view in views], compared + 1
+            for name in ("lhs", "rhs"):
+                first, second = (np.array(getattr(side, name), dtype=float) for side in sides)
+                assert first == pytest.approx(second, rel=1e-6), (form.name, name)
+    assert compared >= 3 and views[1].noise > 0 and views[1].noise_sq > 0
+
+
+ROWS = np.array([[[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], [[-1.0, 0.5], [1.5, 1.0], [0.75, -2.0]]])
+TARGETS = np.array([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]])
+
+
+def test_gaps_are_counted_from_each_clients_own_minimum():
+    weights = np.array([0.3, 0.7])
+    problem = problems.LeastSquares(list(ROWS), list(TARGETS), 0.25, weights)
+    H = np.einsum("nsi,nsj->nij", ROWS, ROWS) / 3 + 0.25 * np.eye(2)
+    b = np.einsum("nsi,ns->ni", ROWS, TARGETS) / 3
+    own, star = np.linalg.solve(H, b[..., None])[..., 0], np.linalg.solve(np.einsum("n,nij->ij", weights, H), weights @ b)
+    gaps = np.array([(x := star - own[k]) @ H[k] @ x / 2 for k in range(2)])
+    view = view_of("theorem-2-departure", "printed", problem, EFL(), given={"client": 1})
+    away = own[0] - own[1]
+    assert (view.D_old, view.D_new) == pytest.approx((gaps[1], away @ H[1] @ away / 2), abs=1e-8)
+    plain = {"local_solver": LocalSGD(2, 1.0), "rounds": 2, "x0": [1.0, -1.0]}
+    assert view_of("compressed-convergence", "repaired", problem, BOTH_WAYS, **plain).D == pytest.approx(gaps, abs=1e-8)
+    part = view_of("compressed-participation", "repaired", problem, EFL(), sampling=law([[0, 1], [Q(1, 4), Q(3, 4)]]), x0=[1.0, -1.0])
+    assert part.D == pytest.approx(gaps, abs=1e-8) and part.chance.sum() == pytest.approx(1) and 0 < part.noise < 1e-6
+    S, L, mu = float(part.S), problem.beta_k.max(), problem.mu_k.min()
+    assert part.gamma == pytest.approx(max(8 / 0.75, 32 * 2 * L / (mu * S))) and part.T == 10  # 2^10 paths
+    assert part.rho_sq == 0 and not part.R.any() and not part.R_G.any()
+
+
+def test_who_takes_part_and_who_moves():
+    close(made("rates", sampling=Uniform(2), given={"G": 90}), S=2)
+    assert who_moves(windows(complete(3, 1), {0: (2, None), 1: (None, 5)}), "arrival", 3) == 0
+    assert who_moves(windows(complete(3, 1), {0: (2, None), 1: (None, 5)}), "departure", 3) == 1
+    assert (who_moves(None, "departure", 3), who_moves(None, "arrival", 3, given=1)) == (2, 1)
+    with pytest.raises(FedTheoryError, match="clients 0, 1 all have a round of departure"):
+        who_moves(windows(complete(3, 1), {0: (None, 4), 1: (None, 5)}), "departure", 3)
+    shift_on(PROBLEM, "departure", 0)
+    for client in (-1, 3):
+        with pytest.raises(FedTheoryError, match=f"there is no client {client}"):
+            shift_on(PROBLEM, "departure", client)
+    last = Irregular(2, lambda t: np.array([[0, 0, 1]] * 3 if t < 4 else [[0, 0, 1], [0, 1, 0], [0, 0, 1]], dtype=float))
+    with pytest.raises(FedTheoryError, match="client 1 may be inactive or incomplete in round 4"):
+        view_of("compressed-convergence", "repaired", PROBLEM, BOTH_WAYS, sampling=last, rounds=4)
+    for given, said in (({"client": 3}, "client"), ({"s": 5}, "s = 5"), ({"s": 0}, "s")):
+        with pytest.raises(FedTheoryError, match=said):
+            made("coefficient", sampling=complete(3, 4), given=given)
+
+
+@pytest.mark.parametrize("E", [1, 3])
+def test_the_matrix_of_a_round_where_coordinates_mix(E):
+    """(w, V) -> after a round, gone through step by step: 1 - its spectral radius is the margin; without the term V plays no part."""
+    u, c = np.array([[1.25, 0.5], [0.25, 1.5], [0.75, 0.125]]), TURNED.minimisers
+    how = {"given": {"u_0": u.tolist()}, "local_solver": LocalSGD(E, 0.125)}
+    view = view_of("elastic-stability", "every lambda", TURNED, EFL(lam=0.75), **how)
+
+    def after(w, V, lam):
+        out = []
+        for M, at, own in zip(TURNED.hessians, c, u):
+            y = w
+            for _ in range(E):
+                y = y - 0.125 * (M @ (y - at) + lam * (u.sum(axis=0) * y - V))
+            out.append((y, own * y))
+        return np.array([0.2, 0.3, 0.5]) @ [y for y, _ in out], sum(v for _, v in out)
+
+    for lam in (0.75, 0.0):
+        size = 4 if lam else 2
+        zero = np.concatenate(after(np.zeros(2), np.zeros(2), lam))
+        columns = [np.concatenate(after(x[:2], x[2:], lam)) - zero for x in np.eye(4)]
+        radius = abs(np.linalg.eigvals(np.array(columns).T[:size, :size])).max()
+        assert view.margin(lam) == pytest.approx([1 - radius])
+    w, V = np.array([0.5, -2.0]), np.array([1.5, 0.25])
+    models, following = view.round(w, V, 0.75)
+    assert (view.weights @ models, following) == (pytest.approx(after(w, V, 0.75)[0]), pytest.approx(after(w, V, 0.75)[1]))
+    assert pytest.approx((u * c).sum(axis=0)) == view.V
+    unstable = view_of("elastic-stability", "every lambda", TURNED, EFL(lam=0.75), **{**how, "local_solver": LocalSGD(E, 1.4)})
+    assert len(view.facts) == 2 and len(view.facts - unstable.facts) == 1 and unstable.margin(0) < 0
+
+
+def test_a_schedule_must_be_the_theorems():
+    run = run_of(IDLE, T=4)
+    eta = [float(v) for v in run.eta]
+    how = {"sampling": law(IDLE), "rounds": 4, "x0": [float(v) for v in W0]}
+    for factor, taken in ((1 + 5e-10, True), (1 + 2e-9, False), (1 - 2e-9, False)):
+        solver = LocalSGD(2, lambda t, factor=factor: eta[t - 1] * (factor if t == 4 else 1))
+        if taken:
+            view = view_of("theorem-1", "repaired", PROBLEM, EFL(), **how, local_solver=solver)
+            assert view.constants.eta == pytest.approx(eta) and view.distance_sq == pytest.approx([float(v) for v in run.distance_sq])
+        else:
+            with pytest.raises(FedTheoryError, match="but Theorem 1 takes eta_3 = "):
+                view_of("theorem-1", "repaired", PROBLEM, EFL(), **how, local_solver=solver)

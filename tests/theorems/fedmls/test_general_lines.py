@@ -46,6 +46,13 @@ def test_minimisers():
     assert exact.minimum([[(Q(2), Q(1))]], Q(3, 4)) == (Q(-1, 2), Q(-3, 4)) and exact.minimum([[(Q(-2), Q(1))]], Q(3, 4))[1] == Q(3, 4)
 
 
+def test_the_prox_without_its_square_stays_where_slopes_are_short():
+    """Slopes below beta/2 move nothing: the solution is w = u_0 - g/beta, or the end that is nearest to it."""
+    flat, beta = [(Q(1, 2), Q(0)), (Q(-1, 3), Q(0))], Q(5, 2)
+    for u0, radius, expected in ((Q(1, 5), Q(2), Q(1, 7)), (Q(1, 5), Q(1, 9), Q(1, 9)), (Q(-3), Q(2), Q(-2))):
+        assert exact._flat_prox(flat, u0, Q(1, 7), beta, radius) == expected
+
+
 def test_the_constants_of_the_readings():
     """F' is -4/3, then 7/6 and 11/6 with five copies of the first client: the last one is the longest."""
     lines = [[(Q(2), Q(0)), (Q(-1), Q(0))], [(Q(-3), Q(1)), (Q(1), Q(-2))]]

@@ -162,3 +162,13 @@ def test_the_orders_of_a_users_fedmls():
     expected = data.orders_of({"reach": "3/2", "sigma": "3/2", "rounds": "printed"})
     assert (view.K, view.product, view.unit) == (expected.K, expected.product, expected.unit)
     assert "about FedMLS, not object" in on_a_set.orders_view_of_case(case_of(POINTS, object()), "printed")
+
+
+def test_a_set_without_the_origin_and_an_optimum_that_is_not_zero():
+    bound = theorems.get("fedmls/mopes-bound")
+    away = on_a_set.planned_of(bound, POINTS, {"X": Box(2, 0.25, 1.0), "K": 2}, np.zeros(2))
+    assert away.x0.tolist() == [0.25, 0.25]  # the set's point nearest to 0
+    case = case_of(LINES, None, x0=np.array([-0.5]), given={"X": Box(1, -1.0, 0.75), "K": 2})
+    made, view = on_a_set.planned_of(bound, LINES, case.given, case.x0), on_a_set.mopes_view_of_case(bound, case)
+    optimum = made.optimum
+    assert optimum.value > 0.1 and 0 <= view.noise - (optimum.value - optimum.lower_bound) < 1e-9

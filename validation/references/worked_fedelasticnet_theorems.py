@@ -130,7 +130,7 @@ def constants(c: int, numerator: int, l2: F = LAMBDA_2) -> tuple[F, F]:
     return kappa, 2 / l2 * (l2**2 - c * BETA * l2 - 2 * c * BETA**2) / below
 
 
-def constants_of_d(l2: F = LAMBDA_2) -> tuple[F, F]:
+def constants_of_e(l2: F = LAMBDA_2) -> tuple[F, F]:
     """kappa and kappa_0 for beta = 1 and lambda = l2/b, then in the units of b: kappa is one over b^2, kappa_0 one over b."""
     x = l2 / BETA
     if (x - 2) ** 2 <= 8:
@@ -141,7 +141,7 @@ def constants_of_d(l2: F = LAMBDA_2) -> tuple[F, F]:
 
 
 PRINTED, THEOREM_A, THEOREM_B = constants(25, 10), constants(9, 3), constants(21, 3)
-THEOREM_D = constants_of_d()
+THEOREM_E = constants_of_e()
 KAPPA, KAPPA_0 = PRINTED
 KAPPA_PRIME = 5 / LAMBDA_2 * (LAMBDA_2 + BETA) / (LAMBDA_2**2 - 25 * BETA**2)
 
@@ -233,7 +233,7 @@ ROUND_FORMS: dict[tuple[str, str], Callable[[Round], Numbers]] = {
     ("theorem-b6", "sharpened"): lambda r: potential(r, r.s_term, F("0.825") * FLOOR * r.zeros),
     ("theorem-b6", "small floor"): lambda r: potential(r, r.s_term, F("0.22") * FLOOR * r.zeros),
     ("theorem-a-step", "repaired"): lambda r: potential(r, r.s_term, F(0), THEOREM_A),
-    ("theorem-d-step", "repaired"): lambda r: potential(r, r.s_term, F(0), THEOREM_D),
+    ("theorem-e-step", "repaired"): lambda r: potential(r, r.s_term, F(0), THEOREM_E),
     ("theorem-b-step", "repaired"): lambda r: potential(
         r, r.s_term, F(3, 2) * THEOREM_B[0] * F(P, M) * LAMBDA_1**2 * r.zeros, THEOREM_B
     ),
@@ -313,8 +313,8 @@ def theorem_a(r: Run) -> Numbers:
     return bound(r, r.whole["s"], r.A0 + kappa * r.C0, F(0), kappa_0)
 
 
-def theorem_d(r: Run) -> Numbers:
-    kappa, kappa_0 = THEOREM_D
+def theorem_e(r: Run) -> Numbers:
+    kappa, kappa_0 = THEOREM_E
     return bound(r, r.whole["s"], r.A0 + kappa * r.C0, F(0), kappa_0)
 
 
@@ -377,6 +377,6 @@ RUN_FORMS: dict[tuple[str, str], Callable[[Run], Numbers]] = {
     ("eq-42", "printed, whole expectation"): lambda r: printed_bound(r, r.whole["sign"], r.C0),
     ("eq-42", "repaired"): repaired,
     ("theorem-a", "repaired"): theorem_a,
-    ("theorem-d", "repaired"): theorem_d,
+    ("theorem-e", "repaired"): theorem_e,
     ("theorem-b", "repaired"): theorem_b,
 }

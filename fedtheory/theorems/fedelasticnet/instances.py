@@ -158,7 +158,7 @@ def stalled_battery(seed: int = 0) -> list[ProblemInstance]:
 
 
 def near_beta(seed: int = 0) -> list[ProblemInstance]:
-    """lambda_2 of a few beta only, which Theorem D admits: on both sides of where its constants change, at 4.828."""
+    """lambda_2 of a few beta only, which Theorem E admits: on both sides of where its constants change, at 4.828."""
     return [
         ProblemInstance("quadratic", 4, 1, 2, 1.5353, 0.3, seed + 1),
         ProblemInstance("huber", 3, 2, 1, 1.6, 1.0, seed + 2),

@@ -34,8 +34,8 @@ class _Constants(ElasticConstants):
         return self._own("C")
 
     @property
-    def theorem_d(self) -> tuple[Any, Any, Any]:
-        return self._own("D")
+    def theorem_e(self) -> tuple[Any, Any, Any]:
+        return self._own("E")
 
     def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
         return self._own("B")
@@ -50,26 +50,26 @@ class _ConstantsOfRun(_Constants):
 
 
 def definition(of: str) -> str:
-    """What kappa and kappa_0 of Theorem A, B, C or D are, from the code that computes them."""
+    """What kappa and kappa_0 of Theorem A, B, C or E are, from the code that computes them."""
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
-    if of == "D":
-        return _definition_of_d(constants)
+    if of == "E":
+        return _definition_of_e(constants)
     _, kappa, kappa_0 = {"A": constants.theorem_a, "B": constants.theorem_b(), "C": constants.theorem_c}[of]
     return rf",\quad\kappa^{of}={written(kappa)},\ \kappa_0^{of}={written(kappa_0)}"
 
 
-def _definition_of_d(constants: ElasticConstants) -> str:
-    """Theorem D has one pair of constants up to lambda_2 = (2 + 2 sqrt 2) beta, and another beyond."""
-    small, large = ([written(x) for x in pair[1:]] for pair in (constants.theorem_d_small, constants.theorem_d_large))
+def _definition_of_e(constants: ElasticConstants) -> str:
+    """Theorem E has one pair of constants up to lambda_2 = (2 + 2 sqrt 2) beta, and another beyond."""
+    small, large = ([written(x) for x in pair[1:]] for pair in (constants.theorem_e_small, constants.theorem_e_large))
     return (
-        rf",\quad\kappa^D={small[0]},\ \kappa_0^D={small[1]}\text{{ for }}\lambda_2\le(2+2\sqrt2)\beta,"
-        rf"\text{{ else }}\kappa^D={large[0]},\ \kappa_0^D={large[1]}"
+        rf",\quad\kappa^E={small[0]},\ \kappa_0^E={small[1]}\text{{ for }}\lambda_2\le(2+2\sqrt2)\beta,"
+        rf"\text{{ else }}\kappa^E={large[0]},\ \kappa_0^E={large[1]}"
     )
 
 
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     """The symbols of every theorem's kappa and kappa_0: symbol -> number."""
-    pairs = [(getattr(constants, name), getattr(view_constants, name)) for name in ("printed", "theorem_a", "theorem_c", "theorem_d")]
+    pairs = [(getattr(constants, name), getattr(view_constants, name)) for name in ("printed", "theorem_a", "theorem_c", "theorem_e")]
     pairs.append((constants.theorem_b(), view_constants.theorem_b()))
     out = {own[i]: actual[i] for own, actual in pairs for i in (1, 2)}
     return out | {symbol("kappa'", r"\kappa'"): view_constants.printed[0] / 2}

@@ -10,7 +10,7 @@ from fedtheory.verification.statement import Form, Sides, Statement
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
-    "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_D_THRESHOLD",
+    "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
     "above", "nine_tenths", "statement", "total",
 ]  # fmt: skip
 
@@ -39,7 +39,7 @@ REPAIRED_THRESHOLD = (25 + 825**0.5) / 2  # kappa_0 > 0: 26.861...
 THEOREM_A_THRESHOLD = (9 + 153**0.5) / 2  # 10.685...
 THEOREM_B_THRESHOLD = (21 + 609**0.5) / 2  # 22.839... (tau = 2)
 THEOREM_C_THRESHOLD = (21 + 693**0.5) / 2  # 23.662..., of strongly convex clients
-THEOREM_D_THRESHOLD = (1 + 13**0.5) / 3  # 1.535...
+THEOREM_E_THRESHOLD = (1 + 13**0.5) / 3  # 1.535...
 
 BOTH_HOLD = {"sign": "holds", "true-gradient": "holds"}
 BOTH_FAIL = {"sign": "violated", "true-gradient": "violated"}

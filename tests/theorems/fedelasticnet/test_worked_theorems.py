@@ -94,7 +94,7 @@ WORKED = {
         ("theorem-b6", "d missing"): ("57157/6149220", "5143834227767549/17501973915888000"),
         ("theorem-b6", "no floor"): ("57157/6149220", "4497928047538349/17501973915888000"),
         ("theorem-a-step", "repaired"): ("971669/17393508", "11158943813786561/59406700034499840"),
-        ("theorem-d-step", "repaired"): ("57157/702768", "118940645764871/400045118077440"),
+        ("theorem-e-step", "repaired"): ("57157/702768", "118940645764871/400045118077440"),
         ("theorem-3.1", "printed"): ("7586057/1395372", "3570475415/2430648"),
         ("theorem-3.1", "printed, whole expectation"): ("7586057/1395372", "793444405/540144"),
         ("theorem-3.1", "repaired"): ("7586057/1395372", "904136413387855/583511081472"),
@@ -117,7 +117,7 @@ WORKED = {
         ("theorem-c", "repaired"): ("7586057/1395372", "85745/8"),
         ("theorem-c", "strongly convex clients"): ("7586057/2790744", "118055/207"),
         ("theorem-a", "repaired"): ("7586057/1395372", "24711976467029/100198872576"),
-        ("theorem-d", "repaired"): ("7586057/1395372", "25974439284029/145877770368"),
+        ("theorem-e", "repaired"): ("7586057/1395372", "25974439284029/145877770368"),
     },
 }
 
@@ -130,8 +130,8 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("eq-41-chain", "printed"): "equalities of symbols: test_the_constants_are_numbers",
     ("constants", "printed"): "an inequality of symbols: test_the_constants_are_numbers, test_kappa_0_is_positive_...",
     ("constants", "repaired"): "equalities of symbols: test_the_constants_are_numbers",
-    ("theorem-d-proof", "repaired"): "sums of squares of symbols: test_theorem_d_is_proved",
-    ("feddyn-every-lambda", "repaired"): "sums of squares of symbols: test_theorem_d_is_proved",
+    ("theorem-e-proof", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
+    ("feddyn-every-lambda", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
     ("sag-identity", "repaired"): "both sides are 0: test_a_round_in_which_nobody_moves has the models that are equal",
 }
 OURS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("round", "run", "fixed-point", "algebra")]
@@ -317,12 +317,12 @@ def test_the_constants_are_numbers():
     assert c.printed == (F(31, 10500), F(31, 7000), F(2, 525))
     assert c.printed[0] / 2 == worked.KAPPA_PRIME == F(31, 21000)
     assert c.theorem_a == (F(31, 35640), F(31, 23760), F(34, 1485))
-    assert c.theorem_d == (F(1, 240), F(1, 160), F(1, 30)), "lambda_2 = 30 beta"
+    assert c.theorem_e == (F(1, 240), F(1, 160), F(1, 30)), "lambda_2 = 30 beta"
     near = ElasticConstants(F(3), F(2), F(2), F(5), F(4))
-    assert near.theorem_d == (F(1, 8), F(3, 16), F(1, 4)), "lambda_2 = 2 beta"
-    both = ElasticConstants(3.0, 2.0, 2.0, np.array([5.0, 5.0]), np.array([60.0, 4.0])).theorem_d
+    assert near.theorem_e == (F(1, 8), F(3, 16), F(1, 4)), "lambda_2 = 2 beta"
+    both = ElasticConstants(3.0, 2.0, 2.0, np.array([5.0, 5.0]), np.array([60.0, 4.0])).theorem_e
     np.testing.assert_allclose(both, [[1 / 240, 1 / 8], [1 / 160, 3 / 16], [1 / 30, 1 / 4]], rtol=1e-15)
-    assert worked.constants_of_d(F(4)) == near.theorem_d[1:] and worked.constants_of_d() == c.theorem_d[1:]
+    assert worked.constants_of_e(F(4)) == near.theorem_e[1:] and worked.constants_of_e() == c.theorem_e[1:]
     assert c.theorem_b() == (F(31, 35160), F(31, 23440), F(38, 4395))
     ours = [worked.PRINTED, worked.THEOREM_A, worked.THEOREM_B]
     assert ours == [x[1:] for x in (c.printed, c.theorem_a, c.theorem_b())]
@@ -401,7 +401,7 @@ ABOVE_27 = ["1/kappa_0 missing", "C_0 from the true gradients", "C_0 not squared
 ABOVE_27 += ["expectation of the sign only", "printed", "printed, whole expectation", "sign(0) = 0"]
 LEADS = {"theorem-a": 9, "theorem-a-step": 9, "theorem-b": 21, "theorem-b-step": 21}  # c of the others is 25
 NO_LIMIT = ["without lambda_2 > 27 beta"]
-NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-d-proof", "sag-identity", "algorithm-1-fixed-point"]
+NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-e-proof", "sag-identity", "algorithm-1-fixed-point"]
 LIMITED = [
     pytest.param(s, f, id=f"{s.id.partition('/')[2]}-{f.name}")
     for s in OURS
@@ -424,7 +424,7 @@ def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
     name = statement.id.partition("/")[2]
     root = (21, 3) if form.name == "strongly convex clients" else (LEADS.get(name, 25),)
     below, above = (F(27), F("27.001")) if form.name in ABOVE_27 else _around_the_root(*root)
-    if name.startswith("theorem-d"):
+    if name.startswith("theorem-e"):
         below, above = F("1.535"), F("1.536")
         assert 3 * below**2 - 2 * below < 4 < 3 * above**2 - 2 * above, "(1 + sqrt 13)/3 is the root"
     problem = problems.Quadratic([[[1.0]]], [[0.5]])  # beta = 1
@@ -437,7 +437,7 @@ def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
             assert [v != "not applicable" for v in verdicts] == [applies]
 
 
-def test_theorem_d_is_proved():
+def test_theorem_e_is_proved():
     """And not with another number in kappa_0 or in the least lambda_2."""
     assert fedelasticnet_is_proved() and not fedelasticnet_is_proved(12)
     assert feddyn_is_proved() and not feddyn_is_proved(doubled=3) and not feddyn_is_proved(eight=9)

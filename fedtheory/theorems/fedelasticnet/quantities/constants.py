@@ -57,22 +57,22 @@ class ElasticConstants:
         return a, a * self.m / self.P, 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
 
     @property
-    def theorem_d_small(self) -> tuple[Any, Any, Any]:
-        """Of Theorem D up to lambda_2 = (2 + 2 sqrt 2) beta."""
+    def theorem_e_small(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E up to lambda_2 = (2 + 2 sqrt 2) beta."""
         b, l2 = self.beta, self.lambda2
         a = (2 * b + 3 * l2) / (l2 * l2 * (2 * b + l2))
         return a, a * self.m / self.P, 4 * l2 / (2 * b + l2) ** 2
 
     @property
-    def theorem_d_large(self) -> tuple[Any, Any, Any]:
-        """Of Theorem D beyond."""
+    def theorem_e_large(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E beyond."""
         a = 1 / (2 * self.beta * self.lambda2)
         return a, a * self.m / self.P, 2 / self.lambda2
 
     @property
-    def theorem_d(self) -> tuple[Any, Any, Any]:
-        """Of Theorem D (true-gradient rule): the best of this potential for one participant."""
-        small, large = self.theorem_d_small, self.theorem_d_large
+    def theorem_e(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E (true-gradient rule): the best of this potential for one participant."""
+        small, large = self.theorem_e_small, self.theorem_e_large
         near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
         if np.ndim(near) == 0:
             return small if near else large

@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     theorem_3_1,
     theorem_b6,
     theorem_c,
-    theorem_d,
+    theorem_e,
     threshold,
 )
 
@@ -35,7 +35,7 @@ STATEMENTS = (
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
     *theorem_c.STATEMENTS,
-    *theorem_d.STATEMENTS,
+    *theorem_e.STATEMENTS,
     *algorithm_1.STATEMENTS,
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,

@@ -1,4 +1,4 @@
-"""FedElasticNet, Theorem D: the best constants of the paper's potential, from lambda_2 = 1.535 beta on, proved by sums of squares.
+"""FedElasticNet, Theorem E: the best constants of the paper's potential, from lambda_2 = 1.535 beta on, proved by sums of squares.
 
 The multipliers were found by a semidefinite programme and its pattern solved by hand: docs/worst_cases.md has both proofs.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.letters import ROUND, RUN, definition
-from fedtheory.theorems.fedelasticnet.notation import SAMPLED, THEOREM_D_THRESHOLD, above, statement
+from fedtheory.theorems.fedelasticnet.notation import SAMPLED, THEOREM_E_THRESHOLD, above, statement
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound, c_0
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
@@ -25,59 +25,59 @@ ASSUMPTIONS = (
 V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
 
 
-def _theorem_d(r: RunView, **change: Any) -> Sides:
-    options = {"kappas": r.constants.theorem_d[1:], "c0": r.C0, "floor": 0, "inner": r.inner_exact}
+def _theorem_e(r: RunView, **change: Any) -> Sides:
+    options = {"kappas": r.constants.theorem_e[1:], "c0": r.C0, "floor": 0, "inner": r.inner_exact}
     return bound(r, **{**options, **change})
 
 
 STATEMENTS = (
     statement(
-        "theorem-d-step",
-        "one step of Theorem D's potential",
-        "ours: Theorem D, one round (lambda_2 > 1.535 beta)",
+        "theorem-e-step",
+        "one step of Theorem E's potential",
+        "ours: Theorem E, one round (lambda_2 > 1.535 beta)",
         closed(
             "repaired",
             ROUND,
-            lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, v.lambda1_s),
+            lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, v.lambda1_s),
             {"true-gradient": "holds"},
             (
                 "kappa a hundred times smaller",
-                lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, v.lambda1_s, 1 / (100 * v.P / v.P)),
+                lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, v.lambda1_s, 1 / (100 * v.P / v.P)),
             ),
-            ("last term dropped", lambda v: potential_step(v, v.constants.theorem_d, 0 * v.D, 0 * v.lambda1_s)),
-            after=lambda: definition("D"),
-            limits=above(THEOREM_D_THRESHOLD),
-            note="proved for every N, P and loss of the class: theorem-d-proof",
+            ("last term dropped", lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, 0 * v.lambda1_s)),
+            after=lambda: definition("E"),
+            limits=above(THEOREM_E_THRESHOLD),
+            note="proved for every N, P and loss of the class: theorem-e-proof",
         ),
         kind="sharpened",
         assumptions=ASSUMPTIONS,
     ),
     statement(
-        "theorem-d",
+        "theorem-e",
         "no l1 floor under the true-gradient rule, from 1.535 beta on",
-        "ours: Theorem D (lambda_2 > 1.535 beta; the print asks 27, Theorem A 10.685)",
+        "ours: Theorem E (lambda_2 > 1.535 beta; the print asks 27, Theorem A 10.685)",
         closed(
             "repaired",
             RUN,
-            _theorem_d,
+            _theorem_e,
             {"true-gradient": "holds"},
-            ("C_0 dropped", lambda r: _theorem_d(r, c0=0)),
-            ("first term ten times smaller", lambda r: _theorem_d(r, first=1 / 10)),
+            ("C_0 dropped", lambda r: _theorem_e(r, c0=0)),
+            ("first term ten times smaller", lambda r: _theorem_e(r, first=1 / 10)),
             note="Theorem 3.1 with other constants; the last sum is not shown to vanish: a bound, not convergence",
-            after=lambda: c_0() + definition("D"),
-            limits=above(THEOREM_D_THRESHOLD),
+            after=lambda: c_0() + definition("E"),
+            limits=above(THEOREM_E_THRESHOLD),
         ),
         scope="run",
         assumptions=ASSUMPTIONS,
         kind="sharpened",
     ),
     statement(
-        "theorem-d-proof",
-        "the sum of squares behind Theorem D",
-        "ours: Theorem D",
+        "theorem-e-proof",
+        "the sum of squares behind Theorem E",
+        "ours: Theorem E",
         form(
             "repaired",
-            r"\mathbb EV^+\le V-\kappa_0^D(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
+            r"\mathbb EV^+\le V-\kappa_0^E(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
             r"\lambda_1s_k\rangle,\quad" + V + r",\ \lambda_2\ge\tfrac{1+\sqrt{13}}3\beta",
             None,
             "holds",

@@ -146,6 +146,13 @@ def test_from_next_to_the_optimum_it_ends_as_far_away(start):
     np.testing.assert_allclose(run.final.x[0, 0], np.sign(start) * 4 / 7, rtol=1e-9)
 
 
+def test_contractions_by_hand():
+    """Of 1/2 and 1/3: t^2 - 5/6 t + 1/6, and what is left of it, 35/36 t - 25/36. Of 1 and -1 the first number is 1, and the last."""
+    matrix = lambda rows: np.array([[F(x) for x in row] for row in rows], dtype=object)  # noqa: E731
+    assert contractions(matrix([["1/2", "0"], ["0", "1/3"]])) == [F(1, 6), F(5, 7)]
+    assert contractions(matrix([["0", "1"], ["1", "0"]])) == [1]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_contractions_tell_stable_from_unstable(seed):
     """Against the eigenvalues of the same matrix, of both kinds."""

@@ -19,7 +19,7 @@ from fedtheory.provenance import provenance, write_json
 from fedtheory.verification.rational import fraction, integer
 from fedtheory.worst_cases.bounds import BOUND, WorstCase, family
 from fedtheory.worst_cases.classes import Losses
-from fedtheory.worst_cases.identity import Factors, Family, matrices
+from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import KAPPA, KAPPA_0, Potential, potential_family
 
 __all__ = ["FORMAT", "Certificate", "certificate", "is_certificate", "load", "verify", "write"]
@@ -70,18 +70,13 @@ def verify(found: Certificate) -> None:
     unknown = sorted(set(found.multipliers) - set(identity.terms))
     if unknown:
         raise InvalidInput(f"multipliers of {', '.join(unknown[:3])}: the identity has no such condition")
-    for name, number in found.multipliers.items():
-        if number < 0 and name not in identity.signed:
-            raise NotCertified(f"the multiplier of {name} is {number} < 0")
+    left = left_over(identity, found.multipliers)
     if found.question["kind"] == "potential":
         claimed = {KAPPA_0: found.multipliers.get(KAPPA_0, Fraction(0)), KAPPA: found.multipliers.get(KAPPA, Fraction(0))}
     else:
         claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))}
     if dict(found.claim) != claimed:
         raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
-    left = identity.at(found.multipliers)
-    if left.values or left.constant != 0:
-        raise NotCertified("values of losses or a constant are left over: they must cancel")
     for block, x, y in left.gram:
         if block not in found.factors or not {x, y} <= set(found.factors[block].names):
             raise NotCertified(f"<{x}, {y}> of the block {block!r} is left over")

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.worst_cases.gram import Quadratic
 
-__all__ = ["Factors", "Family", "factors", "matrices"]
+__all__ = ["Factors", "Family", "factors", "left_over", "matrices"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,23 @@ class Factors:
         """L D L'."""
         scaled = [[x * d for x, d in zip(row, self.diagonal, strict=True)] for row in self.lower]
         return [[sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in self.lower] for row in scaled]
+
+
+def left_over(family: Family, numbers: Mapping[str, Fraction]) -> Quadratic:
+    """The form that the multipliers leave, in which values of losses and constants have cancelled.
+
+    Raises
+    ------
+    NotCertified
+        A negative multiplier, or what has not cancelled.
+    """
+    for name, number in numbers.items():
+        if number < 0 and name not in family.signed:
+            raise NotCertified(f"the multiplier of {name} is {number} < 0")
+    form = family.at(numbers)
+    if form.values or form.constant != 0:
+        raise NotCertified(f"values of losses {dict(form.values)} and the number {form.constant} are left over: they must cancel")
+    return form
 
 
 def matrices(q: Quadratic, names: Mapping[str, Sequence[str]]) -> dict[str, list[list[Any]]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedtheory.errors import NotCertified
 from fedtheory.worst_cases.gram import Quadratic
-from fedtheory.worst_cases.identity import Factors, Family, factors, matrices
+from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
 
 __all__ = ["LARGEST", "Solution", "maximise"]
 
@@ -86,12 +86,7 @@ def check(family: Family, numbers: Mapping[str, Fraction], rows: Mapping[str, tu
     NotCertified
         What is wrong: a negative multiplier, values or a constant left over, a matrix that is not positive semidefinite.
     """
-    for name, number in numbers.items():
-        if number < 0 and name not in family.signed:
-            raise NotCertified(f"the multiplier of {name} is {number} < 0")
-    form = family.at(numbers)
-    if form.values or form.constant != 0:
-        raise NotCertified(f"values of losses {dict(form.values)} and the number {form.constant} are left over")
+    form = left_over(family, numbers)
     rows = family.names if rows is None else rows
     for block, x, y in form.gram:
         if x not in rows.get(block, ()) or y not in rows.get(block, ()):

@@ -58,7 +58,9 @@ def _at_least_0(expressions: list[Any], lam: Any, low: Any, high: Any) -> bool:
 def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
     """FedDyn, any N, P and lambda: the form is a sum of squares with the factors A, C, C - s and q of docs/worst_cases.md.
 
-    That leaves A >= 0, C >= s and A C >= (q (1 + lambda) - s)^2, which both closed forms satisfy with equality in the last.
+    That leaves A >= 0, C >= s and A C >= B^2, B = q (1 + lambda) - s. With the first closed form A = B = C, and B - s has the sign
+    of the condition of its range; with the second C = s > 0 and A s = B^2. Where 2/lambda is the smaller one, q lies between 0,
+    where A = C = s + lambda will do, and that q: what is asked of (q, K) is convex.
     ``doubled``, ``eight``: the numbers of kappa_0, (lambda + 2 s) and 8 lambda s.
     """
     import sympy as sp
@@ -79,6 +81,9 @@ def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
     first = 2 * (doubled * s + lam) / (2 + lam) ** 2  # C = A = B
     K_first = sp.solve(sp.Eq(A.subs(q, first), C.subs(q, first)), K)[0]
     ok = all(sp.simplify((x - B).subs(K, K_first).subs(q, first)) == 0 for x in (A, C))
+    room = lam * (1 + lam) - s * (2 + 2 * lam + lam**2)  # at least 0 on the first range
+    ok &= sp.simplify((B - s).subs(q, first) * (2 + lam) ** 2 - 2 * room) == 0
+    ok &= all(sp.expand(x.subs({q: 0, K: 1 + lam})) == s + lam for x in (A, C)) and B.subs(q, 0) == -s
     second = (sp.sqrt(s**2 * lam**4 + eight * lam * s * (1 + lam) ** 2) - s * lam**2) / (2 * (1 + lam) ** 2)  # C = s, A s = B^2
     K_second = sp.solve(sp.Eq(C, s), K)[0]
     rest = sp.expand((A * s - B**2).subs(K, K_second))

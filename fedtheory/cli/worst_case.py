@@ -56,9 +56,10 @@ def worst_case(
         found = _potential(method, clients, participants, ratio)
     else:
         if participants < clients:
+            other = ", or ask for the constants of one round: --lyapunov --l2-over-beta 2" if method in POTENTIALS else ""
             raise InvalidInput(
                 f"--participants {participants} of --clients {clients}: values after some rounds are computed where everybody takes "
-                "part; leave --participants out, or ask for the constants of one round: --lyapunov --l2-over-beta 2"
+                f"part; leave --participants out{other}"
             )
         found = _rounds(method, local_steps, rounds, criterion, numbers, options)
     proof = files.certificate(found)
@@ -113,7 +114,10 @@ def _name(question: Any) -> str:
     if question["kind"] == "potential":
         ratio = str(question["ratio"]).replace("/", "_")
         return f"{question['method']}-l2-{ratio}-N{question['clients']}-P{question['participants']}"
-    return f"{question['method']}-K{question['local steps']}-T{question['rounds']}-{question['criterion']}"
+    numbers = {"L": question["smoothness"], "sc": question["strong convexity"], "G": question["lipschitz"], **question["options"],
+               "zeta": question["heterogeneity"], "R": question["distance"]}  # fmt: skip
+    given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
+    return f"{question['method']}-K{question['local steps']}-T{question['rounds']}-{question['criterion']}{given}"
 
 
 def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:

@@ -29,8 +29,10 @@ def test_the_constants_of_a_potential(tmp_path):
 
 
 def test_a_changed_certificate_is_refused(tmp_path):
-    call("worst-case", "fedprox", "--out", str(tmp_path))
-    path = tmp_path / "fedprox-K1-T1-gap.json"
+    for mu in ("1", "1/2"):
+        call("worst-case", "fedprox", "--mu", mu, "--out", str(tmp_path))
+    assert len(list(tmp_path.glob("*.json"))) == 2, "another question, another file"
+    path = tmp_path / "fedprox-K1-T1-gap-L1-sc0-mu1-zeta1-R1.json"
     read = json.loads(path.read_text())
     read["multipliers"]["start"] = "1/1000"
     path.write_text(json.dumps(read))
@@ -40,7 +42,8 @@ def test_a_changed_certificate_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["fedavg", "-P", "3"], "leave --participants out, or ask for the constants of one round"),
+        (["fedavg", "-P", "3"], "everybody takes part; leave --participants out"),
+        (["feddyn", "-P", "3"], "leave --participants out, or ask for the constants of one round"),
         (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
         (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "potentials are of feddyn and fedelasticnet"),
         (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),

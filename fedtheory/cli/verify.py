@@ -274,6 +274,7 @@ def _tell(
         "problem": about_problem(prepared.problem),
         **prepared.details,
         "verdict": checks.verdict,
+        "sentence": checks.sentence,
         "checks": [asdict(c) for c in checks],
         "as_recorded": not unexpected,
         "complete": not stopped,
@@ -302,6 +303,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     for part in head:
         console.print(part)
+    console.print()
+    console.print(Text(checks.sentence))
     console.print()
     console.print(check_table(checks, console.width))
     if elsewhere := _fails_elsewhere(statement, checks):

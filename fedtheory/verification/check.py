@@ -6,7 +6,7 @@ identity between symbols is proved by SymPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -16,6 +16,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit
 from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.summary import as_html, as_rows, as_sentence
 
 __all__ = [
     "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Checks", "Verdict", "in_words", "judge", "judge_statistical",
@@ -41,6 +42,7 @@ class Check:
     mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', 'symbolic', 'proved' (for every instance), or `AT_A_POINT`
         (for every instance with the parameters of ``where['point']``)
     standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
+    relation : '<=' or '=='; of an equality ``lhs`` is the difference of its sides, ``rhs`` is 0
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
         what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
@@ -62,6 +64,7 @@ class Check:
     instance: str = ""
     count: int = 0
     scenarios: int | None = None
+    relation: str = "<="
 
     def __str__(self) -> str:
         head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"
@@ -92,10 +95,32 @@ def in_words(where: dict[str, Any], count: int = 0) -> str:
 
 
 class Checks(list[Check]):
-    """Checks that print as a table."""
+    """Checks of one statement: they print as a sentence and a line each, and Jupyter shows them as a table.
+
+    Parameters
+    ----------
+    checks : one a form
+    statement : what was checked, where it is known
+    """
+
+    def __init__(self, checks: Iterable[Check] = (), statement: Statement | None = None) -> None:
+        super().__init__(checks)
+        self.statement = statement
 
     def __str__(self) -> str:
-        return "\n".join(str(c) for c in self)
+        return "\n".join([self.sentence, *(str(c) for c in self)])
+
+    def _repr_html_(self) -> str:
+        return as_html(self, self.statement)
+
+    @property
+    def sentence(self) -> str:
+        """What was found: 'As printed it is false here: at T = 43 the left side is 0.53, the bound 0.12. As repaired it holds ...'."""
+        return as_sentence(self, self.statement)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
+        return as_rows(self)
 
     @property
     def verdict(self) -> str:
@@ -144,6 +169,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         rhs=float(rhs[worst]),
         where={**fields.pop("where", {}), "index": index, **axes},
         count=len(lhs),
+        relation=sides.relation,
         **fields,
     )
 
@@ -198,6 +224,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         "another seed, as the same one would begin with these again",
         count=looks,
         scenarios=scenarios,
+        relation=sides.relation,
         **fields,
     )
 

@@ -93,7 +93,7 @@ def verify(
     checks = [judge_view(statement, f, None) for f in identities]
     if data:
         checks += setting_of(statement).verify(statement, data, case)
-    return _in_order(checks, chosen)
+    return _in_order(statement, checks, chosen)
 
 
 def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
@@ -151,9 +151,9 @@ def _case(
     )  # fmt: skip
 
 
-def _in_order(checks: Iterable[Any], forms: Sequence[Form]) -> Checks:
+def _in_order(statement: Statement, checks: Iterable[Any], forms: Sequence[Form]) -> Checks:
     order = {f.name: i for i, f in enumerate(forms)}
-    return Checks(sorted(checks, key=lambda c: order[c.form]))
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement)
 
 
 Statement.runner = staticmethod(verify)

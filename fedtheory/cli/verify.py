@@ -33,7 +33,7 @@ from fedtheory.cli.options import flag, given_values, hyperparameters, make_algo
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from fedtheory.verification.check import Checks
+    from fedtheory.verification.checks import Checks
     from fedtheory.verification.request import Prepared
     from fedtheory.verification.setting import Setting
     from fedtheory.verification.statement import Statement
@@ -275,7 +275,7 @@ def _tell(
         **prepared.details,
         "verdict": checks.verdict,
         "sentence": checks.sentence,
-        "checks": [asdict(c) for c in checks],
+        "checks": [asdict(replace(c, series=None)) for c in checks],
         "as_recorded": not unexpected,
         "complete": not stopped,
         "provenance": provenance(request.seed),

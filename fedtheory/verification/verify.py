@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from fedtheory.errors import InvalidInput, suggest
@@ -12,8 +14,10 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.simulation.simulate import check_start
-from fedtheory.verification.check import CONFIDENCE, Checks, judge_view
+from fedtheory.verification.check import CONFIDENCE, judge_view
+from fedtheory.verification.checks import Checks
 from fedtheory.verification.registry import get, setting_of
+from fedtheory.verification.series import keeping
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
@@ -92,8 +96,18 @@ def verify(
     data = [f for f in chosen if f.symbolic is None]
     checks = [judge_view(statement, f, None) for f in identities]
     if data:
-        checks += setting_of(statement).verify(statement, data, case)
-    return _in_order(statement, checks, chosen)
+        with keeping():
+            checks += setting_of(statement).verify(statement, data, case)
+    return _in_order(checks, chosen, statement, partial(_again, statement, data, case) if data else None)
+
+
+def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int) -> list[Any]:
+    """The checks of a run of fewer rounds; of a method that is made for a number of rounds, of that method made for fewer."""
+    shorter = replace(case, rounds=rounds, on_progress=None, on_stage=None)
+    if is_dataclass(case.algorithm) and any(f.name == "rounds" for f in fields(case.algorithm)):
+        shorter = replace(shorter, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)  # type: ignore[type-var]
+    with keeping():
+        return setting_of(statement).verify(statement, forms, shorter)
 
 
 def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
@@ -151,9 +165,9 @@ def _case(
     )  # fmt: skip
 
 
-def _in_order(statement: Statement, checks: Iterable[Any], forms: Sequence[Form]) -> Checks:
+def _in_order(checks: Iterable[Any], forms: Sequence[Form], statement: Statement, again: Any) -> Checks:
     order = {f.name: i for i, f in enumerate(forms)}
-    return Checks(sorted(checks, key=lambda c: order[c.form]), statement)
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again)
 
 
 Statement.runner = staticmethod(verify)

@@ -6,6 +6,7 @@ The table is what `fedtheory.verification.comparison.comparison` returns, or wha
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,10 +19,12 @@ __all__ = ["draw", "finding"]
 
 NUMBERS = ("at", "measured", "bound", "slack", "floor", "measured_low", "measured_high", "bound_low", "bound_high")
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5D3A9B")
+WIDTHS = (4.0, 2.4, 1.4, 0.9)  # of one bound after another, so that none is hidden below the next
 ALIKE = 0.01  # lines that are nowhere further apart, as a share, are drawn as one and named together
 DECADES = 1.5  # from here on an axis is logarithmic
+WIDTH = 116  # characters of the small print below it
 LONGEST = 74  # characters of a headline
-LETTERS = {"tau": "τ", "round": "round t"}
+LETTERS = {"tau": "τ", "round": "round"}
 SYMBOLS = (("lambda", "λ"), ("beta", "β"), ("_1", "₁"), ("_2", "₂"), ("_0", "₀"), ("mu", "μ"), ("tau", "τ"), ("||", "‖"))
 
 
@@ -29,17 +32,18 @@ def draw(data: Mapping[str, Any]) -> Any:
     """The picture; inside `fedtheory.plotting.style.house_style`."""
     lines = _lines(data)
     figure = _over_horizon(data, lines) if data["kind"] == "horizon" else _entry_by_entry(data, lines)
-    detail = f"{data['statement']}: {data['title'].rstrip('.')}. Problem: {data['problem'] or 'not named'}. {_how(data)}"
-    headline(figure, _plain(finding(data)), _plain("\n".join(textwrap.wrap(detail, 118))))
+    detail = [f"{data['statement']}: {data['title'].rstrip('.')}. {_how(data)}", data["setup"] or data["problem"]]
+    headline(figure, _plain(finding(data)), _plain("\n".join(textwrap.shorten(line, WIDTH, placeholder=" ...") for line in detail)))
     return figure
 
 
 def finding(data: Mapping[str, Any]) -> str:
     """The headline: what becomes of the forms that are drawn, with the computed numbers."""
     forms = list(_shown(data).values())
+    forms = [f for f in forms if f["reading"].startswith("as ")] or forms  # as printed, or what stands for it, and as repaired
     letter = data["horizon"]
     told = {f["reading"]: (_outcome(f, letter, True), _outcome(f, letter, False)) for f in forms}
-    texts = (_joined({r: long for r, (long, _) in told.items()}), _joined({r: short for r, (_, short) in told.items()}), _counted(forms))
+    texts = [_joined({r: words[i] for r, words in told.items()}) for i in (0, 1)] + [_counted(forms)]
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 
 
@@ -54,8 +58,8 @@ def _joined(told: Mapping[str, str]) -> str:
 
 def _counted(forms: Sequence[Mapping[str, Any]]) -> str:
     counts = {v: sum(f["verdict"] == v for f in forms) for v in ("violated", "holds", "inconclusive")}
-    words = {"violated": "fail", "holds": "hold", "inconclusive": "are not decided"}
-    return f"Of {len(forms)} forms " + ", ".join(f"{n} {words[v]}" for v, n in counts.items() if n)
+    words = {"violated": ("fails", "fail"), "holds": ("holds", "hold"), "inconclusive": ("is not decided", "are not decided")}
+    return f"Of {len(forms)} forms " + ", ".join(f"{n} {words[v][n > 1]}" for v, n in counts.items() if n)
 
 
 def _outcome(form: Mapping[str, Any], horizon: str, long: bool) -> str:
@@ -63,8 +67,9 @@ def _outcome(form: Mapping[str, Any], horizon: str, long: bool) -> str:
         return "is not decided"
     if form["verdict"] == "holds":
         most = form["largest_ratio"]
-        return "holds" if most is None or not long else f"holds, up to {_short(most)} of the bound"
-    return f"fails from {LETTERS.get(horizon, horizon)} = {form['first_violated']} on" if form["first_violated"] is not None else "fails"
+        return "holds" if most is None or not long else f"holds, measured/bound at most {_short(most)}"
+    first = form["first_violated"]
+    return "fails" if first is None else f"fails from {LETTERS.get(horizon, horizon)} = {first} on"
 
 
 def _how(data: Mapping[str, Any]) -> str:
@@ -164,7 +169,7 @@ def _over_horizon(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, np.n
     top.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     if ratios:
         _ratios(axes[1, 0], data, lines, ratios, colours)
-    axes[-1, 0].set_xlabel(f"horizon {LETTERS.get(letter, letter)}" if letter != "round" else LETTERS[letter])
+    axes[-1, 0].set_xlabel(f"horizon {LETTERS.get(letter, letter)}" if letter != "round" else "round")
     return figure
 
 
@@ -178,10 +183,10 @@ def _label(names: Sequence[str], data: Mapping[str, Any]) -> str:
 
 def _bounds(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any], colours: Mapping[str, str]) -> None:
     marked = False
-    for names in _together(lines, "bound"):
+    for count, names in enumerate(_together(lines, "bound")):
         line, colour = lines[names[0]], colours[names[0]]
-        style = "-" if len(names) == 1 else (0, (6, 2))
-        ax.plot(line["at"], line["bound"], color=colour, linestyle=style, label=_plain(_label(names, data)), **_few(line["at"]))
+        look = {"color": colour, "linestyle": "-" if len(names) == 1 else (0, (6, 2)), "linewidth": WIDTHS[min(count, len(WIDTHS) - 1)]}
+        ax.plot(line["at"], line["bound"], label=_plain(_label(names, data)), **look, **_few(line["at"]))
         if np.isfinite(line["bound_low"]).any():
             ax.fill_between(line["at"], line["bound_low"], line["bound_high"], color=colour, alpha=0.18, linewidth=0)
         for name in names:
@@ -203,15 +208,15 @@ def _measured(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any], colour
         whose = "" if count == 0 else f" of {', '.join(names)}"
         kind = "difference of the sides" if data["forms"][names[0]]["relation"] == "==" else "measured"
         nothing = "\n(0 up to rounding\nwhere no point is)" if np.isnan(line["seen"]).any() else ""
-        ax.plot(line["at"], line["seen"], color=colour, linewidth=2.2, linestyle="-" if count == 0 else ":", zorder=5,
+        ax.plot(line["at"], line["seen"], color=colour, linewidth=1.4, linestyle="-" if count == 0 else ":", zorder=5,
                 label=_plain(f"{kind}{whose}{nothing}"), **_few(line["at"]))  # fmt: skip
         if np.isfinite(line["measured_low"]).any():
             ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour, alpha=0.25, linewidth=0, zorder=4)
 
 
-def _few(at: np.ndarray) -> dict[str, str]:
+def _few(at: np.ndarray) -> dict[str, Any]:
     """Points on a line that has few."""
-    return {"marker": "."} if len(at) < 40 else {}
+    return {"marker": ".", "markersize": 7} if len(at) < 40 else {}
 
 
 def _ratios(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any], forms: Sequence[str], colours: Mapping[str, str]) -> None:
@@ -222,17 +227,22 @@ def _ratios(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any], forms: S
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(line["bound"] > 0, line["seen"] / line["bound"], np.nan)
         every[name] = {"at": line["at"], "ratio": ratio, "compared": np.nan_to_num(ratio, nan=-1.0)}
-    for names in _together(every, "compared"):
+    for count, names in enumerate(_together(every, "compared")):
         first = every[names[0]]
-        style = "-" if len(names) == 1 else (0, (6, 2))
-        ax.plot(first["at"], first["ratio"], color=colours[names[0]], linestyle=style, **_few(first["at"]))
+        look = {"linestyle": "-" if len(names) == 1 else (0, (6, 2)), "linewidth": WIDTHS[min(count, len(WIDTHS) - 1)]}
+        ax.plot(first["at"], first["ratio"], color=colours[names[0]], **look, **_few(first["at"]))
     values = [v["ratio"] for v in every.values()]
     worst = next((data["forms"][n] for n in forms if "worst" in data["forms"][n]), None)  # of several the first: the data have all
     if worst is not None:
         share = worst["worst"]["share"]
         values.append(np.array([share]))
-        text = f"the worst of all problems, {_short(share)} of the bound {worst['reading']}, at {_symbols(worst['worst']['at'])}"
-        ax.axhline(share, color=COLOURS["worst case"], linewidth=1.2, linestyle="-.", label="\n".join(textwrap.wrap(text, 30)))
+        text = f"the worst of all problems: {_short(share)} of the bound {worst['reading']} ({_symbols(worst['worst']['at'])})"
+        point = re.search(rf"\b{re.escape(data['horizon'])} = (\d+)", worst["worst"]["at"])
+        look = {"color": COLOURS["worst case"], "label": "\n".join(textwrap.wrap(text, 30))}
+        if point is None:
+            ax.axhline(share, linewidth=1.2, linestyle="-.", **look)
+        else:
+            ax.plot([int(point[1])], [share], "D", markersize=6, linestyle="none", zorder=6, **look)
     finite = np.concatenate([v[np.isfinite(v)] for v in values] or [np.zeros(0)])
     positive = finite[finite > 0]
     high, low = max(1.0, float(positive.max(initial=0.0))), float(positive.min(initial=1.0))
@@ -259,7 +269,7 @@ def _entry_by_entry(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, np
     """A panel a form: both sides as points with the diagonal where they are positive; else the slack in its order."""
     columns = min(3, len(lines))
     rows = -(-len(lines) // columns)
-    figure, axes = new_figure(2.1 + 2.65 * columns, 1.3 + 3.1 * rows, rows, columns)
+    figure, axes = new_figure(max(7.4, 2.75 * columns), 1.3 + 3.0 * rows, rows, columns)
     pairs = {n: _positive(line) for n, line in lines.items()}
     sides = all(p is not None and data["forms"][n]["relation"] == "<=" for n, p in pairs.items())
     ends = np.concatenate([v for p in pairs.values() if p is not None for v in p]) if sides else np.array([1.0])
@@ -289,8 +299,8 @@ def _points(ax: Any, line: Mapping[str, np.ndarray], ends: tuple[float, float]) 
     ax.fill_between([low, high], [low, high], [high, high], color=COLOURS["violated"], alpha=0.08, linewidth=0)
     ax.plot([low, high], [low, high], color="#000000", linewidth=1.0)
     colours = [COLOURS["violated"] if v else COLOURS["holds"] for v in line["violated"]]
-    ax.scatter(line["bound"], line["measured"], s=14, c=colours, alpha=0.55, linewidth=0, zorder=3)
-    ax.set(xlim=(low, high), ylim=(low, high), xlabel="bound", ylabel="measured", aspect="equal")
+    ax.scatter(line["bound"], line["measured"], s=14 if len(colours) > 9 else 60, c=colours, alpha=0.55, linewidth=0, zorder=3)
+    ax.set(xlim=(low, high), ylim=(low, high), xlabel="bound", ylabel="measured")
     ax.annotate("the bound fails", (0.04, 0.96), xycoords="axes fraction", va="top", fontsize=8, color=COLOURS["violated"])
 
 
@@ -314,4 +324,5 @@ def _in_order(ax: Any, line: Mapping[str, np.ndarray], relation: str) -> None:
         ax.axhline(0, color="#000000", linewidth=1.0)
         ax.set_ylabel("(bound − measured)/(sizes of all terms)")
     ax.set_xlabel("entries, in order")
+    ax.set_xlim(0.5 - 0.02 * len(rank), len(rank) + 0.5 + 0.02 * len(rank))
     ax.xaxis.get_major_locator().set_params(integer=True)

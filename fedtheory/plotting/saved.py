@@ -28,7 +28,7 @@ SUFFIXES = (".png", ".pdf", ".csv", ".json")
 FLOATS = ("measured", "bound", "slack", "floor", "measured_low", "measured_high", "bound_low", "bound_high")
 NEEDED = ("form", "at", "where", "measured", "bound", "slack", "violated")
 _NUMBER = (int, float, type(None))
-_TEXTS = ("statement", "title", "sentence", "problem", "horizon", "caption")
+_TEXTS = ("statement", "title", "sentence", "problem", "setup", "horizon", "caption")
 _OF_A_FORM: dict[str, tuple[type, ...]] = {
     "verdict": (str,), "rule": (str,), "mode": (str,), "relation": (str,), "reading": (str,), "shown": (bool,),
     "scenarios": _NUMBER, "confidence": _NUMBER, "largest_ratio": _NUMBER, "first_violated": _NUMBER,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput
+from fedtheory.provenance import provenance
 from fedtheory.verification.check import Check
 from fedtheory.verification.comparison import comparison
 from fedtheory.verification.statement import Statement
@@ -23,13 +24,15 @@ class Checks(list[Check]):
     checks : one a form
     statement : what was checked, where it is known
     again : callable(rounds) -> the checks of a shorter run, where there is one
+    setup : what was run, in words
     """
 
     def __init__(
-        self, checks: Iterable[Check] = (), statement: Statement | None = None, again: Callable[[int], Iterable[Check]] | None = None
-    ) -> None:
+        self, checks: Iterable[Check] = (), statement: Statement | None = None,
+        again: Callable[[int], Iterable[Check]] | None = None, setup: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(checks)
-        self.statement, self.again = statement, again
+        self.statement, self.again, self.setup = statement, again, setup
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(str(c) for c in self)])
@@ -46,14 +49,13 @@ class Checks(list[Check]):
         """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
         return as_rows(self)
 
-    def plot(self, path: Path | str | None = None, *, command: str = "", **options: Any) -> Any:
+    def plot(self, path: Path | str | None = None, **options: Any) -> Any:
         """Bound, as each form has it, against what was measured: over the horizon, or entry by entry where there is none.
 
         Parameters
         ----------
         path : where to write FILE.png, FILE.pdf and FILE.csv, which has the data and from which `fedtheory draw` draws again;
             default nowhere
-        command : what makes the same picture, for the file
         options : ``forms`` to draw (default the printed and the repaired one, or all where they are few), ``worst=False`` to leave
             out the worst case of all problems; see `fedtheory.verification.comparison.comparison`
 
@@ -66,14 +68,13 @@ class Checks(list[Check]):
         InvalidInput
             Checks that `Statement.verify` did not make, or none that compared anything.
         """
-        from fedtheory.plotting.bound_against_measured import draw
+        from fedtheory.plotting.bound_against_measured import draw  # matplotlib takes half a second to import
         from fedtheory.plotting.saved import write
         from fedtheory.plotting.style import house_style
-        from fedtheory.provenance import provenance
 
         data = self.compared(**options)
         if path is not None:
-            return write(data, path, {"command": command, "provenance": provenance()})[1]
+            return write(data, path, {"provenance": provenance()})[1]
         with house_style():
             return draw(data)
 
@@ -81,7 +82,7 @@ class Checks(list[Check]):
         """What `plot` draws, as plain values; see `fedtheory.verification.comparison.comparison`. Errors as of `plot`."""
         if self.statement is None:
             raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
-        return comparison(self, self.statement, self.again, **options)
+        return comparison(self, self.statement, self.again, **{"setup": self.setup, **options})
 
     @property
     def verdict(self) -> str:

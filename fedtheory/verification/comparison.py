@@ -34,6 +34,7 @@ def comparison(
     *,
     forms: Iterable[str] | None = None,
     worst: bool = True,
+    setup: str = "",
     on_progress: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """What a picture of the checks is drawn from: strings, numbers, lists and dicts only.
@@ -44,12 +45,13 @@ def comparison(
     again : callable(rounds) -> the checks of a shorter run
     forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
     worst : whether the worst case of all problems is computed, where there is a programme for it; it takes a second or two
+    setup : what was run, in words
     on_progress : callable, after every shorter run
 
     Returns
     -------
     dict
-        'figure', 'statement', 'title', 'sentence', 'problem', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
+        'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
         (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption'.
 
     Raises
@@ -59,7 +61,8 @@ def comparison(
     """
     kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in ("holds", "violated", "inconclusive")}
     if not kept:
-        reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or c.verdict}" for c in checks))
+        symbols = "it is an identity between symbols, or proved for every instance: no numbers are compared"
+        reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
         raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
     judged = [c for c in checks if c.form in kept]
     chosen = _shown(judged, statement) if forms is None else [statement.form(f).name for f in forms]
@@ -69,8 +72,8 @@ def comparison(
     horizon = _horizon(kept, chosen)
     data: dict[str, Any] = {
         "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
-        "problem": next((c.instance for c in checks if c.instance), ""), "kind": "horizon" if horizon else "points",
-        "horizon": horizon, "forms": {}, "rows": [],
+        "problem": next((c.instance for c in checks if c.instance), ""), "setup": setup,
+        "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
     }  # fmt: skip
     for check in judged:
         rows = [row for series in kept[check.form] for row in _rows(check, series, horizon)]

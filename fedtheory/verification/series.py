@@ -130,10 +130,13 @@ def _chosen(slack: np.ndarray) -> np.ndarray:
 
 
 def with_horizon(series: Series, view: Any) -> Series:
-    """The series with the horizon of every entry, where the view says what its rows are: ``horizons`` (n,), and ``horizon``, its letter.
+    """The series with the horizon of every entry, where the view has them: ``horizons`` (n,), and ``horizon``, their letter; or where
+    the sides say that their entries are rounds.
 
     Entries along more than one axis have no horizon.
     """
+    if series.axes == ("round",):
+        return replace(series, horizon="round", at=series.index[:, 0])
     values = getattr(view, "horizons", None)
     if values is None or series.index.shape[1] > 1 or series.total != len(values):
         return series

@@ -98,7 +98,24 @@ def verify(
     if data:
         with keeping():
             checks += setting_of(statement).verify(statement, data, case)
-    return _in_order(checks, chosen, statement, partial(_again, statement, data, case) if data else None)
+    order = {f.name: i for i, f in enumerate(chosen)}
+    again = partial(_again, statement, data, case) if data else None
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case))
+
+
+def _setup(case: Case) -> str:
+    """What was run, in words."""
+    problem = f"{case.problem.name}, {case.problem.num_clients} clients, {case.problem.dim} dimensions"
+    return "; ".join([problem, *(_named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
+
+
+def _named(value: Any) -> str:
+    """A method, a law of cohorts or a solver with what was set of it: 'FedElasticNetDyn(l1=0.1, l2=30)'."""
+    if not is_dataclass(value):
+        return repr(value)
+    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
+    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
+    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"
 
 
 def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int) -> list[Any]:
@@ -163,11 +180,6 @@ def _case(
         problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
         **more,
     )  # fmt: skip
-
-
-def _in_order(checks: Iterable[Any], forms: Sequence[Form], statement: Statement, again: Any) -> Checks:
-    order = {f.name: i for i, f in enumerate(forms)}
-    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again)
 
 
 Statement.runner = staticmethod(verify)

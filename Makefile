@@ -6,7 +6,7 @@ SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: verify test lint figures performance mutants clean help
+.PHONY: verify test lint figures performance mutants package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
+	@echo "make package      sdist and wheel, checked, and the wheel tried on every Python from 3.11 on (ARGS=/path/to/python)"
 	@echo "make clean        remove what these commands made"
 
 $(BIN)/python:
@@ -61,6 +62,14 @@ $(VENV)/.mutated: $(VENV)/.tested
 mutants: $(VENV)/.mutated
 	$(BIN)/python validation/mutations/mutate.py $(PLACE) $(TESTS) $(ARGS)
 
+$(VENV)/.packaged: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[package]'
+	@touch $@
+
+package: $(VENV)/.packaged
+	$(BIN)/cffconvert --validate -i CITATION.cff
+	$(BIN)/python validation/release/check_package.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make verify       run every statement on the whole battery; results/report.html"
 	@echo "make test         the test suite on two processes"
-	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter)"
+	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
@@ -33,7 +33,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.linted: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install -q --disable-pip-version-check 'ruff>=0.8' 'lizard>=1.17.28' 'import-linter>=2.6'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[lint]'
 	@touch $@
 
 verify: $(VENV)/.installed
@@ -46,6 +46,7 @@ lint: $(VENV)/.linted
 	$(BIN)/ruff check .
 	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 figures: $(VENV)/.installed
 	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)

@@ -66,7 +66,8 @@ def built(out: Path) -> tuple[Path, Path]:
     too_much = [n for n in (*in_sdist, *in_wheel) if any(n.startswith(never) or f"/{never}" in n for never in NEVER)]
     if missing or too_much:
         raise SystemExit(f"missing: {', '.join(missing) or 'nothing'}; not to be there: {', '.join(too_much[:5]) or 'nothing'}")
-    print(f"{sdist.name} ({len(in_sdist)} files), {wheel.name} ({len(in_wheel)} files, {wheel.stat().st_size / 2**20:.1f} MiB)", flush=True)
+    size = wheel.stat().st_size / 2**20
+    print(f"{sdist.name} ({len(in_sdist)} files), {wheel.name} ({len(in_wheel)} files, {size:.1f} MiB)", flush=True)
     return sdist, wheel
 
 

@@ -91,21 +91,33 @@ def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tup
         raise DataFileError(f"{path}: {found.kind} cannot be drawn from its data ({type(error).__name__}: {error})") from error
 
 
-def known_figures() -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, of a campaign, of our rates; in the repository also of `paper_figures`."""
-    rates = importlib.import_module(RATES)
-    every = {
-        "rates": Figure("rates", rates.compute, rates.draw),
-        "rates_summary": Figure("rates_summary", rates.compute, rates.draw_summary),
-        figures_verdicts.FIGURE.name: figures_verdicts.FIGURE,
-    }
-    try:
-        every |= importlib.import_module(ELSEWHERE).known()
-    except ImportError:
-        pass
-    for paper in papers():
-        every |= {f.name: f for f in (*experiments_of(paper), *figures_of(paper))}
+def known_figures(name: str = "") -> dict[str, Figure]:
+    """Every figure by its name: of the registered papers, of a campaign and of our rates, and in the repository of `paper_figures`.
+
+    With a ``name`` no further than where that is found: other papers' figures take their time to import.
+    """
+    every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
+    for found in (_of_papers, _of_rates, _of_the_repository):
+        if name not in every:
+            every |= found()
     return every
+
+
+def _of_papers() -> dict[str, Figure]:
+    return {f.name: f for paper in papers() for f in (*experiments_of(paper), *figures_of(paper))}
+
+
+def _of_rates() -> dict[str, Figure]:
+    rates = importlib.import_module(RATES)
+    drawers = {"rates": rates.draw, "rates_summary": rates.draw_summary}
+    return {name: Figure(name, rates.compute, draw) for name, draw in drawers.items()}
+
+
+def _of_the_repository() -> dict[str, Figure]:
+    try:
+        return dict(importlib.import_module(ELSEWHERE).known())
+    except ImportError:
+        return {}
 
 
 def _text(path: Path) -> str:
@@ -122,7 +134,7 @@ def _text(path: Path) -> str:
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:
     """The figure of that name; one of bounds that a study drew is known by its data."""
-    known = known_figures()
+    known = known_figures(name)
     if name not in known:
         where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, those of networks by `python -m paper_figures`"
         raise DataFileError(f"{path}: {suggest(name, list(known), 'figure', where)}") from UnknownName(name)

@@ -117,7 +117,8 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
     "fedtheory.theorems.core": (
-        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.registry",
+        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.checks",
+        "fedtheory.verification.registry",
     ),
     "fedtheory.theorems.efl_common": (
         "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
@@ -197,6 +198,7 @@ NAMES: dict[str, str] = {
     **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
     "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
     "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
+    "fedtheory.verification.check.Checks": "fedtheory.verification.checks.Checks",
     "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
 }
 

@@ -28,6 +28,7 @@ __all__: list[str] = []
         "fedtheory verify",
         "fedtheory verify --quick --details",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
@@ -78,6 +79,16 @@ def verify_command(
         Literal["auto", "exact", "monte-carlo"],
         typer.Option("--mode", help="How expectations are taken.", rich_help_panel=ONE),
     ] = "auto",
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv, from which `fedtheory draw` draws "
+            "again. Without FILE: named after the statement and the problem, in the folder of --out, or in results/.",
+            metavar="[FILE]",
+            rich_help_panel=ONE,
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
@@ -122,11 +133,11 @@ def verify_command(
 
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
-    given = {**options, "problem": problem, "participants": participants, "rounds": rounds}
+    given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
-        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
+        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
     verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import check_out, emit, err_console, find_statement, in_words, out_console, progress, save, slug
+from fedtheory.cli.common import check_out, emit, find_statement, in_words, out_console, progress, save, slug
 from fedtheory.cli.options import given_values
 from fedtheory.cli.verify import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
@@ -81,10 +81,10 @@ def prove(
     if show["figure"] is not None:
         _check_figure(show["figure"])
     if on_problem:
-        walk, head = _on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")
+        walk = _on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")
     else:
         _refuse_run_options(options, participants, how)
-        walk, head = _on_witness(theorem, show), []
+        walk = _on_witness(theorem, show)
     if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
         raise InvalidInput(f"--round {show['round']}: the run has the rounds 1 to {walk.horizon}")
     result = _told(walk, seed, show["round"], bool(show["details"]))
@@ -93,7 +93,7 @@ def prove(
     if as_json:
         emit(result)
     else:
-        _show(walk, head, show, [*([path] if path else []), *figure])
+        _show(walk, show, [*([path] if path else []), *figure])
     return int(bool(_unexpected(walk)) or not walk.adds_up)
 
 
@@ -109,7 +109,7 @@ def _refuse_run_options(options: Mapping[str, Any], participants: int | None, ho
 
 def _on_problem(
     theorem: Any, problem_name: str | None, options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any], seed: int, form: str
-) -> tuple[Walk, list[Any]]:
+) -> Walk:
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.walk import proofs_of, walk
 
@@ -125,7 +125,7 @@ def _on_problem(
         "given": options["given"], **prepared.options,
     }  # fmt: skip
     with progress("walking the proof"):
-        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more), prepared.head
+        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
 
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> Walk:
@@ -186,7 +186,7 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any]) -> list[Path]:
 
 
 # --- what people read -------------------------------------------------------------------------------------------------------
-def _show(walk: Walk, head: list[Any], show: Mapping[str, Any], written: list[Path]) -> None:
+def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
     from fedtheory.verification.registry import get, rule_words
 
     console = out_console()
@@ -200,8 +200,6 @@ def _show(walk: Walk, head: list[Any], show: Mapping[str, Any], written: list[Pa
     block(walk.headline, "bold")
     rule = "" if walk.rule == "any" else f", {rule_words(walk.rule, walk.proof.theorem)}"
     block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
-    for line in head:
-        block(str(line), "dim")
     console.print()
     console.print(_table(walk))
     bound = "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
@@ -246,7 +244,7 @@ def _table(walk: Walk) -> Table:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
+    return "" if share is None else f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
 
 
 def _short(value: Any) -> str:
@@ -272,9 +270,7 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
         if row["step"] != seen:
             seen = row["step"]
             console.print()
-            console.print(Text(f"{seen}: {words[seen]}" if len(seen) + len(words[seen]) < width - 2 else seen, "bold"))
-            if len(seen) + len(words[seen]) >= width - 2:
-                line(r"\text{" + words[seen] + "}", 2) if False else console.print(Text("\n".join(textwrap.wrap(words[seen], width - 2)), "bold"))
+            console.print(Text("\n".join(textwrap.wrap(f"{seen}: {words[seen]}", width)), "bold"))
             line(row["formula"], 2, "cyan")
         where = "at the end" if row["round"] is None else f"round {row['round']}"
         console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))
@@ -291,9 +287,3 @@ def refuse_without_theorem(given: Mapping[str, Any]) -> None:
     named = [flag(k) for k, v in given.items() if v]
     if named:
         raise InvalidInput(f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`")
-
-
-def warn_of_scenarios(walk: Walk) -> None:
-    """Nothing is drawn from scenarios without saying so."""
-    if not walk.exact:
-        err_console().print("means over scenarios", style="dim")

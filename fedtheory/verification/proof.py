@@ -31,6 +31,8 @@ class Step:
     over : 'round', judged in every round, or 'end', judged once when the rounds are put together
     formula : LaTeX, where it is not that of the form
     part_of : the label of the lemma that it is a line of
+    where : how a sentence says where its slack is lost: 'where the last potential is dropped'; default 'in' and its label
+    only_drawn : whether it stands for what scenarios are off their expectation, so that runs without any leave it out
     """
 
     label: str
@@ -42,6 +44,8 @@ class Step:
     over: str = "round"
     formula: str = ""
     part_of: str = ""
+    where: str = ""
+    only_drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class Course:
     rounds : iterable of (view of the round, weights (S,) of its states); it is gone through once
     end : callable() -> view of the whole run at its horizon, after the last round
     exact : whether the states are all that there are, with their probabilities; else they are scenarios, equally likely
+    conditional : whether expectations given a state are exact all the same, so that each round is judged state by state
     """
 
     name: str
@@ -97,6 +102,7 @@ class Course:
     rounds: Any
     end: Callable[[], Any]
     exact: bool = True
+    conditional: bool = False
 
 
 @dataclass

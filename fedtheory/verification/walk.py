@@ -133,7 +133,7 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     """One run through the steps of a proof."""
     _check(proof)
     statement = get(proof.theorem)
-    lines = [_Line(step) for step in proof.steps]
+    lines = [_Line(step) for step in proof.steps if not (step.only_drawn and course.exact)]
     sums: dict[str, Any] = dict.fromkeys(proof.sums, 0)
     looks = max(1, course.horizon)
     judged = _Judge(course, confidence, looks)
@@ -227,7 +227,7 @@ class _Judge:
     def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
         """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
         lhs, rhs = self._compared(sides)
-        check = self._verdict(step, sides, lhs, rhs)
+        check = self._verdict(step, sides, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
         put = Put.of(step, sides, view, form, lambda values: self.expected(mean(values)))
@@ -239,9 +239,9 @@ class _Judge:
             return tuple(np.broadcast_to(np.asarray(term), np.shape(sides.lhs)) for term in sides.terms)  # type: ignore[return-value]
         return sides.lhs, sides.rhs
 
-    def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any) -> Check:
+    def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
         fields = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        if self.course.exact or np.size(sides.lhs) == 1:
+        if self.course.exact or np.size(sides.lhs) == 1 or (self.course.conditional and t is not None):
             rational = np.asarray(sides.lhs).dtype == object
             return judge(sides, mode="rational" if rational else "exact", **fields)
         row = [np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale)]

@@ -85,7 +85,10 @@ class Tally:
 
     @property
     def verdict(self) -> str:
-        """'violated' where it fails in some round; else 'holds', or 'inconclusive' where a round could not be settled."""
+        """'violated' where it fails in some round; else 'holds', or 'inconclusive' where a round could not be settled; 'chance' of what
+        scenarios are off."""
+        if self.step.only_drawn:
+            return "chance"
         verdicts = {p.check.verdict for p in self.places}
         return next((v for v in ("violated", "inconclusive") if v in verdicts), "holds")
 
@@ -147,7 +150,8 @@ class Walk:
 
     def share(self, tally: Tally) -> float | None:
         """What part of the bound's slack a step loses; None without a weight, or where the bound has no slack."""
-        return None if tally.lost is None or not self.slack > 0 else float(tally.lost) / float(self.slack)
+        lost = self._clean(tally.lost)
+        return None if lost is None or not self.slack > 0 else lost / float(self.slack)
 
     def parts(self) -> list[tuple[str, Any]]:
         """(lemma or step, what it loses), with the lines of a lemma added up; in the order of the proof."""
@@ -180,8 +184,13 @@ class Walk:
         (most, label), rest = parts[0], parts[1:]
         share = share_in_words(most / total)
         inside = self._line_of(label, most)
-        tail = f", {share_in_words(rest[0][0] / total)} in {rest[0][1]}" if rest and rest[0][0] > 0.03 * total else ""
-        return f"{share[0].upper() + share[1:]} of the slack of {self.name} {'are' if share.endswith('s') else 'is'} lost in {label}{inside}{tail}."
+        tail = f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}" if rest and rest[0][0] > 0.03 * total else ""
+        verb = "are" if share.endswith("s") else "is"
+        return f"{share[0].upper() + share[1:]} of the slack of {self.name} {verb} lost {self._where(label)}{inside}{tail}."
+
+    def _where(self, label: str) -> str:
+        """'in Lemma B.5', or what the step says."""
+        return next((t.step.where for t in self.tallies if t.step.label == label and t.step.where), f"in {label}")
 
     def _line_of(self, label: str, whole: float) -> str:
         lines = [(float(t.lost), t.step.label) for t in self.tallies if t.step.part_of == label and t.lost is not None]
@@ -203,6 +212,11 @@ class Walk:
         return f"Breaks at {first.step.label}, {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
 
     # --- tables -------------------------------------------------------------------------------------------------------------
+    def _clean(self, lost: Any) -> float | None:
+        """0 for what is rounding only."""
+        scale = sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
+        return None if lost is None else 0.0 if abs(float(lost)) <= 1e-12 * scale else float(lost)
+
     def steps(self) -> list[dict[str, Any]]:
         """A row a step: its worst round, both sides there, and what the bound loses in it over all rounds."""
         return [
@@ -210,7 +224,7 @@ class Walk:
                 "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form, "words": t.step.words,
                 "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
                 "rhs": float(t.worst.rhs), "weight": None if t.weight is None else float(t.weight),
-                "lost": None if t.lost is None else float(t.lost), "error": t.error, "share": self.share(t),
+                "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
         ]  # fmt: skip

@@ -32,6 +32,8 @@ __all__ = ["ROUNDS", "SCENARIOS", "course", "replayed"]
 
 ROUNDS = 30  # where none are asked for, and there are not too many sequences of cohorts
 SCENARIOS = 200  # the most that are walked
+FEW = 40  # scenarios below which cohorts are not enumerated in every round
+WHOLE = "printed, whole expectation"
 NUMBERS = 2_000_000  # of the models of all clients, in all states, of one round
 LINES = {  # of a `RunView`: what is summed over the rounds, from a round
     "exact": lambda v: v.lambda1_s, "sign": lambda v: v.lambda1_sign, "own_sign": lambda v: v.lambda1_sign_own,
@@ -110,19 +112,28 @@ def _after(view: RoundView) -> RationalState:
     return RationalState(*(a.reshape(-1, *a.shape[2:]) for a in parts))
 
 
-def _rounds(state: RationalState, T: int, view_of: Callable[[RationalState, int], RoundView], sums: _Sums) -> Iterator[Any]:
+def _rounds(state: RationalState, T: int, view_of: Callable[[RationalState, int], RoundView], sums: _Sums, draw: Any) -> Iterator[Any]:
     for t in range(1, T + 1):
         view = view_of(state, t)
         sums.add(view)
         yield view, None
         if t < T:
+            count = len(view.members)
             state = _after(view)
-            sums.gamma = np.repeat(sums.gamma, len(view.members), axis=0)
+            if draw is None:
+                sums.gamma = np.repeat(sums.gamma, count, axis=0)
+            else:  # of each state's cohorts the one that was drawn
+                rows = np.arange(len(view.theta)) * count + draw(t, count)
+                state = RationalState(*(a[rows] for a in state))
 
 
-def _made(name: str, rule: str, T: int, start: RationalState, view_of: Callable[..., RoundView], exact: bool = True) -> Course:
+def _made(
+    name: str, rule: str, T: int, start: RationalState, view_of: Callable[..., RoundView], exact: bool = True, draw: Any = None,
+    conditional: bool = False,
+) -> Course:  # fmt: skip
+    """``draw`` (round, number of cohorts) gives each scenario's cohort; None: all are taken."""
     sums = _Sums(_mean if exact else lambda values: values)
-    return Course(name, rule, T, _rounds(start, T, view_of, sums), lambda: sums.run(T, exact), exact)
+    return Course(name, rule, T, _rounds(start, T, view_of, sums, draw), lambda: sums.run(T, exact), exact, conditional)
 
 
 def replayed(witness: Witness, proof: Proof) -> Course:
@@ -159,42 +170,52 @@ def course(case: Case, proof: Proof) -> Course:
     if reason is not None:
         raise InvalidInput(f"{proof.theorem} [{form.name}] does not apply: {reason}")
     count, size = sampling.count(problem.num_clients), problem.num_clients * problem.dim
-    most = 1
-    while most < ROUNDS and count ** (most + 1) * size <= NUMBERS:
-        most += 1
-    T = case.rounds or (most if case.mode == "exact" or (most >= 3 and case.mode == "auto") else ROUNDS)
+    most = next((t for t in range(1, ROUNDS) if count ** (t + 1) * size > NUMBERS), ROUNDS)
+    T = case.rounds or (most if case.mode == "exact" else ROUNDS)
     fits = count**T * size <= NUMBERS
     if case.mode == "exact" and not fits:
+        raise InvalidInput(f"{T} rounds of {count} cohorts make {count**T} states: walk at most {most} rounds, or take mode = 'monte-carlo'")
+    if (case.mode == "monte-carlo" or not fits) and form.exact_only and form.name != WHOLE:
         raise InvalidInput(
-            f"{T} rounds of {count} cohorts make {count**T} states: walk at most {most} rounds, or take mode = 'monte-carlo'"
+            f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds "
+            f"(rounds = {most}), let everybody take part, or walk its form '{WHOLE}'"
         )
     losses = FederatedLosses(problem)
-    exact = fits and case.mode != "monte-carlo"
-    scenarios = 1 if exact else min(case.scenarios, SCENARIOS, max(2, 20 * NUMBERS // (size * T)))
-    x0 = np.repeat(np.asarray(case.x0, dtype=float)[None], scenarios, axis=0)
-    begin = algorithm.init(x0, problem.num_clients)
-    start = RationalState(begin.x, begin.h, begin.stored, begin.local)
-    if not exact and form.exact_only:
-        raise InvalidInput(
-            f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds, "
-            "let everybody take part, or walk 'printed, whole expectation'"
-        )
-    how = f"all {count**T} sequences of cohorts" if exact and count > 1 else "" if exact else f"{scenarios} scenarios"
-    name = f"{problem.name}: {problem.num_clients} clients, d = {problem.dim}, T = {T}" + (f", {how}" if how else "")
-    if exact:
-        return _made(name, algorithm.rule, T, start, lambda s, t: round_view(problem, algorithm, sampling, _state(s), losses=losses))
-    stream = Stream(case.seed)
+    name = (
+        f"{problem.name}: m = {problem.num_clients}, P = {getattr(sampling, 'size', problem.num_clients)}, d = {problem.dim}, "
+        f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2 / float(problem.beta_k.max()):.4g} beta, T = {T}"
+    )
+
+    def start(scenarios: int) -> RationalState:
+        begin = algorithm.init(np.repeat(np.asarray(case.x0, dtype=float)[None], scenarios, axis=0), problem.num_clients)
+        return RationalState(begin.x, begin.h, begin.stored, begin.local)
+
+    def over_all(state: RationalState, t: int) -> RoundView:
+        return round_view(problem, algorithm, sampling, _state(state), losses=losses)
+
+    if fits and case.mode != "monte-carlo":
+        how = f", all {count**T:,} sequences of cohorts" if count > 1 else ""
+        return _made(name + how, algorithm.rule, T, start(1), over_all)
+    stream, states = Stream(case.seed), NUMBERS // (count * size)
+    if states >= FEW:
+        scenarios = min(case.scenarios, SCENARIOS, states)
+
+        def draw(t: int, cohorts: int) -> np.ndarray:
+            return stream.generator("proof", t).integers(cohorts, size=scenarios)
+
+        how = f", {scenarios} scenarios, each round over all {count} cohorts"
+        return _made(name + how, algorithm.rule, T, start(scenarios), over_all, False, draw, conditional=True)
+    scenarios = min(case.scenarios, SCENARIOS, max(2, 4 * NUMBERS // size))
 
     def drawn(state: RationalState, t: int) -> RoundView:
         cohort = sampling.sample(stream, t, range(scenarios), problem.num_clients)
         everyone = round_view(problem, algorithm, Full(), _state(state), losses=losses)
-        clients = Clients(problem, cohort, Exact(), state.theta)
-        new = algorithm.round(_state(state), clients)
+        new = algorithm.round(_state(state), Clients(problem, cohort, Exact(), state.theta))
         after = {f"{n}_next": getattr(new, k)[:, None] for n, k in (("theta", "x"), ("h", "h"), ("stored", "stored"), ("local", "local"))}
-        size = everyone.constants if not hasattr(sampling, "size") else replace(everyone.constants, P=sampling.size)
-        return replace(everyone, constants=size, **after)
+        return replace(everyone, constants=replace(everyone.constants, P=sampling.size), **after)
 
-    return _made(name, algorithm.rule, T, start, drawn, exact=False)
+    how = f", {scenarios} scenarios"
+    return _made(name + how, algorithm.rule, T, start(scenarios), drawn, False, lambda t, cohorts: np.zeros(scenarios, dtype=int))
 
 
 def _state(state: RationalState) -> FedElasticNetDynState:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.courses import course, replayed
@@ -26,7 +27,7 @@ from fedtheory.theorems.fedelasticnet.quantities import RoundView
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
 from fedtheory.verification.proof import Ended, Proof, Step
-from fedtheory.verification.statement import Sides, le
+from fedtheory.verification.statement import Sides, eq, le
 
 __all__ = ["PROOFS"]
 
@@ -56,6 +57,14 @@ def _whole(e: Ended) -> Any:
 # --- what stands at the end ----------------------------------------------------------------------------------------------
 def _last_potential(e: Ended) -> Sides:
     return le(0 * e.mean(e.last.A_next), e.mean(e.last.A_next), e.run.constants.printed[1] * e.mean(e.last.C_next), noise=e.mean(e.last.noise_A))
+
+
+def _drawn(e: Ended) -> Sides:
+    """V_t as it was drawn, and its expectation in the round before, summed over t < T."""
+    kappa = e.run.constants.printed[1]
+    came = e.sums["A"] - e.mean(e.first.A) + kappa * (e.sums["C"] - e.mean(e.first.C))
+    expected = e.sums["A_next"] - e.mean(e.last.A_next) + kappa * (e.sums["C_next"] - e.mean(e.last.C_next))
+    return eq(came, expected)
 
 
 def _jensen(e: Ended) -> Sides:
@@ -127,9 +136,16 @@ _DROP = "the potential after the last round is not negative, and is dropped"
 _JENSEN = "the excess of the mean of the gammas is at most the mean of their excesses"
 
 _END = (
-    Step("V_T dropped", _DROP, weight=_per_round, sides=_last_potential, over="end", formula=_POTENTIAL),
-    Step("Jensen", _JENSEN, weight=_whole, sides=_jensen, over="end", formula=_CONVEX),
-)
+    Step(
+        "last potential", _DROP, weight=_per_round, sides=_last_potential, over="end", formula=_POTENTIAL,
+        where="where the potential after the last round is dropped",
+    ),
+    Step("Jensen", _JENSEN, weight=_whole, sides=_jensen, over="end", formula=_CONVEX, where="in Jensen's inequality"),
+    Step(
+        "cohorts drawn", "V_t of the cohorts that were drawn stands for its expectation: what is left is chance, 0 in the mean",
+        weight=_per_round, sides=_drawn, over="end", formula=r"\textstyle\sum_{t<T}V_t=\sum_{t<T}\mathbb E_{t-1}V_t", only_drawn=True,
+    ),
+)  # fmt: skip
 
 
 def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[Step, ...]:
@@ -161,7 +177,7 @@ def _sign(v: RoundView) -> Any:
     return v.lambda1_sign
 
 
-_SUMS = {"D": lambda v: v.D}
+_SUMS = {name: attrgetter(name) for name in ("D", "A", "C", "A_next", "C_next")}
 _REPAIRED = Proof(
     "fedelasticnet/theorem-3.1",
     "repaired",
@@ -196,7 +212,7 @@ _REPAIRED_SIGN = replace(
         ),
         _step("Theorem B.6", "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "theorem-b6", "repaired", None),
         Step(
-            "every coordinate", "the floor counts all d coordinates, where only those that stay need one", weight=_whole,
+            "floor for all d", "the floor counts all d coordinates, where only those that stay need one", weight=_whole,
             sides=_all_coordinates, over="end",
             formula=r"\tfrac{33}{80}\kappa\tfrac Pm\tfrac{\lambda_1^2\bar z}{\kappa_0}\le\tfrac12\kappa\tfrac Pm\tfrac{\lambda_1^2d}{\kappa_0}",
         ),
@@ -226,11 +242,11 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
 
 
 _UNDIVIDED = Step(
-    "1/kappa_0 lost", "dividing by kappa_0 T leaves the last term as it was", weight=_whole, sides=_undivided("inner_sign"), over="end",
+    "no 1/κ₀", "dividing by kappa_0 T leaves the last term as it was", weight=_whole, sides=_undivided("inner_sign"), over="end",
     formula=r"-\tfrac1{\kappa_0}\cdot\tfrac{2\lambda_1}{\lambda_2T}\sum_t\langle\gamma^{t-1}-\theta_*,\cdot\rangle\le" + _LAST,
 )  # fmt: skip
 _SQUARE = Step(
-    "C_0 not squared", "C_0 of (20) is a mean of squares, the theorem's is a mean of norms", weight=_whole, sides=_unsquared, over="end",
+    "C₀ not squared", "C_0 of (20) is a mean of squares, the theorem's is a mean of norms", weight=_whole, sides=_unsquared, over="end",
     formula=r"\tfrac\kappa{\kappa_0T}\cdot\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|^2\le"
     r"\tfrac\kappa{\kappa_0T}\cdot\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|",
 )  # fmt: skip
@@ -240,7 +256,7 @@ def _swap(label: str, words: str, before: str, after: str) -> Step:
     return Step(label, words, weight=_whole, sides=_instead(before, after), over="end", formula=_LAST + r"\le" + _LAST + r"^{\prime}")
 
 
-_ANCHOR = _swap("anchor theta_k", "theta_tilde is anchored at theta_k^{t-1}, and not at theta^{t-1} as in (19)", "inner_sign", "inner_own_sign")
+_ANCHOR = _swap("anchor θₖ", "theta_tilde is anchored at theta_k^{t-1}, and not at theta^{t-1} as in (19)", "inner_sign", "inner_own_sign")
 _SPLIT = "the expectation is taken of the sign only, with gamma at its mean"
 
 PROOFS = (

@@ -23,7 +23,7 @@ class Step:
     label : as a table names it: 'Lemma B.5', '(28)'
     words : why it is used, one sentence
     statement, form : which statement's form it is; '' where a step is no statement of its own, such as Jensen's inequality
-    weight : callable(ended) -> number
+    weight : callable(ended) -> number, or one for each round
         What one unit of slack in one round adds to the slack of the final bound. None where the step is judged, and stands for no
         loss of its own: a lemma that others are made of, or that the proof passes by.
     sides : callable(view of a round) -> `Sides`; with ``over='end'`` callable(ended) -> `Sides`
@@ -31,6 +31,7 @@ class Step:
     over : 'round', judged in every round, or 'end', judged once when the rounds are put together
     formula : LaTeX, where it is not that of the form
     part_of : the label of the lemma that it is a line of
+    in_mean : whether it is claimed of the expectation over the states of a round only, and not in each of them
     where : how a sentence says where its slack is lost: 'where the last potential is dropped'; default 'in' and its label
     only_drawn : whether it stands for what scenarios are off their expectation, so that runs without any leave it out
     """
@@ -44,6 +45,7 @@ class Step:
     over: str = "round"
     formula: str = ""
     part_of: str = ""
+    in_mean: bool = False
     where: str = ""
     only_drawn: bool = False
 
@@ -61,7 +63,7 @@ class Proof:
     rules : the rules of the method that it is the proof for; ('any',) where there is one only
     witness : the name of the witness that is walked where nobody names a problem
     sums : dict name -> callable(view of a round) -> array (S,)
-        What the steps at the end need as a sum over the rounds of its expectation (`Ended.sums`).
+        What the steps at the end need of every round: its expectation (`Ended.series`, `Ended.sums`).
     note : what a reader should know of the route that the proof takes
     """
 
@@ -114,7 +116,7 @@ class Ended:
     run : the view of the whole run
     first, last : the views of the first and of the last round
     T : how many rounds
-    sums : dict name -> sum over the rounds of the expectation; (S,) of scenarios, else a number
+    series : dict name -> a list over the rounds of the expectation; (S,) of scenarios, else a number
     mean : callable(values (S,) of the last round) -> their expectation; of scenarios the values as they are
     """
 
@@ -122,5 +124,10 @@ class Ended:
     first: Any
     last: Any
     T: Any
-    sums: Mapping[str, Any]
+    series: Mapping[str, list[Any]]
     mean: Callable[[Any], Any]
+
+    @property
+    def sums(self) -> dict[str, Any]:
+        """The series, summed over the rounds."""
+        return {name: sum(values[1:], values[0]) for name, values in self.series.items()}

@@ -126,7 +126,7 @@ class _Line:
 
     step: Step
     places: list[Place] = field(default_factory=list)
-    slack: Any = 0  # summed over the rounds; (S,) of scenarios
+    slacks: list[Any] = field(default_factory=list)  # of each round; (S,) of scenarios
 
 
 def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk:
@@ -134,7 +134,7 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     _check(proof)
     statement = get(proof.theorem)
     lines = [_Line(step) for step in proof.steps if not (step.only_drawn and course.exact)]
-    sums: dict[str, Any] = dict.fromkeys(proof.sums, 0)
+    series: dict[str, list[Any]] = {name: [] for name in proof.sums}
     looks = max(1, course.horizon)
     judged = _Judge(course, confidence, looks)
     first = last = None
@@ -142,21 +142,22 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
         first, last = first or view, view
         mean = judged.mean_by(weights)
         for name, part in proof.sums.items():
-            sums[name] = sums[name] + mean(part(view))
+            series[name].append(mean(part(view)))
         for line in lines:
             if line.step.over == "round":
                 sides = _sides(line.step)(view)
                 place, slack = judged.place(line.step, sides, view, mean, t)
                 line.places.append(place)
-                line.slack = line.slack + slack
+                line.slacks.append(slack)
     if last is None:
         raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
-    ended = Ended(course.end(), first, last, course.horizon, sums, mean)
+    ended = Ended(course.end(), first, last, course.horizon, series, mean)
     for line in lines:
         if line.step.over == "end":
             sides = _sides(line.step)(ended)
-            place, line.slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
+            place, slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
             line.places.append(place)
+            line.slacks.append(slack)
     final = statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
     bound, total = judged.place(Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None)
     tallies = [_tally(line, ended, course) for line in lines]
@@ -187,17 +188,16 @@ def _tally(line: _Line, ended: Ended, course: Course) -> Tally:
     weight = None if line.step.weight is None else line.step.weight(ended)
     if weight is None:
         return Tally(line.step, None, line.places)
-    lost = line.slack * _plain(weight)
-    error = 0.0
+    each = np.asarray(weight).ravel()
+    if len(each) == 1:
+        each = np.repeat(each, len(line.slacks))
+    elif len(each) != len(line.slacks):
+        raise InvalidInput(f"step {line.step.label!r}: {len(each)} weights for {len(line.slacks)} rounds; give one number, or one for each")
+    losses = [w * slack for w, slack in zip(each, line.slacks, strict=True)]
+    lost, error = sum(losses[1:], losses[0]), 0.0
     if not course.exact:
-        lost, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(np.size(lost)))
-    return Tally(line.step, _plain(weight), line.places, lost, error)
-
-
-def _plain(value: Any) -> Any:
-    """A number out of an array of one."""
-    array = np.asarray(value)
-    return array.ravel()[0] if array.size == 1 else value
+        lost, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0
+    return Tally(line.step, list(each), line.places, lost, error)
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,11 @@ class _Judge:
     def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
         """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
         lhs, rhs = self._compared(sides)
-        check = self._verdict(step, sides, lhs, rhs, t)
+        if step.in_mean and self.course.exact:
+            scale = mean(sides.scale)
+            check = self._verdict(step, Sides(*(np.asarray([x]) for x in (mean(lhs), mean(rhs), scale)), sides.relation), lhs, rhs, t)
+        else:
+            check = self._verdict(step, sides, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
         put = Put.of(step, sides, view, form, lambda values: self.expected(mean(values)))
@@ -241,7 +245,7 @@ class _Judge:
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
         fields = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        if self.course.exact or np.size(sides.lhs) == 1 or (self.course.conditional and t is not None):
+        if self.course.exact or np.size(sides.lhs) == 1 or (self.course.conditional and t is not None and not step.in_mean):
             rational = np.asarray(sides.lhs).dtype == object
             return judge(sides, mode="rational" if rational else "exact", **fields)
         row = [np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale)]

@@ -65,7 +65,7 @@ class Tally:
 
     Attributes
     ----------
-    weight : what one unit of its slack in a round adds to the slack of the bound; None where it has none
+    weight : what one unit of its slack adds to the slack of the bound, in each of its places; None where it has none
     places : the step in each round
     lost : weight times the slack, summed over the rounds; None without a weight
     error : standard error of that, of scenarios
@@ -91,6 +91,14 @@ class Tally:
             return "chance"
         verdicts = {p.check.verdict for p in self.places}
         return next((v for v in ("violated", "inconclusive") if v in verdicts), "holds")
+
+
+def _one(weight: Any) -> float | list[float] | None:
+    """One number where it is the same in every round."""
+    if weight is None:
+        return None
+    each = [float(w) for w in weight]
+    return each[0] if len(set(each)) == 1 else each
 
 
 @dataclass(frozen=True)
@@ -223,7 +231,7 @@ class Walk:
             {
                 "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form, "words": t.step.words,
                 "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
-                "rhs": float(t.worst.rhs), "weight": None if t.weight is None else float(t.weight),
+                "rhs": float(t.worst.rhs), "weight": _one(t.weight),
                 "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
@@ -238,10 +246,10 @@ class Walk:
         """
         out = []
         for t in self.tallies:
-            for p in t.places:
+            for i, p in enumerate(t.places):
                 if round is not None and (p.t or self.horizon) != round:
                     continue
-                lost = None if t.weight is None else float(p.slack * t.weight)
+                lost = None if t.weight is None else float(p.slack * t.weight[i])
                 out.append({
                     "round": p.t, "step": t.step.label, "formula": self._formula(t.step), "numbers": p.put.latex(), "lhs": float(p.lhs),
                     "rhs": float(p.rhs), "slack": float(p.slack), "lost": lost,

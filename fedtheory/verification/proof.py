@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedtheory.verification.witness import Witness
+
 __all__ = ["Course", "Ended", "Proof", "Step"]
 
 
@@ -61,7 +63,7 @@ class Proof:
     course : callable(`Case`, `Proof`) -> `Course`: the run of a user's problem
     replayed : callable(`Witness`, `Proof`) -> `Course`: the run of a witness, in fractions
     rules : the rules of the method that it is the proof for; ('any',) where there is one only
-    witness : the name of the witness that is walked where nobody names a problem
+    witness : the `Witness` that is walked where nobody names a problem, or the name of one that comes with the paper
     sums : dict name -> callable(view of a round) -> array (S,)
         What the steps at the end need of every round: its expectation (`Ended.series`, `Ended.sums`).
     note : what a reader should know of the route that the proof takes
@@ -73,7 +75,7 @@ class Proof:
     course: Callable[..., Course] | None = None
     replayed: Callable[..., Course] | None = None
     rules: tuple[str, ...] = ("any",)
-    witness: str = ""
+    witness: Witness | str = ""
     sums: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     note: str = ""
 

@@ -20,7 +20,7 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Course, Ended, Proof, Step
-from fedtheory.verification.registry import all_statements, get, paper_of
+from fedtheory.verification.registry import all_statements, get, paper_of, setting_of
 from fedtheory.verification.statement import Sides
 from fedtheory.verification.verify import case_of
 from fedtheory.verification.walked import Place, Tally, Walk
@@ -83,10 +83,11 @@ def walk(theorem: str | Proof, problem: Any, algorithm: Any = None, *, form: str
     NotCertified
         An optimum that cannot be certified.
     """
-    proof = _chosen(theorem, form, getattr(algorithm, "rule", "any"))
+    id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
+    case = case_of(id, problem, algorithm, **options)
+    proof = _chosen(theorem, form, setting_of(id).rule_of(case))
     if proof.course is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on its witness only, not on a problem")
-    case = case_of(proof.theorem, problem, algorithm, **options)
     return follow(proof, proof.course(case, proof), case.confidence)
 
 
@@ -111,8 +112,9 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
     proof = theorem
     if proof.replayed is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on a problem only: there is no run of it in fractions")
-    if witness is None or isinstance(witness, str):
-        name = witness or proof.witness
+    witness = witness or proof.witness
+    if isinstance(witness, str):
+        name = witness
         known = {w.name: w for w in builtin_witnesses(get(proof.theorem).paper)}
         if name not in known:
             raise suggest(name, list(known), "witness")

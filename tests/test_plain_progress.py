@@ -137,7 +137,9 @@ def test_commands_and_runs_tell_by_lines(clock, monkeypatch):
         at(8.0)
         bar.update(2)
         assert bar.visible
-    assert read()[3:] == ["fedavg, 2 scenarios: 2 of 8 (25 %) after 3 seconds, about 9 seconds left", "fedavg, 2 scenarios: done in 3 seconds"]
+    first, last = read()[3:]
+    assert first == "fedavg, 2 scenarios: 2 of 8 (25 %) after 3 seconds, about 9 seconds left"
+    assert last == "fedavg, 2 scenarios: done in 3 seconds"
 
 
 def test_a_terminal_has_a_bar_and_no_lines(monkeypatch):

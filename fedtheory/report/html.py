@@ -50,9 +50,11 @@ def html_report(
     return _environment().get_template("page.html.j2").render(page(rows, record, figures, folder))
 
 
-def write_reports(out: Path, rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = ()) -> list[Path]:
-    """report.html and report.md under `out`."""
+def write_reports(
+    out: Path, rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), campaign: Path | None = None
+) -> list[Path]:
+    """report.html and report.md under `out`; ``campaign``: the folder that the campaign was written to, where that is another."""
     return [
-        write_atomic(out / "report.html", html_report(rows, record, figures, out)),
+        write_atomic(out / "report.html", html_report(rows, record, figures, campaign or out)),
         write_atomic(out / "report.md", markdown_report(rows, record, figures, out)),
     ]

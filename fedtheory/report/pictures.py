@@ -47,7 +47,7 @@ def _as_data(path: Path) -> tuple[str, int, int]:
             size = image.size
             if features.check("webp"):
                 packed = io.BytesIO()
-                image.save(packed, "WEBP", lossless=True, method=4)
+                image.save(packed, "WEBP", lossless=True, method=1)
                 if len(packed.getvalue()) < len(content):
                     content, kind = packed.getvalue(), "webp"
     except (UnidentifiedImageError, OSError):

@@ -1,4 +1,4 @@
-"""What holds, and what proves it: `verify`, `proof`, `replay`, `worst-case`."""
+"""What holds, and what proves it: `verify`, `proof`, `report`, `replay`, `worst-case`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ __all__: list[str] = []
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
+        "fedtheory verify eq-28 --instance 'quadratic m=3 P=1 d=1 l2/beta=1000 l1=10 seed=1'",
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
         "fedtheory verify elastic-aggregation/",
         "fedtheory verify mine.py",
@@ -68,6 +69,13 @@ def verify_command(
         ),
     ] = None,
     participants: Participants = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            "--instance", metavar="NAME", rich_help_panel=ONE,
+            help="An instance of the campaign, as its report names it; --seed, --scale and --quick as the campaign had them.",
+        ),
+    ] = None,
     rounds: Annotated[
         int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
     ] = None,
@@ -134,6 +142,12 @@ def verify_command(
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
     given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
+    if instance is not None:
+        from fedtheory.cli.instance import verify_instance
+
+        of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios}
+        size = (0.1, False) if quick else (scale, long_runs)
+        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, size, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
@@ -205,6 +219,31 @@ def proof_command(
     how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
     show = {"form": form, "witness": witness, "round": round, "details": details, "figure": figure, "rule": options.get("rule")}
     raise typer.Exit(proving.prove(theorem, problem, options, participants, how, seed, show, json, out))
+
+
+@app.command(
+    "report",
+    epilog=examples(
+        "fedtheory report", "fedtheory report results/efl/campaign.json", "fedtheory report --out page",
+        "fedtheory report results/mine/campaign.json --paper mine.py",
+    )
+)  # fmt: skip
+def report_command(
+    campaign: Annotated[
+        Path, typer.Argument(help="What a campaign of `fedtheory verify` wrote.", metavar="[CAMPAIGN.json]")
+    ] = Path("results/campaign.json"),
+    paper: Annotated[
+        Path | None, typer.Option("--paper", help="The Python file whose statements it is about.", metavar="FILE.py")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Write the page of a saved campaign again: report.html, which needs nothing else and opens from a file, and report.md.
+
+    Both go beside the campaign unless --out names another folder. Figures are taken from the folder figures beside it."""
+    from fedtheory.cli import report as reporting
+
+    reporting.report(campaign, out, paper, json)
 
 
 @app.command(

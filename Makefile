@@ -47,9 +47,7 @@ lint: $(VENV)/.linted
 	$(BIN)/lint-imports
 
 figures: $(VENV)/.installed
-	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)
-	$(BIN)/python paper_figures/efl.py results/paper $(ARGS)
-	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
+	$(BIN)/python -m paper_figures $(ARGS)
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/timings/performance.py $(ARGS)

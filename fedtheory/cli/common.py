@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
 
 __all__ = [
-    "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
+    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
     "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
     "warn_of_formulas",
@@ -324,7 +324,7 @@ class App(typer.Typer):
         return super().command(*args, **{"cls": Command, **options})
 
 
-class Group(TyperGroup):
+class Told:
     """Turns this package's errors into one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -332,7 +332,7 @@ class Group(TyperGroup):
 
         try:
             with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
-                return super().invoke(ctx)
+                return super().invoke(ctx)  # type: ignore[misc]
         except FedTheoryError as error:
             error_line(getattr(error, "in_cli_words", error))
             raise typer.Exit(2) from None
@@ -343,3 +343,11 @@ class Group(TyperGroup):
         except KeyboardInterrupt:
             error_line("interrupted")
             raise typer.Exit(130) from None
+
+
+class Group(Told, TyperGroup):
+    """Commands below one name."""
+
+
+class Alone(Told, Command):
+    """A command that is the whole programme."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.result import Result
     from fedtheory.neural.data import Data
 
-__all__ = ["DIGITS", "Told", "found_sets", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "shortened"]
+__all__ = ["DIGITS", "Told", "found_sets", "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "shortened"]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
@@ -109,6 +109,20 @@ def _kept(path: Path) -> dict[str, Any] | None:
         return found if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"]) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def kept_or(keep: Path | str | None, preset: Preset, data: Data, seed: int, what: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """JSON values that ``make`` returns, or those it returned before for the same setting, data, code and ``what``."""
+    if keep is None:
+        return to_jsonable(make())
+    path = Path(keep) / "networks" / f"{_digest(preset, data, seed, what)}.json"
+    try:
+        return json.loads(path.read_text())["found"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = to_jsonable(make())
+    write_json(path, {"found": found, "provenance": provenance(seed, arrays="torch")})
+    return found
 
 
 def _finished(result: Result) -> dict[str, Any]:

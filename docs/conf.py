@@ -1,6 +1,7 @@
 """The documentation site: `make docs` builds it into results/site, where every page works from a file."""
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,13 +11,17 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
 import fedtheory  # noqa: E402
 
+# What pages show of a command's output is made by running it, on 80 columns
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ |= {"PYTHONPATH": str(HERE.parent), "COLUMNS": "80", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+
 project, author = "fedtheory", "The fedtheory developers"
 copyright = author
 version = release = fedtheory.__version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax",
-    "sphinx_design", "sphinx_copybutton", "statements", "generated",
+    "sphinx_design", "sphinx_copybutton", "sphinxcontrib.programoutput", "statements", "generated",
 ]  # fmt: skip
 exclude_patterns = ["_ext", "_static", "lessons/*.py", "**/.ipynb_checkpoints"]
 root_doc = "index"
@@ -64,6 +69,8 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
+programoutput_prompt_template = "$ {command}\n{output}"
+
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
 
@@ -72,14 +79,16 @@ linkcheck_anchors = True
 
 
 def _plain(app, what, name, obj, options, lines):
-    """Docstrings are plain sentences: outside backticks no sign of theirs is markup."""
+    """Docstrings are plain sentences: outside backticks and code no sign of theirs is markup but the mark of an item."""
+    code = -1  # how far the line stands in that opened a block of code
     for n, line in enumerate(lines):
-        if re.match(r"\s*(:\w[^:]*:|\.\. |-{3,}|={3,})", line):
-            field = re.match(r"\s*:\w[^:]*:", line)
-            head, rest = (field[0], line[field.end() :]) if field else (line, "")
-            lines[n] = head + _escaped(rest)
-        else:
-            lines[n] = _escaped(line)
+        indent = len(line) - len(line.lstrip())
+        if code >= 0 and line.strip() and indent <= code:
+            code = -1
+        if code < 0:
+            head = re.match(r"\s*(:\w[^:]*:|\* |\.\. .*|-{3,}|={3,}|)", line)[0]
+            lines[n] = head + _escaped(line[len(head) :])
+            code = indent if line.rstrip().endswith("::") else -1
 
 
 def _escaped(text):

@@ -33,8 +33,9 @@ def _pieces(latex: str, breaks: tuple[str, ...]) -> list[str]:
             depth += 1
         elif word in ("}", ")", "]", r"\}", r"\rangle", r"\end", r"\right", r"\rfloor", r"\rceil"):
             depth -= 1
-        elif depth == 0 and word in breaks and latex[:i].strip() and not re.search(r"[\^_(=,]\s*$|\\[lg]e\s*$|\\quad\s*$", latex[:i]):
-            cuts.append(i)
+        elif depth == 0 and word in breaks and latex[:i].strip():
+            if word not in ("+", "-") or not re.search(r"[\^_(=,<>]\s*$|\\[lg]e\s*$", latex[:i]):  # no sign of a number
+                cuts.append(i)
         i += len(text)
     return [latex[a:b].strip() for a, b in zip(cuts, [*cuts[1:], len(latex)], strict=True)]
 

@@ -37,7 +37,7 @@ _BADGES = {"holds": "success", "violated": "danger", "open": "warning"}
 def typeset(words: str) -> str:
     """A sentence of a note as Markdown: `kappa_0`, `theta^{t-1}` and `C_0` typeset, all else as it stands."""
     out, at = [], 0
-    for found in re.finditer(rf"(?<![\w`/.\[-])((?:{_GREEK})|[A-Za-z](?=[_^]))(?:_tilde)?{_SCRIPT}(?![\w`/])", words):
+    for found in re.finditer(rf"(?<![\w`.\[-])(?<![a-z]/)((?:{_GREEK})|[A-Za-z](?=[_^]))(?:_tilde)?{_SCRIPT}(?![\w`/])", words):
         out += [_plain(words[at : found.start()]), f"${_symbol(found[0])}$"]
         at = found.end()
     return "".join([*out, _plain(words[at:])])
@@ -120,7 +120,13 @@ def _form(statement: Any, form: Any, rule: str, numbers: bool) -> Iterator[str]:
         for latex in form.latex.split(r"\text{; ") if r"\text{; " in form.latex else [form.latex]:
             yield from ("```{math}", broken(latex), "```", "")
     if form.note:
-        yield typeset(form.note[:1].upper() + form.note[1:]) + "."
+        yield typeset(re.sub(r"^[a-z](?=[a-z]* )", lambda m: m[0].upper(), form.note)) + "."
+        yield ""
+    if form.worst is not None:
+        yield (
+            f"Of all problems of the class ({typeset(form.worst.at)}) the worst comes to {float(form.worst.share()):.3g} of this bound: "
+            "proved in fractions."
+        )
         yield ""
     witnesses = [w for w in _witnesses().get((statement.id, form.name), ()) if w.verdict == "violated"]
     witnesses = [w for w in witnesses if not rule or w.rule in (rule, "any")] or witnesses
@@ -134,11 +140,11 @@ def _facts(witness: Any) -> Iterator[str]:
     """The numbers of a witness, and both of its sides."""
     from fedtheory.verification.registry import setting_of
 
-    lhs, rhs = Fraction(witness.lhs), Fraction(witness.rhs)
-    rows = [*setting_of(witness.statement).facts(witness), ("left side", _number(lhs)), ("right side", _number(rhs))]
-    yield from ("", "| the instance | |", "|---|---|")
+    setting, lhs, rhs = setting_of(witness.statement), Fraction(witness.lhs), Fraction(witness.rhs)
+    rows = [*setting.facts(witness), ("left side", _number(lhs)), ("right side", _number(rhs))]
+    yield from ("", f"| A witness | {typeset(setting.summary(witness).split(']: ', 1)[-1])} |", "|---|---|")
     for name, value in rows:
-        yield f"| {_plain(str(name))} | {_plain(' '.join(str(value).split()))} |"
+        yield f"| {typeset(str(name))} | {typeset(' '.join(str(value).split()))} |"
     yield ""
 
 
@@ -162,6 +168,45 @@ class StatementDirective(SphinxDirective):
         return [box]
 
 
+def table(paper: str) -> list[str]:
+    """All statements of a paper with the verdicts on record, as a Markdown table under a line that counts them."""
+    from fedtheory.verification.registry import paper as paper_named
+
+    rows, counts = [], {"hold": 0, "fail": 0, "are not judged": 0}
+    for s in paper_named(paper).statements:
+        printed, repaired = s.as_printed, next((f for f in s.forms if f.name == "repaired"), None)
+        if printed is not None and not printed.wording:
+            verdicts = set(printed.established.values())
+            counts["fail" if "violated" in verdicts else "are not judged" if "open" in verdicts else "hold"] += 1
+        cells = [_verdicts(f) if f is not None else "" for f in (printed, repaired)]
+        rows.append(f"| `{s.id.partition('/')[2]}` | {typeset(s.title)} | {' | '.join(cells)} |")
+    told = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+    head = f"Of the statements that the paper prints, {told}. " if told else "The paper prints no formula that could be judged as it stands. "
+    return [
+        head + f"`fedtheory list {paper}/` prints this table, `fedtheory verify {paper}/` judges it anew.", "",
+        "| statement | what it says | as the paper has it | repaired |", "|---|---|---|---|", *rows,
+    ]  # fmt: skip
+
+
+def _verdicts(form: Any) -> str:
+    verdicts = set(form.established.values())
+    if len(verdicts) == 1:
+        return f"{{bdg-{_BADGES[v]}}}`{v}`" if (v := verdicts.pop()) else ""
+    return " ".join(f"{{bdg-{_BADGES[v]}}}`{v}` ({_plain(r)})" for r, v in form.established.items())
+
+
+class VerdictsDirective(SphinxDirective):
+    """All statements of a paper, in its order, with the verdicts on record."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        box = nodes.container(classes=["verdicts"])
+        self.state.nested_parse(StringList(table(self.arguments[0]), self.env.docname), self.content_offset, box)
+        return [box]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("statement", StatementDirective)
+    app.add_directive("verdicts", VerdictsDirective)
     return {"parallel_read_safe": True}

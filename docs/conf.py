@@ -51,7 +51,7 @@ toc_object_entries_show_parents = "hide"
 
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # docstrings write types as words: "array (N, d)", "None or float"
-suppress_warnings = ["ref.python", "toc.empty_glob"]  # one class may have two public places; chapters may be absent
+suppress_warnings = ["ref.python", "toc.empty_glob", "toc.glob"]  # one class may have two public places; chapters may be absent
 
 # MathJax beside the pages, so that formulas are typeset without a network
 _mathjax = importlib.util.find_spec("sphinx-mathjax-offline")

@@ -27,39 +27,20 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-_GREEK = (
-    "alpha|beta|gamma|delta|epsilon|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|psi|omega|chi|zeta|Gamma|Delta|Theta|Lambda|Sigma|Phi|Omega"
-)
-_SCRIPT = r"(?:\^\{[^}]*\}|\^[\w*+]+|_[A-Za-z0-9*]+)*"
 _BADGES = {"holds": "success", "violated": "danger", "open": "warning"}
 
 
 def typeset(words: str) -> str:
-    """A sentence of a note as Markdown: `kappa_0`, `theta^{t-1}` and `C_0` typeset, all else as it stands."""
-    out, at = [], 0
-    for found in re.finditer(rf"(?<![\w`.\[-])(?<![a-z]/)((?:{_GREEK})|[A-Za-z](?=[_^]))(?:_tilde)?{_SCRIPT}(?![\w`/])", words):
-        out += [_plain(words[at : found.start()]), f"${_symbol(found[0])}$"]
-        at = found.end()
-    return "".join([*out, _plain(words[at:])])
+    """A sentence of a note as Markdown whose symbols are typeset as the report does it."""
+    from fedtheory.report.typeset import prose_html
+
+    parts = re.split(r"(<[^>]*>)", str(prose_html(words)).replace("&#34;", '"').replace("&#39;", "'"))
+    return "".join(part if n % 2 else _plain(part) for n, part in enumerate(parts))
 
 
 def _plain(text: str) -> str:
     """Text whose signs Markdown takes for nothing else."""
     return re.sub(r"([\\*_\[\]<>|$`~#])", r"\\\1", text)
-
-
-def _symbol(text: str) -> str:
-    name, tail = re.fullmatch(r"([A-Za-z]+)((?:[_^].*)?)", text).groups()  # type: ignore[union-attr]
-    if tail.startswith("_tilde"):
-        name, tail = rf"\tilde{{{_letter(name)}}}", tail.removeprefix("_tilde")
-    else:
-        name = _letter(name)
-    tail = re.sub(r"([_^])([A-Za-z0-9*+]+)", lambda m: f"{m[1]}{{{m[2]}}}", tail)
-    return name + tail.replace("*", r"\ast ")
-
-
-def _letter(name: str) -> str:
-    return "\\" + ("varepsilon" if name == "epsilon" else name) if len(name) > 1 else name
 
 
 @cache
@@ -168,24 +149,43 @@ class StatementDirective(SphinxDirective):
         return [box]
 
 
-def table(paper: str) -> list[str]:
-    """All statements of a paper with the verdicts on record, as a Markdown table under a line that counts them."""
+def headline(paper: str) -> list[str]:
+    """What is found of a paper in one sentence, and how many of its statements hold or fail, as the report says it."""
+    from fedtheory.report import headlines
+    from fedtheory.report.tables import lines
     from fedtheory.verification.registry import paper as paper_named
 
-    rows, counts = [], {"hold": 0, "fail": 0, "are not judged": 0}
+    known, witnesses = paper_named(paper), {w.name: w for found in _witnesses().values() for w in found}
+    rows = _rows(known)
+    told = headlines.sentence(known, lines(rows), rows, witnesses)
+    return [typeset(told), "", typeset(headlines.counts_in_words(headlines.counts(lines(rows))))]
+
+
+def _rows(paper: Any) -> list[Any]:
+    """The rows of a campaign that found what is on record, with the shipped witnesses."""
+    from fedtheory.verification.campaign import summarise
+    from fedtheory.verification.check import Check
+
+    checks, files = [], []
+    for s in paper.statements:
+        for f in s.forms:
+            checks += [Check(s.id, f.name, r, "holds" if v == "open" else v, "exact") for r, v in f.established.items()]
+            found = [w for w in _witnesses().get((s.id, f.name), ()) if w.verdict == "violated"]
+            files += [(w.name, Check(s.id, f.name, w.rule, "violated", "rational")) for w in found]
+    return summarise(checks, files, paper.statements)
+
+
+def table(paper: str) -> list[str]:
+    """All statements of a paper with the verdicts on record, as a Markdown table."""
+    from fedtheory.verification.registry import paper as paper_named
+
+    rows = []
     for s in paper_named(paper).statements:
-        printed, repaired = s.as_printed, next((f for f in s.forms if f.name == "repaired"), None)
-        if printed is not None and not printed.wording:
-            verdicts = set(printed.established.values())
-            counts["fail" if "violated" in verdicts else "are not judged" if "open" in verdicts else "hold"] += 1
-        cells = [_verdicts(f) if f is not None else "" for f in (printed, repaired)]
-        rows.append(f"| `{s.id.partition('/')[2]}` | {typeset(s.title)} | {' | '.join(cells)} |")
-    told = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
-    head = f"Of the statements that the paper prints, {told}. " if told else "The paper prints no formula that could be judged as it stands. "
-    return [
-        head + f"`fedtheory list {paper}/` prints this table, `fedtheory verify {paper}/` judges it anew.", "",
-        "| statement | what it says | as the paper has it | repaired |", "|---|---|---|---|", *rows,
-    ]  # fmt: skip
+        forms = s.as_printed, next((f for f in s.forms if f.name == "repaired"), None)
+        cells = ["" if f is None else _verdicts(f) for f in forms]
+        mark = "°" if forms[0] is not None and forms[0].wording else ""
+        rows.append(f"| `{s.id.partition('/')[2]}`{mark} | {typeset(s.title)} | {' | '.join(cells)} |")
+    return ["| statement | about | as the paper has it | repaired |", "|---|---|---|---|", *rows]
 
 
 def _verdicts(form: Any) -> str:
@@ -195,18 +195,20 @@ def _verdicts(form: Any) -> str:
     return " ".join(f"{{bdg-{_BADGES[v]}}}`{v}` ({_plain(r)})" for r, v in form.established.items())
 
 
-class VerdictsDirective(SphinxDirective):
-    """All statements of a paper, in its order, with the verdicts on record."""
+class PaperDirective(SphinxDirective):
+    """`headline PAPER`: what is found of it, in a sentence; `verdicts PAPER`: all its statements with what is on record."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        box = nodes.container(classes=["verdicts"])
-        self.state.nested_parse(StringList(table(self.arguments[0]), self.env.docname), self.content_offset, box)
+        lines = {"headline": headline, "verdicts": table}[self.name](self.arguments[0])
+        box = nodes.container(classes=[self.name])
+        self.state.nested_parse(StringList(lines, self.env.docname), self.content_offset, box)
         return [box]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("statement", StatementDirective)
-    app.add_directive("verdicts", VerdictsDirective)
+    for name in ("headline", "verdicts"):
+        app.add_directive(name, PaperDirective)
     return {"parallel_read_safe": True}

@@ -23,6 +23,7 @@ extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax",
     "sphinx_design", "sphinx_copybutton", "sphinxcontrib.programoutput", "statements", "generated",
 ]  # fmt: skip
+smartquotes = False  # "--out" is an option
 exclude_patterns = ["_ext", "_static", "lessons/*.py", "**/.ipynb_checkpoints"]
 root_doc = "index"
 
@@ -80,6 +81,12 @@ linkcheck_anchors = True
 
 def _plain(app, what, name, obj, options, lines):
     """Docstrings are plain sentences: outside backticks and code no sign of theirs is markup but the mark of an item."""
+    if what == "module":  # what stands indented after a sentence is an example
+        for n in range(len(lines) - 1, 1, -1):
+            if lines[n].startswith("    ") and not lines[n - 1].strip() and re.match(r"\S", lines[n - 2]):
+                if not lines[n - 2].endswith("::"):
+                    lines.insert(n, "")
+                    lines.insert(n, "::")
     code = -1  # how far the line stands in that opened a block of code
     for n, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
@@ -92,7 +99,7 @@ def _plain(app, what, name, obj, options, lines):
 
 
 def _escaped(text):
-    parts = re.split(r"(``.*?``|`[^`]*`)", text)
+    parts = re.split(r"(``.*?``|`[^`]*`|(?<![\w*])\*\w(?:[^*]*\w)?\*(?![\w*]))", text)
     return "".join(p if n % 2 else re.sub(r"([*|\\])|_(?![A-Za-z0-9])", lambda m: "\\" + m[0], p) for n, p in enumerate(parts))
 
 

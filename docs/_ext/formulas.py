@@ -7,7 +7,7 @@ import re
 __all__ = ["broken", "width"]
 
 _RELATIONS = (r"\le", r"\ge", r"=", r"<", r">", r"\Rightarrow", r"\iff")
-_NARROW = 44  # letters of a formula that fit a page of 400 pixels
+_NARROW = 36  # letters of a formula that fit a page of 400 pixels
 
 
 def width(latex: str) -> int:
@@ -37,7 +37,7 @@ def _pieces(latex: str, breaks: tuple[str, ...]) -> list[str]:
             if word not in ("+", "-") or not re.search(r"[\^_(=,<>]\s*$|\\[lg]e\s*$", latex[:i]):  # no sign of a number
                 cuts.append(i)
         i += len(text)
-    return [latex[a:b].strip() for a, b in zip(cuts, [*cuts[1:], len(latex)], strict=True)]
+    return [re.sub(r"(\s|\\ )+$", "", latex[a:b]).lstrip() for a, b in zip(cuts, [*cuts[1:], len(latex)], strict=True)]
 
 
 def broken(latex: str) -> str:
@@ -45,20 +45,22 @@ def broken(latex: str) -> str:
     if width(latex) <= _NARROW or r"\begin" in latex or r"\\" in latex:
         return latex
     rows: list[str] = []
-    for part in _pieces(latex, (r"\quad", r"\qquad")):
+    for part in _pieces(re.sub(r"([,;])\\ ", r"\1\\quad ", latex), (r"\quad", r"\qquad")):
         part = re.sub(r"^\\q?quad\s*", "", part)
-        sides = [part] if width(part) <= _NARROW else _pieces(part, _RELATIONS)
-        for n, side in enumerate(sides):
-            indent = r"\quad " if n else ""
-            terms = [side] if width(side) <= _NARROW else _pieces(side, ("+", "-"))
-            row = ""
-            for term in terms:  # as many terms a row as fit
-                if row and width(row + term) > _NARROW:
-                    rows.append(indent + row)
-                    row, indent = term, r"\qquad "
-                else:
-                    row = f"{row} {term}".strip()
-            rows.append(indent + row)
+        for n, side in enumerate(_packed(_pieces(part, _RELATIONS))):
+            for m, row in enumerate(_packed(_pieces(side, ("+", "-")))):
+                rows.append((r"\qquad " if m else r"\quad " if n else "{}") + row)
     if len(rows) == 1:
         return latex
-    return r"\begin{aligned}" + r"\\ ".join("&" + ("" if row[0] == "\\" else "{}") + row for row in rows) + r"\end{aligned}"
+    return r"\begin{aligned}" + r"\\ ".join("&" + row for row in rows) + r"\end{aligned}"
+
+
+def _packed(pieces: list[str]) -> list[str]:
+    """As many pieces a row as fit."""
+    rows = pieces[:1]
+    for piece in pieces[1:]:
+        if width(rows[-1] + piece) > _NARROW:
+            rows.append(piece)
+        else:
+            rows[-1] = f"{rows[-1]} {piece}"
+    return rows

@@ -10,9 +10,10 @@ import inspect
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 NAMES = "reference/public_names.md"
 
@@ -53,7 +54,8 @@ def _as_page(text: str) -> str:
 
 def module_page(module: ModuleType, names: list[str], first: dict[int, str]) -> str:
     """One module: its docstring, a table of its names, and what is documented here and not in a module before it."""
-    head = f"{module.__name__}\n{'=' * len(module.__name__)}\n\n.. currentmodule:: {module.__name__}\n\n.. automodule:: {module.__name__}\n   :no-members:\n\n"
+    name = module.__name__
+    head = f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: {name}\n\n.. automodule:: {name}\n   :no-members:\n\n"
     here, there, modules, values = [], [], [], []
     for name in names:
         value = getattr(module, name)
@@ -82,7 +84,9 @@ def module_page(module: ModuleType, names: list[str], first: dict[int, str]) -> 
 
 def _brief(value: Any) -> str:
     text = " ".join(repr(value).split())
-    return f"``{text}``" if len(text) <= 80 and "`" not in text else f"a {type(value).__name__}" + (f" of {len(value)}" if hasattr(value, "__len__") else "")
+    if len(text) <= 80 and "`" not in text:
+        return f"``{text}``"
+    return f"a {type(value).__name__}" + (f" of {len(value)}" if hasattr(value, "__len__") else "")
 
 
 def modules(table: dict[str, list[str]]) -> dict[str, str]:

@@ -4,7 +4,7 @@ Write down what a paper claims of a federated method, and everything else follow
 drawn from the class of problems that was declared; the claim is checked exactly (all cohorts
 enumerated), by Monte Carlo, and in fractions; a counterexample is searched for, shrunk to a few
 short numbers and proved; it is found out how tight the bound is, how far each of its constants
-could be tightened, and which assumption could be dropped::
+could be tightened, and which assumption could be dropped.
 
     """My paper, Lemma 4: one local gradient step of everybody decreases F."""
     from fractions import Fraction

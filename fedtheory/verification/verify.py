@@ -129,7 +129,9 @@ def _case(
     setting = setting_of(statement)
     if not (algorithm is None and setting.own_method):
         check_algorithm(algorithm)
-    check_problem(problem), check_sampling(sampling), check_local_solver(local_solver)
+    check_problem(problem)
+    check_sampling(sampling)
+    check_local_solver(local_solver)
     if rounds is not None:
         whole_number("rounds", rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")

@@ -18,6 +18,7 @@ import pytest
 import typer
 from repository import ROOT
 
+import fedtheory
 from fedtheory.cli import app
 from fedtheory.cli.common import find_statement, shipped_witnesses
 
@@ -103,7 +104,7 @@ def test_every_command_that_is_shown_is_one(page, command):
 def test_the_python_of_a_page_runs(name, capsys):
     names = {}
     for code in blocks(text_of(DOCS / name), "python"):
-        if "import torch" in code:
+        if "torch" in code:
             pytest.importorskip("torch").manual_seed(0)
         exec(compile(code, name, "exec"), names)
     printed = capsys.readouterr().out
@@ -210,6 +211,11 @@ def test_the_table_of_public_names_names_what_exists():
     for module in (m for m in named if ".neural" not in m or m == "fedtheory.neural.data"):
         public = set(importlib.import_module(module).__all__) - {"__version__"}
         assert public == named[module], f"{module}: the site's table and __all__ differ"
+
+
+def test_the_page_that_says_how_to_cite_has_this_version():
+    page = text_of(DOCS / "cite.md")
+    assert f"version = {{{fedtheory.__version__}}}" in page
 
 
 def test_pages_are_made_for_every_command_and_every_module(monkeypatch):

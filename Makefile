@@ -6,7 +6,7 @@ SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: verify test lint figures performance mutants package clean help
+.PHONY: docs verify test lint figures performance mutants package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test         the test suite on two processes"
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
+	@echo "make docs         the documentation as a site: results/site/index.html"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
 	@echo "make package      sdist and wheel, checked, and the wheel tried on every Python from 3.11 on (ARGS=/path/to/python)"
@@ -50,6 +51,14 @@ lint: $(VENV)/.linted
 
 figures: $(VENV)/.installed
 	$(BIN)/python -m paper_figures $(ARGS)
+
+$(VENV)/.documented: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.documented
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -d results/.doctrees docs results/site $(ARGS)
+	@echo "results/site/index.html"
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/timings/performance.py $(ARGS)

@@ -279,18 +279,23 @@ GO_WITHOUT = " (--max-conic-entries 0 goes without it)"
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Any]:
-    """A progress bar on stderr (a spinner without a total), silent when that is no terminal; yields `Advance`."""
+    """A progress bar on stderr (a spinner without a total), or plain lines where that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     from fedtheory.optimum.conic import announced
+    from fedtheory.plain_progress import Lines, redraws
 
+    console = err_console()
+    say = partial(console.print, style="dim", markup=False, soft_wrap=True)
+    if not redraws(console.file):
+        with Lines(what, total) as lines, announced(lambda text: say(text + GO_WITHOUT)):
+            yield Advance(lines.advance, say)
+        return
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
         columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
-    console = err_console()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        say = partial(console.print, style="dim", markup=False, soft_wrap=True)
         with announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lambda steps: bar.update(task, advance=steps), say)
 

@@ -49,6 +49,8 @@ class ST(Compressor):
         at least k entries reach), every entry with |T_i| >= e is kept, ties included, and mu = (kept magnitudes)/k, with the
         k that need not be their number.
 
+    Notes
+    -----
     With S = sum of kept magnitudes, m the number of kept entries that are not 0 and mu = S/k,
     ||C(x) - x||^2 = ||x||^2 - (S/k)^2 (2k - m): expand sum over kept of (|x_i| - mu)^2 = sum x_i^2 - 2 mu S + m mu^2.
 

@@ -1,195 +1,123 @@
-"""Any saved result of ours as a picture, from its data alone: nothing is computed.
-
-A file of someone else's is not trusted: what cannot be drawn ends in one `DataFileError` that names the file and says why.
-"""
+"""Reading a saved campaign, with suspicion: a file that was changed, cut off or made by something else is refused before it is used."""
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from fedtheory.errors import DataFileError, UnknownName
+from fedtheory.verification.campaign import Row
+from fedtheory.verification.registry import get
 
-from fedtheory.errors import DataFileError, UnknownName, suggest
-from fedtheory.plotting import bound_against_measured, optimum, saved
-from fedtheory.plotting.curves import curves
-from fedtheory.plotting.figure import Figure, restored
-from fedtheory.plotting.style import house_style, save
-from fedtheory.report import figures_verdicts
-from fedtheory.report.figures import experiments_of, figures_of
-from fedtheory.verification.registry import papers
-
-__all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
+__all__ = ["read_campaign"]
 
 MAX_BYTES = 200_000_000
-RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
-ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
-STUDIES = "fedtheory.authoring.figure"
-STUDY = {"statement", "forms", "points"}
-KINDS = (
-    ("FILE.csv of `verify --figure`", "bound against measured"),
-    ("FILE.json beside a figure or of `experiment`", "that figure"),
-    ("run-METHOD-PROBLEM.json of `run`", "the curves of the run"),
-    ("rates.json of `rates`", "rounds to epsilon"),
-    ("solve-PROBLEM.json of `solve`", "the optimum's coordinates and the clients' constants"),
-    ("campaign.json of `verify`", "the chart of verdicts"),
-)
-NOT_DRAWN = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
+_VERDICTS = ("holds", "violated", "not applicable", "inconclusive")
+_ESTABLISHED = ("holds", "violated", "open")
+_NEEDED: Mapping[str, type | tuple[type, ...]] = {
+    "rows": list, "complete": bool, "seconds": (int, float), "instances": int, "settings": dict, "searches": list, "checked": int,
+    "comparisons": int, "witnesses": dict, "memory_mib": dict, "provenance": dict,
+}  # fmt: skip
+_INSIDE: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    "settings": {"workers": int},
+    "witnesses": {"replayed": int},
+    "memory_mib": {"main": (int, float), "largest_worker": (int, float)},
+    "provenance": {"device": str, "python": str, "platform": str, "versions": dict, "written": str},
+}
+_SEARCH: Mapping[str, type] = {"statement": str, "form": str, "rule": str, "evaluations": int, "found": bool}
+_NUMBERS = ("tightness_worst", "tightness_median", "worst_slack", "worst_case")
+_COUNTS = ("instances", "violations", "inconclusive", "not_applicable", "evaluations")
 
 
-@dataclass(frozen=True)
-class Saved:
-    """A file that was read: what it holds in words, the name of its picture, and what draws it."""
-
-    kind: str
-    name: str
-    draw: Callable[[], Any]
-
-
-def opened(path: Path | str) -> Saved:
-    """What a file holds.
+def read_campaign(path: Path | str) -> tuple[list[Row], dict[str, Any]]:
+    """The rows and the record of a campaign that `fedtheory verify` wrote.
 
     Raises
     ------
     DataFileError
-        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against measured that is wrong.
+        Missing, not JSON, cut off, no campaign, or one with a field that is missing or of another kind.
+    UnknownName
+        It is about statements that are not known here, of a file or a package that is not there.
     """
     path = Path(path)
-    text = _text(path)
-    if saved.is_table(text):
-        data = saved.read(path)
-        return Saved("bound against measured", path.stem, lambda: bound_against_measured.draw(data))
-    try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
-        raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); what can be drawn is {kinds}") from error
-    if isinstance(content, dict):
-        for recognise in (_figure, _study, _experiment, _run, _rates, _solved, _campaign):
-            found = recognise(content, path)
-            if found is not None:
-                return found
-        if {"statement", "checks"} <= content.keys():
-            raise DataFileError(f"{path}: verdicts without the sides that were compared; run `fedtheory verify` again with --figure")
-    kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
-    raise DataFileError(f"{path}: not a result that can be drawn; these can: {kinds}")
+    record = _json(path)
+    _has(record, _NEEDED, f"{path}")
+    for key, wanted in _INSIDE.items():
+        _has(record[key], wanted, f"{path}: {key}")
+    if "commit" not in record["provenance"] or "seed" not in record["provenance"]:
+        raise DataFileError(f"{path}: provenance has no commit or no seed: write it again by `fedtheory verify`")
+    _findings(record, path)
+    for n, search in enumerate(record["searches"]):
+        _has(search, _SEARCH, f"{path}: searches[{n}]")
+    rows = [_row(entry, f"{path}: rows[{n}]") for n, entry in enumerate(record["rows"])]
+    return rows, record
 
 
-def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tuple[Saved, list[Path]]:
-    """The PNG and PDF of a saved result, beside it or in ``out``. Raises `DataFileError` as `opened` does, or for wrong data."""
-    path, found = Path(path), opened(path)
-    folder = path.parent if out is None else out
-    try:
-        with house_style():
-            figure = found.draw()
-            return found, save(figure, folder / found.name, dpi)
-    except NOT_DRAWN as error:
-        raise DataFileError(f"{path}: {found.kind} cannot be drawn from its data ({type(error).__name__}: {error})") from error
-
-
-def known_figures(name: str = "") -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, of a campaign and of our rates, and in the repository of `paper_figures`.
-
-    With a ``name`` no further than where that is found: other papers' figures take their time to import.
-    """
-    every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
-    for found in (_of_papers, _of_rates, _of_the_repository):
-        if name not in every:
-            every |= found()
-    return every
-
-
-def _of_papers() -> dict[str, Figure]:
-    return {f.name: f for paper in papers() for f in (*experiments_of(paper), *figures_of(paper))}
-
-
-def _of_rates() -> dict[str, Figure]:
-    rates = importlib.import_module(RATES)
-    drawers = {"rates": rates.draw, "rates_summary": rates.draw_summary}
-    return {name: Figure(name, rates.compute, draw) for name, draw in drawers.items()}
-
-
-def _of_the_repository() -> dict[str, Figure]:
-    try:
-        return dict(importlib.import_module(ELSEWHERE).known())
-    except ImportError:
-        return {}
-
-
-def _text(path: Path) -> str:
+def _json(path: Path) -> Any:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise DataFileError(f"{path}: {size} bytes; a saved result has at most {MAX_BYTES}")
-        return path.read_text()
+            raise DataFileError(f"{path}: {size} bytes; a campaign has at most {MAX_BYTES}")
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
+        raise DataFileError(f"{path}: no such file; `fedtheory verify` writes one, or name the campaign.json of another folder") from error
+    except json.JSONDecodeError as error:
+        raise DataFileError(f"{path}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise DataFileError(f"{path}: cannot be read as text ({error})") from error
 
 
-def _drawn(name: str, path: Path, data: Any) -> Saved:
-    """The figure of that name; one of bounds that a study drew is known by its data."""
-    known = known_figures(name)
-    if name not in known:
-        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, those of networks by `python -m paper_figures`"
-        raise DataFileError(f"{path}: {suggest(name, list(known), 'figure', where)}") from UnknownName(name)
-    return Saved(f"the figure {name}", path.stem, lambda: known[name].draw(restored(data)))
+def _has(value: Any, wanted: Mapping[str, type | tuple[type, ...]], label: str) -> None:
+    if not isinstance(value, dict):
+        raise DataFileError(f"{label}: {_brief(value)}; it must be an object: this is not a campaign.json of `fedtheory verify`")
+    for key, kind in wanted.items():
+        if key not in value:
+            raise DataFileError(f"{label}: no {key!r}: this is not a campaign.json of `fedtheory verify`, or an old one; run it again")
+        if not isinstance(value[key], kind) or (isinstance(value[key], bool) and kind is not bool):
+            raise DataFileError(f"{label}: {key} is {_brief(value[key])}; it must be {_called(kind)}")
 
 
-def _figure(content: Mapping[str, Any], path: Path) -> Saved | None:
-    name = content.get("figure")
-    if not isinstance(name, str):
-        return None
-    data = content.get("data")
-    if isinstance(data, dict) and STUDY <= data.keys():
-        return _study(data, path)
-    return _drawn(name, path, data) if "data" in content else None
+def _row(entry: Any, label: str) -> Row:
+    """One row; numbers that are none are NaN."""
+    _has(entry, {"statement": str, "form": str, "rule": str, "verdict": str, "established": str, "tightest": str, "worst": str,
+                 "worst_where": dict, "modes": list, "worst_case_at": str, **dict.fromkeys(_COUNTS, int)}, label)  # fmt: skip
+    if entry["verdict"] not in _VERDICTS:
+        raise DataFileError(f"{label}: verdict is {_brief(entry['verdict'])}; use one of {', '.join(_VERDICTS)}")
+    if entry["established"] not in _ESTABLISHED:
+        raise DataFileError(f"{label}: established is {_brief(entry['established'])}; use one of {', '.join(_ESTABLISHED)}")
+    if not all(isinstance(mode, str) for mode in entry["modes"]) or not isinstance(entry.get("witness"), str | None):
+        raise DataFileError(f"{label}: modes must be words, and witness a name")
+    numbers = {}
+    for key in _NUMBERS:
+        try:
+            numbers[key] = math.nan if entry.get(key) is None else float(entry[key])
+        except (TypeError, ValueError) as error:
+            raise DataFileError(f"{label}: {key} is {_brief(entry[key])}; it must be a number") from error
+    try:
+        get(entry["statement"]).form(entry["form"])
+    except UnknownName as error:
+        raise UnknownName(f"{label}: {error}; where it is from a Python file, name that as well: --paper FILE.py") from error
+    known = {f.name for f in fields(Row)}
+    return Row(**{**{k: v for k, v in entry.items() if k in known}, **numbers})
 
 
-def _study(data: Mapping[str, Any], path: Path) -> Saved | None:
-    """The figure of a statement in a file of a user's, which says all itself."""
-    if not STUDY <= data.keys():
-        return None
-    return Saved("bound against measured of a study", path.stem, lambda: importlib.import_module(STUDIES).picture(restored(data)))
+def _findings(record: dict[str, Any], path: Path) -> None:
+    """Refuse findings that are no pairs of words."""
+    found = record.get("findings", {})
+    pairs = [pair for of in found.values() for pair in of] if isinstance(found, dict) else [None]
+    if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(w, str) for w in p) for p in pairs):
+        raise DataFileError(f"{path}: findings must be pairs of words for each statement")
 
 
-def _experiment(content: Mapping[str, Any], path: Path) -> Saved | None:
-    name = content.get("experiment")
-    return _drawn(name, path, content["data"]) if isinstance(name, str) and "data" in content else None
+def _called(kind: type | tuple[type, ...]) -> str:
+    names = {list: "a list", dict: "an object", bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+    return names[kind[-1] if isinstance(kind, tuple) else kind]
 
 
-def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
-    metrics = content.get("metrics")
-    if not isinstance(metrics, dict) or not isinstance(content.get("method"), str):
-        return None
-
-    def draw() -> Any:
-        values = {str(k): np.asarray(restored(v), dtype=float) for k, v in metrics.items()}
-        table = {k: v.reshape(len(v), -1) for k, v in values.items() if v.ndim > 0 and v.size}
-        if not table or len({len(v) for v in table.values()}) != 1:
-            raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
-        return curves(table, f"{content['method']} on {content['problem']['name']}", str(content.get("ended", "")))
-
-    return Saved("the curves of a run", path.stem, draw)
-
-
-def _rates(content: Mapping[str, Any], path: Path) -> Saved | None:
-    return _drawn("rates", path, content) if {"series", "crossovers", "epsilons"} <= content.keys() else None
-
-
-def _solved(content: Mapping[str, Any], path: Path) -> Saved | None:
-    if not {"problem", "optimum", "constants"} <= content.keys():
-        return None
-    return Saved("a certified optimum", path.stem, lambda: optimum.draw(content))
-
-
-def _campaign(content: Mapping[str, Any], path: Path) -> Saved | None:
-    if not isinstance(content.get("rows"), list) or "instances" not in content:
-        return None
-    figure = figures_verdicts.FIGURE
-    return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(content)))
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

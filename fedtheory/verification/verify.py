@@ -22,7 +22,7 @@ from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["keep", "verify"]
+__all__ = ["case_of", "keep", "verify"]
 
 _MORE = {
     "states": 32, "confidence": CONFIDENCE, "max_leaves": 50_000, "on_progress": None, "on_stage": None, "given": None,
@@ -141,9 +141,7 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     """
     statement = get(statement) if isinstance(statement, str) else statement
     chosen = statement.form(form)
-    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
-    case = _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
-    return setting_of(statement).witness(statement, chosen, case)
+    return setting_of(statement).witness(statement, chosen, case_of(statement, problem, algorithm, **options))
 
 
 def _case(
@@ -182,6 +180,13 @@ def _case(
         problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
         **more,
     )  # fmt: skip
+
+
+def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Any) -> Case:
+    """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
+    statement = get(statement) if isinstance(statement, str) else statement
+    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
+    return _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
 
 
 Statement.runner = staticmethod(verify)

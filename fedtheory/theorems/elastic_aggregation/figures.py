@@ -119,9 +119,10 @@ def caption(data: dict[str, Any]) -> str:
     elastic, naive = float(np.median(found["elastic"])), float(np.median(found["FedAvg"]))
     return (
         f"With cohorts of {COHORT} of {CLIENTS} clients and E = {E} local steps Elastic Aggregation ends {elastic:.2g} from the "
-        f"optimum, FedAvg {naive:.2g} (medians). It ends nearer than FedAvg on {low:.0%} to {high:.0%} of the instances, over all cohorts and "
-        f"E. When all take part both end at the same point; Elastic Aggregation gets there sooner where sensitive coordinates are the "
-        f"steep ones. {data['instances']} random instances, no noise: zeros of the mean motion over all cohorts; bands: middle 80 %."
+        f"optimum, FedAvg {naive:.2g} (medians). It ends nearer than FedAvg on {low:.0%} to {high:.0%} of the instances, whatever the "
+        "cohort and E. When all take part both end at the same point; Elastic Aggregation gets there sooner where sensitive "
+        f"coordinates are the steep ones. {data['instances']} random instances, no noise: zeros of the mean motion over all cohorts; "
+        "bands: middle 80 %."
     )
 
 

@@ -132,6 +132,9 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
         lam = np.asarray(panel["lambdas"])[panel["best"]]
         axes[0, n].set(title=f"{short(panel)}\nstep {panel['step']:g}, best λ {lam:g}", ylim=(0, 101))
         axes[1, n].set(xlabel="round", yscale="log")
+        axes[1, n].yaxis.set_major_formatter("{x:g}")
+        axes[1, n].yaxis.set_minor_formatter("{x:g}")
+        axes[1, n].tick_params(axis="y", which="both", labelsize=8)
         told = [f"λ = {panel['lambdas'][i]:g}: {_diverged(panel, i)} of {len(data['seeds'])} diverged" for i, _, _ in _curves(panel)]
         lines = [line for i, line in zip([i for i, _, _ in _curves(panel)], told, strict=True) if _diverged(panel, i)]
         axes[0, n].annotate("\n".join(lines), (0.97, 0.04), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5)

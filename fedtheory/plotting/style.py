@@ -1,4 +1,7 @@
-"""One look for all figures: colour-blind safe colours (Okabe and Ito), one colour for one thing, one line style for one rule."""
+"""One look for all figures: colours that the colour-blind tell apart, one colour for one method, one line style for one rule.
+
+`tests/plotting/test_style.py` simulates what is seen without red and without green cones, and asks for a distance between all methods.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from matplotlib.figure import Figure
 
 from fedtheory.provenance import write_atomic
 
-__all__ = ["COLOURS", "LINESTYLES", "RULE_NAMES", "house_style", "new_figure", "save", "thresholds"]
+__all__ = [
+    "COLOURS", "ELASTIC_NETS", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_NAMES", "headline",
+    "house_style", "method_style", "new_figure", "save", "thresholds",
+]  # fmt: skip
 
 COLOURS = {
     "measured": "#000000",
@@ -34,6 +40,45 @@ COLOURS = {
 }
 LINESTYLES = {"sign": "--", "true-gradient": "-"}
 RULE_NAMES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
+# One colour and one marker for one method, whatever figure it is in. An elastic net has the colour of the method it is made from.
+METHOD_COLOURS = {
+    "fedavg": "#555555",
+    "fedprox": "#E69F00",
+    "scaffold": "#009E73",
+    "feddyn": "#0072B2",
+    "fedmls": "#332288",
+    "efl": "#661100",
+    "elastic-aggregation": "#994F00",
+    "vrl-sgd": "#88CCEE",
+    "fedgate": "#CC79A7",
+    "mime": "#6699CC",
+    "apfl": "#EE7733",
+    "fedamp": "#BBBBBB",
+    "subgradient": "#0B3D2E",
+}
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDovPXv<>hp*", strict=True))
+METHOD_NAMES = {
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "scaffold": "SCAFFOLD",
+    "feddyn": "FedDyn",
+    "fedmls": "FedMLS",
+    "efl": "EFL",
+    "elastic-aggregation": "Elastic Aggregation",
+    "vrl-sgd": "VRL-SGD",
+    "fedgate": "FedGATE",
+    "mime": "MIME",
+    "apfl": "APFL",
+    "fedamp": "FedAMP",
+    "subgradient": "subgradient steps",
+    "algorithm-1": "Algorithm 1",
+    "algorithm-2": "Algorithm 2",
+    "algorithm-3": "Algorithm 3",
+}
+ELASTIC_NETS = {"algorithm-1": "fedprox", "algorithm-2": "scaffold", "algorithm-3": "feddyn"}  # FedElasticNet's -> the plain method
+_ALSO = {"fedelasticnet-prox": "algorithm-1", "fedelasticnet-scaffold": "algorithm-2", "fedelasticnet-dyn": "algorithm-3"}
+for _net, _plain in [*ELASTIC_NETS.items(), *((also, ELASTIC_NETS[net]) for also, net in _ALSO.items())]:
+    METHOD_COLOURS[_net], METHOD_MARKERS[_net] = METHOD_COLOURS[_plain], METHOD_MARKERS[_plain]
 _RC = {
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -65,6 +110,12 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def method_style(method: str, paired: bool = False) -> dict[str, Any]:
+    """Keyword arguments of a line: colour, line style and name. ``paired``: its elastic net is drawn solid beside it, so dashed."""
+    line = "--" if paired and method in ELASTIC_NETS.values() else "-"
+    return {"color": METHOD_COLOURS[method], "linestyle": line, "label": METHOD_NAMES[_ALSO.get(method, method)]}
 
 
 def headline(figure: Figure, finding: str, detail: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from fedtheory.verification.check import Check
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Proof, Step
-from fedtheory.verification.registry import get
+from fedtheory.verification.registry import get, paper_of
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
@@ -138,8 +138,9 @@ class Walk:
 
     @property
     def source(self) -> str:
-        """What the paper calls the theorem."""
-        return get(self.proof.theorem).source.partition(",")[0]
+        """What the paper calls the theorem; of a file the statement's id."""
+        id = self.proof.theorem
+        return id if paper_of(id).source else get(id).source.partition(",")[0]
 
     @property
     def adds_up(self) -> bool:
@@ -168,7 +169,7 @@ class Walk:
             if t.lost is not None:
                 label = t.step.part_of or t.step.label
                 out[label] = out.get(label, 0) + t.lost
-        return list(out.items())
+        return [(label, value if isinstance(value, Fraction) else self._clean(value)) for label, value in out.items()]
 
     @property
     def headline(self) -> str:

@@ -95,6 +95,9 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
             raise InvalidInput(f"{where}: {one!r} is no step: write step(statement, weight=...)")
         if one.sides is None and getattr(one.what, "over", "") != "round":
             raise InvalidInput(f"{where}: {one.what!r} is not judged in a round: give a statement with over='round'")
+        if one.sides is None:
+            one.what.form(one.form)
+    theorem.form(form)
     setting = MethodSetting.of(theorem)
     return core.Proof(
         theorem.id, form, tuple(_core_step(one) for one in steps), lambda case, proof: _course(setting, case),

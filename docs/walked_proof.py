@@ -13,7 +13,7 @@ term of the sum is the least: round t's decrease is counted t - 1 times. So
     F(x_T) - F* <= beta ||x_0 - x*||^2/(2 T),
 
 and its slack is exactly the sum of what the three steps leave, with the weights below.
-`fedtheory proof examples/walked_proof.py::rate` puts the numbers of a run into it.
+`fedtheory proof docs/walked_proof.py::rate` puts the numbers of a run into it.
 """
 
 from fedtheory.algorithms import FedAvg

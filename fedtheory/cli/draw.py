@@ -15,10 +15,10 @@ def draw(files: list[Path], dpi: int, as_json: bool, out: Path | None) -> None:
     Raises
     ------
     DataFileError
-        As `fedtheory.report.redrawing.draw_saved` raises it.
+        As `fedtheory.report.redraw.draw_saved` raises it.
     """
     from fedtheory.errors import DataFileError
-    from fedtheory.report.redrawing import draw_saved
+    from fedtheory.report.redraw import draw_saved
 
     told = []
     for file in files:

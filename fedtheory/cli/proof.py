@@ -211,10 +211,22 @@ def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
         block("The steps have no weights: each is judged by itself, and there is no waterfall.", "dim")
     if walk.proof.note:
         block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", "dim")
+    if held := walk.held_here():
+        names = ", ".join(t.step.label for t in held)
+        block(f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim")
+    others = [f for f in dict.fromkeys(p.form for p in _proofs(walk)) if f != walk.proof.form]
+    if others:
+        block(f"--form walks another: {'; '.join(others)}. --round and --details put the numbers in, --figure draws.", "dim")
     if show["round"] is not None or show["details"]:
         _show_rows(walk, show["round"], console, width)
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
+
+
+def _proofs(walk: Walk) -> list[Any]:
+    from fedtheory.verification.walk import proofs_of
+
+    return proofs_of(walk.proof.theorem)
 
 
 def _sum_in_words(walk: Walk) -> str:

@@ -28,10 +28,11 @@ def draw(data: dict[str, Any]) -> Any:
     largest = max(*(abs(s["lost"]) for s in steps), abs(data["lhs"]), abs(data["rhs"]))
     shown = [s for s in steps if abs(s["lost"]) > SMALL * largest or s["verdict"] == "violated"]
     left_out = [s for s in steps if s not in shown]
-    title = textwrap.wrap(data["headline"], 82)
+    title = textwrap.wrap(data["headline"], 84)
+    told = textwrap.wrap(", ".join(filter(None, (data["instance"], data["rule_words"]))), 112)
     note = "Lose nothing that could be seen: " + ", ".join(s["step"] for s in left_out) if left_out else ""
     below = textwrap.wrap(note, 108)
-    height = 1.35 + 0.34 * (len(shown) + 2) + 0.22 * len(title) + 0.17 * len(below)
+    height = 0.95 + 0.34 * (len(shown) + 2) + 0.2 * len(title) + 0.15 * len(told) + 0.17 * len(below)
     with house_style():
         figure, axes = new_figure(7.4, height)
         ax = axes[0, 0]
@@ -46,8 +47,8 @@ def draw(data: dict[str, Any]) -> Any:
             if fails:
                 tick.set_color(FAILS)
                 tick.set_fontweight("bold")
-        figure.suptitle("\n".join([*title, ""]), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
-        ax.set_title(f"{data['instance']}" + (f"; {data['rule']} rule" if data["rule"] != "any" else ""), fontsize=8.5, color="#444444", x=0)
+        figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+        ax.set_title("\n".join(told), fontsize=8, color="#444444", loc="right")
         if below:
             figure.supxlabel("\n".join(below), x=0.01, ha="left", fontsize=8, color="#444444")
     return figure
@@ -71,7 +72,8 @@ def _bars(ax: Any, data: dict[str, Any], shown: list[dict[str, Any]]) -> list[tu
         _tell(ax, y, at, at + step["lost"], f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""))
         ax.plot([at, at], [y - 1 + 0.31, y - 0.31], color="#888888", linewidth=0.8)
         at += step["lost"]
-        label = f"{step['part_of']}, {step['step']}" if step["part_of"] else step["step"]
+        part = step["part_of"].removeprefix("the ")
+        label = step["step"] if not part or step["step"].startswith(part) else f"{part}, {step['step']}"
         out.append((label, fails))
     last = len(shown) + 1
     ax.barh(last, data["rhs"], color=BOUND if data["verdict"] != "violated" else FAILS, height=0.62)

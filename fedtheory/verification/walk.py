@@ -112,7 +112,7 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
     proof = theorem
     if proof.replayed is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on a problem only: there is no run of it in fractions")
-    witness = witness or proof.witness
+    witness = witness or (proof.witness() if callable(proof.witness) else proof.witness)
     if isinstance(witness, str):
         name = witness
         known = {w.name: w for w in builtin_witnesses(get(proof.theorem).paper)}
@@ -160,7 +160,7 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
             place, slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
             line.places.append(place)
             line.slacks.append(slack)
-    final = statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
+    final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
     bound, total = judged.place(Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None)
     tallies = [_tally(line, ended, course) for line in lines]
     lost = [t.lost for t in tallies if t.lost is not None]

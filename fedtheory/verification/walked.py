@@ -12,7 +12,7 @@ from typing import Any
 from fedtheory.verification.check import Check
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Proof, Step
-from fedtheory.verification.registry import get
+from fedtheory.verification.registry import get, paper_of, rule_words
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
@@ -138,8 +138,9 @@ class Walk:
 
     @property
     def source(self) -> str:
-        """What the paper calls the theorem."""
-        return get(self.proof.theorem).source.partition(",")[0]
+        """What the paper calls the theorem; of a file the statement's id."""
+        id = self.proof.theorem
+        return id if paper_of(id).source else get(id).source.partition(",")[0]
 
     @property
     def adds_up(self) -> bool:
@@ -168,7 +169,7 @@ class Walk:
             if t.lost is not None:
                 label = t.step.part_of or t.step.label
                 out[label] = out.get(label, 0) + t.lost
-        return list(out.items())
+        return [(label, value if isinstance(value, Fraction) else self._clean(value)) for label, value in out.items()]
 
     @property
     def headline(self) -> str:
@@ -210,14 +211,25 @@ class Walk:
     def _breaks(self) -> str:
         first, more = self.broken[0], self.broken[1:]
         place = first.worst
-        sign = "=" if place.put.relation == "==" else "<="
-        wrong = {"<=": ">", "=": "is not"}[sign]
-        lhs, rhs = (place.check.lhs, place.check.rhs) if sign == "<=" else (float(place.lhs), float(place.rhs))
-        where = f"round {place.t}" if place.t is not None else "the end"
-        sides = f"lhs {lhs:.4g} {wrong} rhs {rhs:.4g}"
+        if place.put.relation == "==":
+            sides = f"the sides differ by {place.check.lhs:.4g}"
+        else:
+            sides = f"lhs {place.check.lhs:.4g} > rhs {place.check.rhs:.4g}"
         others = f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
-        bound = "fails" if self.check.verdict == "violated" else "holds all the same" if self.check.verdict == "holds" else "is not settled"
-        return f"Breaks at {first.step.label}, {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
+        bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
+        where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
+        return f"Breaks at {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
+
+    def held_here(self) -> list[Tally]:
+        """The steps that hold on this run, and are on record as violated: they fail on another one."""
+        found = []
+        for tally in self.tallies:
+            step = tally.step
+            if tally.verdict == "holds" and step.statement and step.form:
+                verdicts = get(step.statement).form(step.form).established
+                if verdicts.get(self.rule, verdicts.get("any")) == "violated":
+                    found.append(tally)
+        return found
 
     # --- tables -------------------------------------------------------------------------------------------------------------
     def _clean(self, lost: Any) -> float | None:
@@ -266,6 +278,7 @@ class Walk:
         """All of it as JSON has it; the waterfall is drawn from this alone."""
         return {
             "theorem": self.proof.theorem, "name": self.name, "source": self.source, "form": self.proof.form, "rule": self.rule,
+            "rule_words": "" if self.rule == "any" else rule_words(self.rule, self.proof.theorem),
             "instance": self.instance, "rounds": self.horizon, "exact": self.exact, "headline": self.headline, "note": self.proof.note,
             "verdict": self.check.verdict, "lhs": float(self.lhs), "rhs": float(self.rhs), "slack": float(self.slack),
             "unexplained": None if self.unexplained is None else float(self.unexplained), "adds_up": self.adds_up,

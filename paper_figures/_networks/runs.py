@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.result import Result
     from fedtheory.neural.data import Data
 
-__all__ = ["DIGITS", "Told", "found_sets", "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "shortened"]
+__all__ = ["DIGITS", "Told", "found_sets", "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "simulated"]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
@@ -53,11 +53,6 @@ def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIEN
     deal = preset.partition if preset.partition["partition"] != "users" else {"partition": "dirichlet", "alpha": 0.3}
     small = {"dataset": DIGITS, "network": network, "other_network": None, "clients": clients, "cohort": cohort, "partition": deal}
     return replace(preset, **(small | more))
-
-
-def shortened(presets: Mapping[Any, Preset], rounds: int | None) -> dict[Any, Preset]:
-    """The same presets with at most so many rounds each (None: their own)."""
-    return {key: replace(p, rounds=p.rounds if rounds is None else min(p.rounds, rounds)) for key, p in presets.items()}
 
 
 def found_sets(wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly) -> tuple[dict[str, Data], list[str]]:
@@ -123,6 +118,46 @@ def kept_or(keep: Path | str | None, preset: Preset, data: Data, seed: int, what
     found = to_jsonable(make())
     write_json(path, {"found": found, "provenance": provenance(seed, arrays="torch")})
     return found
+
+
+def simulated(
+    preset: Preset,
+    data: Data,
+    seeds: Sequence[int],
+    keep: Path | str | None = None,
+    sampling: Any = None,
+    solver: Any = None,
+    record: Sequence[str] = ("test_accuracy", "objective"),
+    **options: Any,
+) -> dict[str, np.ndarray]:
+    """A setting under another law of participation, or with other local work, than a preset has: {metric: (seeds, rounds + 1)}.
+
+    After a divergence the metrics are NaN. ``options`` are as `Preset.make_problem` takes them.
+    """
+    from fedtheory import simulate
+    from fedtheory.errors import Diverged
+
+    need_torch()
+
+    def run(seed: int) -> dict[str, Any]:
+        problem = preset.make_problem(data, seed, **options)
+        done: dict[str, Any] = {}
+
+        def look(at: Any) -> None:
+            done.update({m: np.array(v[: at.round_index + 1, 0]) for m, v in at.metrics.items()})
+
+        try:
+            simulate(
+                problem, preset.make_algorithm(), preset.rounds, problem.initial(), sampling or preset.make_sampling(), seed=seed,
+                local_solver=solver or preset.make_solver(), record=tuple(record), like=problem.like_array(), checkpoint=look,
+            )  # fmt: skip
+        except Diverged:
+            pass
+        return {m: _series([None if not np.isfinite(v) else v for v in done.get(m, [])], preset.rounds + 1) for m in record}
+
+    about = {"simulated": list(record), "sampling": repr(sampling), "laws": getattr(sampling, "laws", None), "solver": repr(solver), **options}
+    rows = [kept_or(keep, preset, data, s, about, lambda s=s: run(s)) for s in seeds]
+    return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
 
 def _finished(result: Result) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from command_line import call, refused
 
 from fedtheory.plotting import saved
-from fedtheory.report.redrawing import KINDS, known_figures, opened
+from fedtheory.report.redraw import KINDS, known_figures, opened
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ("--problem", "quadratic", "-P", 2, "--clients", 3, "--dimension", 2)

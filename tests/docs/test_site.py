@@ -24,7 +24,7 @@ from fedtheory.cli.common import find_statement, shipped_witnesses
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-PAGES = sorted(p for p in DOCS.rglob("*.md") if not {"_build", "commands", "api"} & set(p.relative_to(DOCS).parts))
+PAGES = sorted(p for p in DOCS.rglob("*.md") if not {"statements", "commands", "api"} & set(p.relative_to(DOCS).parts))
 NAMES = [p.relative_to(DOCS).as_posix() for p in PAGES]
 STORIES = sorted((DOCS / "papers").glob("*.md"))
 ELSEWHERE = {"networks.md"}  # its code is run in tests/report

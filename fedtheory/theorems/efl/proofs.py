@@ -153,7 +153,8 @@ def _j_printed(e: Ended) -> Sides:
 
 
 def _step(number: int, label: str, words: str, form: str, compare: Any, **more: Any) -> Step:
-    return Step(label, words, f"efl/theorem-1-step-{number}", form, _arrives, compare, part_of=f"step {number}" if "," in label else "", **more)
+    part = f"step {number}" if number in (2, 5) else ""
+    return Step(label, words, f"efl/theorem-1-step-{number}", form, _arrives, compare, part_of=part, **more)
 
 
 _STEPS = (

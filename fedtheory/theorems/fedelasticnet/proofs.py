@@ -242,7 +242,7 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
 
 
 _UNDIVIDED = Step(
-    "no 1/κ₀", "dividing by kappa_0 T leaves the last term as it was", weight=_whole, sides=_undivided("inner_sign"), over="end",
+    "division by κ₀T", "the last term is left undivided", weight=_whole, sides=_undivided("inner_sign"), over="end",
     formula=r"-\tfrac1{\kappa_0}\cdot\tfrac{2\lambda_1}{\lambda_2T}\sum_t\langle\gamma^{t-1}-\theta_*,\cdot\rangle\le" + _LAST,
 )  # fmt: skip
 _SQUARE = Step(

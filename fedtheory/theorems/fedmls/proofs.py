@@ -171,7 +171,7 @@ def _joint(e: Ended) -> Sides:
 def _step(label: str, words: str, statement: str, form: str, sides: Callable[[Any], Sides], formula: str = "", over: str = "round",
           where: str = "") -> Step:  # fmt: skip
     weight = _arrives if over == "round" else _once
-    part = "recursion" if over == "round" else ""
+    part = "the recursion" if over == "round" else ""
     return Step(label, words, f"fedmls/{statement}" if statement else "", form, weight, sides, over, formula, part, where=where)
 
 

@@ -72,7 +72,9 @@ class Put:
             return cls(sides.relation, terms)
         letters = form.letters
         if isinstance(letters, dict):
-            letters = next((one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None)
+            letters = next(
+                (one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None
+            )
         if letters is None:
             return cls(sides.relation, terms)
         values = {each: number(value) for each, value in letters.values(view).items()}
@@ -130,7 +132,9 @@ def _number(expression: Any, values: Any) -> float:
 def _sympy(value: Any) -> Any:
     import sympy as sp
 
-    return sp.Rational(value.numerator, value.denominator) if isinstance(value, Fraction) else sp.Float(float(value), 17)
+    return (
+        sp.Rational(value.numerator, value.denominator) if isinstance(value, Fraction) else sp.Float(float(value), 17)
+    )
 
 
 def _enclosed(text: str) -> str:

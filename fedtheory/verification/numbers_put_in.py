@@ -119,7 +119,8 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     scale = max(map(abs, given), default=0.0)
     if not all(abs(a - b) <= 1e-6 * scale for a, b in zip(exact, given, strict=True)):
         return None
-    shown = {s: symbol(f"{s.name} =", _enclosed(figures(v))) for s, v in numbers.items()}
+    written_out = {s: _enclosed(figures(v)) for s, v in numbers.items()}
+    shown = {s: symbol(f"{s.name} = {text}", text) for s, text in written_out.items()}  # a symbol is known by its name
     texts = [written(e.xreplace(shown), times=True) for e in (lhs, *terms)]
     return texts[0], _sum(texts[1:]) or "0"
 

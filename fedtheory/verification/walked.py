@@ -258,8 +258,8 @@ class Walk:
         return [
             {
                 "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form,
-                "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
-                "rhs": float(t.worst.rhs), "weight": _one(t.weight),
+                "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at,
+                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": _one(t.weight),
                 "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies

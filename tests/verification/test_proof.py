@@ -118,3 +118,11 @@ def test_what_is_unknown_is_refused():
         walk_witness(replace(proof, steps=(replace(proof.steps[0], over="rounds"),)))
     with pytest.raises(InvalidInput, match="walked on a problem only"):
         walk_witness(replace(proofs_of(THEOREM)[0], replayed=None))
+
+
+def test_the_numbers_of_one_run_do_not_stand_in_another(walked):
+    """The formula of a step is made again and again, from the numbers of each round."""
+    first = {(r["step"], r["round"]): r["numbers"] for r in walked.rows()}
+    walk_witness(THEOREM, form="repaired", rule="true-gradient").rows()
+    assert {(r["step"], r["round"]): r["numbers"] for r in walked.rows()} == first
+    assert first["Theorem B.6", 1] != first["Theorem B.6", 2]

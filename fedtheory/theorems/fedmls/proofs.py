@@ -7,9 +7,9 @@ gamma (z_{k-1}, z'_{k-1}). With every term written out,
     slack of the recursion = [losses are convex] + (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k)
                              + [gamma beta/2 ||s||^2 - gamma^2 h(s)] + gamma [inner loop] + gamma [server's projection]
 
-with s = q_k - (z_{k-1}, z'_{k-1}), for h vanishes at (x*, x*) and its gradient is h's bilinear form. Times Gamma_K/Gamma_k = k (k + 1)/(K (K + 1)) and summed, what is left
-are the distances at the end, which the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are enough for 8 D~, and the
-penalty gap.
+with s = q_k - (z_{k-1}, z'_{k-1}), for h is a quadratic that vanishes at (x*, x*). Times Gamma_K/Gamma_k = k (k + 1)/(K (K + 1))
+and summed, what is left are the distances at the end, which the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are
+enough for 8 D~, and the penalty gap.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ def _horizons(rounds: Any, over: str, at: str) -> tuple[int, int]:
         or not least <= pair[0] <= pair[1]
     ):
         raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
-    return pair  # type: ignore[return-value]
+    return pair
 
 
 def _check(made: AuthoredStatement, at: str) -> None:

@@ -50,6 +50,8 @@ class Paper:
     experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of `fedtheory.plotting.experiment.Experiment`;
         '' for none. A campaign does not run them.
     reviews : the module with what reviewers asked, a tuple ``REVIEWS`` of `fedtheory.verification.reviews.Point`; '' for none
+    headline : the module with what is found of the paper in one sentence, a tuple ``HEADLINE`` of
+        `fedtheory.verification.headline.Clause`; '' for none
     witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
     rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
@@ -69,6 +71,7 @@ class Paper:
     figures: str = ""
     experiments: str = ""
     reviews: str = ""
+    headline: str = ""
     witnesses: str = ""
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = field(default_factory=dict)

@@ -48,6 +48,7 @@ PAPER = Paper(
     printed="with the coefficients of scheme C, where a statement tells the schemes apart",
     rules="the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
     figures="fedtheory.theorems.efl.figures",
+    headline="fedtheory.theorems.efl.headline",
     witnesses="fedtheory.theorems.efl",
     rule_order=("any", "C", "A", "B", "C-corrected"),
     rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},

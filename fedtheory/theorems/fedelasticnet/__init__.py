@@ -31,6 +31,7 @@ PAPER = Paper(
     figures="fedtheory.theorems.fedelasticnet.figures",
     experiments="fedtheory.theorems.fedelasticnet.experiments",
     reviews="fedtheory.theorems.fedelasticnet.reviews",
+    headline="fedtheory.theorems.fedelasticnet.headline",
     witnesses="fedtheory.theorems.fedelasticnet",
     rule_order=("sign", "any", "true-gradient"),
     rule_short={"true-gradient": "true-gr."},

@@ -18,6 +18,7 @@ PAPER = Paper(
     printed="with exact subgradients (deterministic)",
     rules="exact (deterministic) and noisy (stochastic) subgradients",
     figures="fedtheory.theorems.fedmls.local_work",
+    headline="fedtheory.theorems.fedmls.headline",
     witnesses="fedtheory.theorems.fedmls",
     rule_order=("any", "deterministic", "stochastic"),
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},

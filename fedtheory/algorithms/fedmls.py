@@ -20,6 +20,7 @@ from fedtheory.inputs import real_array
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
+from fedtheory.plain_progress import duration
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -249,7 +250,7 @@ class FedMLS(Algorithm):
             start=z_local,
             solver=solver if isinstance(solver, ExactProx) else replace(solver, steps=self.steps(k)),
         )
-        chosen = result.average if self.average == "averaged" else result.y
+        chosen: Array = result.average if self.average == "averaged" else result.y
         x_local = (1 - gamma) * x_local + gamma * chosen  # line 14
         return FedMLSState(x, z, clients.put(state.x_local, x_local), clients.put(state.z_local, result.y))
 
@@ -305,14 +306,6 @@ class FedMLS(Algorithm):
             count *= 4
 
 
-def duration(seconds: float) -> str:
-    """'40 seconds', '90 minutes', '3.2 hours', '12.0 years'."""
-    for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {unit}" if seconds < 1e4 * size else f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
-
-
 def fedmls_parameters(
     problem: Problem,
     epsilon: Any,
@@ -364,7 +357,8 @@ def fedmls_parameters(
         rounds = fewest_rounds(epsilon, G, distance, 16 if options.get("local_training") == "exact-prox" else 36)
     elif rounds == "printed":
         rounds = printed_rounds(epsilon, G, distance)
-    lam, D = exact_number(epsilon) / exact_number(G) ** 2, exact_number(distance) ** 2
+    lam: Any = exact_number(epsilon) / exact_number(G) ** 2
+    D: Any = exact_number(distance) ** 2
     if not all(isinstance(v, Rational) for v in (epsilon, G, distance)):  # floats in, floats out
         lam, D = float(lam), float(D)
     return FedMLS(lam, D, rounds, radius, G, sigma, **options)

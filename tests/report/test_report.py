@@ -1,7 +1,6 @@
-"""What a reader sees: formulas, tables, the two reports, and the README's code and names."""
+"""What a reader sees: formulas, tables, the two reports, and the code of the networks' page."""
 
 import dataclasses
-import importlib
 import io
 import re
 import xml.etree.ElementTree as ElementTree
@@ -18,7 +17,6 @@ from fedtheory.theorems import Check, all_statements, get
 from fedtheory.verification import campaign
 from fedtheory.verification.check import AT_A_POINT
 
-README = ROOT / "README.md"
 PREFIXES = list(dict.fromkeys(s.id.split("/")[0] + "/" for s in all_statements()))
 PAPERS = [tables.paper_of(prefix).name for prefix in PREFIXES]
 
@@ -273,35 +271,6 @@ def test_curves_of_a_run_that_reaches_zero(tmp_path):
     assert [f.name for f in files] == ["run.png", "run.pdf"] and all(f.stat().st_size > 1000 for f in files)
 
 
-def test_the_readmes_own_theorem_is_judged_as_it_says():
-    code, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    names = {}
-    exec(compile(code, "README.md", "exec"), names)
-    from fedtheory.authoring import study
-
-    found = study(names["paper"], 120, 0)
-    assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
-    told = str(found)
-    assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in told and "violated at half = 1001/2000" in told
-
-
-def test_the_readmes_python_runs(capsys):
-    _, code, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
-    exec(compile(code, "README.md", "exec"), {})
-    assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in capsys.readouterr().out
-
-
-def test_the_readmes_own_network_learns(capsys):
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    *_, code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 17
-    exec(compile(code, "README.md", "exec"), {})
-    start, end, size = map(float, re.fullmatch(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", capsys.readouterr().out.strip()).groups())
-    assert end < start / 3 and size == 4 * 32 + 33
-
-
 @pytest.mark.filterwarnings("error")
 def test_the_networks_document_runs_in_python(capsys):
     """What docs/networks.md says of a user's own network, block after block."""
@@ -318,26 +287,3 @@ def test_the_networks_document_runs_in_python(capsys):
     start, end = names["run"].metrics["objective"][[0, -1], 0]
     decay = 0.5e-4 * float(names["run"].x[0] @ names["run"].x[0])
     assert float(loss.detach()) == pytest.approx(end - decay, abs=1e-5) and end < start - 0.5
-
-
-def test_the_readme_names_what_exists():
-    table = README.read_text().split("## All public names")[1].split("\n## ")[0]
-    named = {}
-    for module, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", table, re.M):
-        named[module] = set(re.findall(r"`(\w+)`", names))
-        loaded = importlib.import_module(module)
-        for name in named[module]:
-            assert hasattr(loaded, name), f"{module}.{name}"
-    for module in (m for m in named if ".neural" not in m or m == "fedtheory.neural.data"):
-        public = set(importlib.import_module(module).__all__) - {"__version__"}
-        assert public == named[module], f"{module}: the README and __all__ differ"
-
-
-def test_the_readmes_commands_exist():
-    from typer.main import get_command
-
-    from fedtheory.cli import app
-
-    known = set(get_command(app).commands)
-    used = set(re.findall(r"^fedtheory ([\w-]+)", README.read_text(), re.M))
-    assert used and used <= known

@@ -50,9 +50,7 @@ lint: $(VENV)/.linted
 	$(BIN)/mypy
 
 figures: $(VENV)/.installed
-	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)
-	$(BIN)/python paper_figures/efl.py results/paper $(ARGS)
-	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
+	$(BIN)/python -m paper_figures $(ARGS)
 
 $(VENV)/.documented: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'

@@ -108,7 +108,9 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.curves": ("fedtheory.plotting.curves",),
     "fedtheory.report.figures_bounds": ("fedtheory.theorems.fedelasticnet.figures.bounds",),
     "fedtheory.report.figures_efl": ("fedtheory.theorems.efl.figures.statements",),
-    "fedtheory.report.figures_efl_runs": ("fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.theorem_2"),
+    "fedtheory.report.figures_efl_runs": (
+        "fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.bits", "fedtheory.theorems.efl.figures.theorem_2",
+    ),
     "fedtheory.report.figures_elastic": ("fedtheory.theorems.elastic_aggregation.figures",),
     "fedtheory.report.figures_rates": ("fedtheory.theorems.fedmls.figures",),
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),
@@ -117,7 +119,8 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
     "fedtheory.theorems.core": (
-        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.registry",
+        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.checks",
+        "fedtheory.verification.registry",
     ),
     "fedtheory.theorems.efl_common": (
         "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
@@ -197,6 +200,7 @@ NAMES: dict[str, str] = {
     **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
     "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
     "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
+    "fedtheory.verification.check.Checks": "fedtheory.verification.checks.Checks",
     "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -22,6 +23,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+
+from fedtheory.plain_progress import Lines, redraws
 
 __all__ = ["Board", "Progress", "as_finished", "fetch", "interrupted", "run_processes", "stop_workers", "stow"]
 
@@ -75,7 +78,7 @@ class Board:
 
 
 class Progress:
-    """A rich progress bar on the terminal's error stream, which appears once the work has taken `delay` seconds.
+    """A progress bar on the error stream, which appears once the work has taken `delay` seconds; plain lines where that is no terminal.
 
     Parameters
     ----------
@@ -88,22 +91,30 @@ class Progress:
     def __init__(self, total: int, label: str, shown: bool = True, delay: float = 2.0) -> None:
         self.total, self.label, self.shown, self.delay = total, label, shown, delay
         self._bar: Any = None
+        self._lines: Lines | None = None
         self._start = time.monotonic()
 
     @property
     def visible(self) -> bool:
-        return self._bar is not None
+        return self._bar is not None or (self._lines is not None and self._lines.told)
 
     def update(self, done: int) -> None:
         if not self.shown or (self._bar is None and time.monotonic() - self._start < self.delay):
             return
-        if self._bar is None:
+        if self._bar is None and self._lines is None:
             if done >= self.total:
                 return
             self._open()
-        self._bar.update(self._task, completed=done)
+        if self._lines is not None:
+            self._lines.at(done)
+        else:
+            self._bar.update(self._task, completed=done)
 
     def _open(self) -> None:
+        if not redraws(sys.stderr):
+            self._lines = Lines(self.label, self.total, ticking=False)
+            self._lines.start = self._start
+            return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -121,6 +132,8 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._lines is not None:
+            self._lines.__exit__(kind, error, trace)
 
 
 @contextmanager

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import functools
+import math
 import signal
 from collections.abc import Callable, Iterator
 
 import one_round
 import pytest
+
+from fedtheory import plain_progress
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_progress_lines() -> Iterator[None]:
+    """What commands write to stderr does not depend on how long they take here; the tests of progress set their own clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_progress, "FIRST", math.inf)
+        yield
 
 
 @pytest.fixture

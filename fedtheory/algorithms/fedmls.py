@@ -20,6 +20,7 @@ from fedtheory.inputs import real_array
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
+from fedtheory.plain_progress import duration
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -303,14 +304,6 @@ class FedMLS(Algorithm):
             if seconds > 0.01 or count > 2**20:
                 return seconds / count
             count *= 4
-
-
-def duration(seconds: float) -> str:
-    """'40 seconds', '90 minutes', '3.2 hours', '12.0 years'."""
-    for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {unit}" if seconds < 1e4 * size else f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
 def fedmls_parameters(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,11 @@ def default_workers() -> int:
 
 
 def peak_memory_mib() -> dict[str, float]:
-    """Peak resident memory of this process and of its largest finished child."""
+    """Peak resident memory of this process and of its largest finished child; NaN where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return {"main": math.nan, "largest_worker": math.nan}
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return {
         "main": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,

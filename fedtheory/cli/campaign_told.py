@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ def _show_effort(run: Any, record: dict[str, Any]) -> None:
     )
     several = workers > 1 and run.o.papers is None  # of a paper of one's own there may have been none
     largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if several else ""
-    console.print(f"{run.result.seconds:.0f} s, peak memory {memory['main']:.0f} MiB{largest}")
+    peak = "" if math.isnan(memory["main"]) else f", peak memory {memory['main']:.0f} MiB{largest}"
+    console.print(f"{run.result.seconds:.0f} s{peak}")
 
 
 def _instance_of(found: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace, on_host
+from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import sliding_compiled
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
@@ -105,7 +106,8 @@ class SubgradientSliding(LocalSolver):
         if self.batch_size is not None and type(problem).client_batch_gradient is Problem.client_batch_gradient:
             raise MissingCapability(f"{type(problem).__name__} has no samples to draw mini-batches from: use batch_size=None")
         if self.engine == "numba" and not compiled(problem):
-            raise MissingCapability(f"{type(problem).__name__} has no compiled form: use engine='auto' or 'numpy'")
+            lacks = f"{type(problem).__name__} has no compiled form" if available() else "Numba cannot be imported"
+            raise MissingCapability(f"{lacks}: use engine='auto' or 'numpy'")
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         self.check(problem)

@@ -5,7 +5,6 @@ Numba is imported at the first compiled run, and what it compiles is kept on dis
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,11 +13,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, to_numpy
+from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding_draws import Sliding, draws
 from fedtheory.problems.base import Problem
 
-__all__ = ["CompiledForm", "available", "compiled_form", "solve"]
+__all__ = ["CompiledForm", "compiled_form", "solve"]
 
 WORTH_A_THREAD = 400_000  # numbers touched by a thread, well above what starting it costs
 
@@ -31,17 +31,12 @@ class CompiledForm(NamedTuple):
     work: int  # numbers touched in one subgradient
 
 
-def available() -> bool:
-    """Whether Numba is installed (it is, unless a dependency was left out)."""
-    return importlib.util.find_spec("numba") is not None
-
-
 def compiled_form(problem: Problem) -> CompiledForm | None:
     """The compiled form of a problem, kept with it; None where there is none (subclasses may override what is compiled)."""
     kept = problem.__dict__
     if "_compiled_form" not in kept:
-        make = _forms().get(type(problem)) if available() else None
-        kept["_compiled_form"] = None if make is None else make(problem)
+        make = _forms().get(type(problem))
+        kept["_compiled_form"] = None if make is None or not available() else make(problem)
     return kept["_compiled_form"]
 
 

@@ -12,7 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from fedtheory.compiled import njit
 
 __all__ = ["WALKS", "Drawn", "Pace", "Points"]
 

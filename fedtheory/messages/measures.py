@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from fedtheory.arrays import Array, namespace, on_host, to_numpy
+from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import points, real_number
 
@@ -39,7 +40,7 @@ def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.
     low, bins = _range(entries.min(), entries.max(), bin_width) if entries.size else (0.0, 0)
     if bins == 0:
         return np.unique(np.round(entries.astype(float) / bin_width), return_counts=True)
-    if entries.size >= COMPILED and bins <= FEW:
+    if entries.size >= COMPILED and bins <= FEW and available():
         table = np.zeros((4, bins), dtype=np.int64)
         _compiled_count()(entries, bin_width, low, table)
         return _hit(table.sum(axis=0), low)
@@ -50,9 +51,7 @@ def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.
 @cache
 def _compiled_count() -> Callable[[np.ndarray, float, float, np.ndarray], None]:
     """`count_bins` by Numba, which is imported here: most runs need it only for networks."""
-    import numba
-
-    return numba.njit(cache=True, nogil=True)(count_bins)
+    return njit(cache=True, nogil=True)(count_bins)
 
 
 def count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.ndarray) -> None:

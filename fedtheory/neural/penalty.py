@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from fedtheory.compiled import available
 from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import LocalObjective
 from fedtheory.neural.engines.compiled import PenaltyTerms
@@ -21,7 +22,7 @@ __all__ = ["Penalty"]
 class Penalty:
     """-<linear, y> + slope/2 ||y||^2 - <curvature center, y> + l1 ||y - anchor||_1 of R rows; slope = curvature + ridge.
 
-    On a CPU everything is done in one compiled pass over y: on small batches a step costs what it takes to move the weights.
+    On a CPU with Numba everything is done in one compiled pass over y: on small batches a step costs what it takes to move the weights.
     """
 
     def __init__(self, objective: LocalObjective, ridge: float, prox: bool, y: Tensor) -> None:
@@ -34,7 +35,7 @@ class Penalty:
         self.curvature, self.ridge = curvature, ridge
         self.l1 = float(objective.l1)
         self.anchor = objective.l1_center if self.l1 else None
-        self.compiled = y.device.type == "cpu" and not isinstance(self.slope, torch.Tensor)
+        self.compiled = available() and y.device.type == "cpu" and not isinstance(self.slope, torch.Tensor)
         if self.compiled:
             none = y.new_empty((len(y), 0))
             self.arrays = [(none if a is None else a.contiguous()).numpy() for a in (self.pull, self.anchor)]

@@ -69,7 +69,7 @@ def tiles(lines: Iterable[Line]) -> dict[str, list[Tile]]:
         ok = all(r.ok for r in rows)
         tile = Tile(line.statement, line.title, state, verdict, MARKS[verdict], bool(line.mark), ok)
         out.setdefault(state, []).append(tile)
-    return {state: out[state] for state in STATES if state in out}
+    return {state: sorted(out[state], key=lambda t: t.worded) for state in STATES if state in out}
 
 
 def _worst(rows: Sequence[Row], state: str) -> str:
@@ -97,10 +97,11 @@ def counts_in_words(n: Mapping[str, int]) -> str:
     """'4 of 6 printed statements fail, 2 hold; of 3 in words 1 fails; every repair holds.'"""
     parts = []
     if n["printed"]:
-        parts.append(f"{n['fails']} of {n['printed']} printed statements fail, {n['holds']} hold" + _unsettled(n["unsettled"]))
+        one = n["printed"] == 1
+        parts.append(f"{n['fails']} of {n['printed']} printed statement{'' if one else 's'} {_fail(n['fails'])}{_rest(n, '')}")
     if n["in words"]:
-        told = f"{n['fails in words']} fail, {n['holds in words']} hold" + _unsettled(n["unsettled in words"])
-        parts.append(f"of {n['in words']} that are said in words only {told}")
+        failing = n["fails in words"]
+        parts.append(f"of {n['in words']} said in words only {failing or 'none'} {_fail(failing)}{_rest(n, ' in words')}")
     if n["repairs"]:
         failing = n["repairs"] - n["repairs that hold"]
         parts.append(f"{failing} of {n['repairs']} repairs do not hold" if failing else "every repair holds")
@@ -108,8 +109,15 @@ def counts_in_words(n: Mapping[str, int]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _unsettled(number: int) -> str:
-    return f", {number} {'is' if number == 1 else 'are'} not settled" if number else ""
+def _fail(number: int) -> str:
+    return "fails" if number == 1 else "fail"
+
+
+def _rest(n: Mapping[str, int], which: str) -> str:
+    """', 3 hold, 1 is not settled': what there is of both."""
+    holds, open = n[f"holds{which}"], n[f"unsettled{which}"]
+    parts = [f"{holds} hold{'s' * (holds == 1)}" if holds else "", f"{open} {'is' if open == 1 else 'are'} not settled" if open else ""]
+    return "".join(f", {p}" for p in parts if p)
 
 
 def sentence(paper: Paper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:

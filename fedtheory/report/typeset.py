@@ -7,6 +7,7 @@ page's width decides where its lines end.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -32,47 +33,88 @@ _KEPT = {
 def formula_html(form: Any, title: str) -> Markup:
     """A form's formula; broken LaTeX as it stands, and without any its note, or the statement's title."""
     if form.latex.strip() and not unread(form.latex):
-        return Markup(" ").join(formula_pieces(form.latex))
+        parts = (Markup("<wbr>").join(part) for part in formula_pieces(form.latex))
+        return Markup(" ").join(Markup('<span class="part">{}</span>').format(part) for part in parts)
     words = escape(shown(form, title))
     return Markup("<code>{}</code>").format(words) if form.latex.strip() else Markup("<em>{}</em>").format(words)
 
 
 @cache
-def formula_pieces(latex: str) -> tuple[Markup, ...]:
-    """<math> elements that are the formula when they stand one after the other; a line may end after each."""
+def formula_pieces(latex: str) -> tuple[tuple[Markup, ...], ...]:
+    """<math> elements that are the formula when they stand one after the other; a line may end after each.
+
+    Those between two wide gaps are a part by themselves: a side condition, or what a letter stands for.
+    """
     ElementTree.register_namespace("", _NAMESPACE)
     root = ElementTree.fromstring(to_mathml(latex))
     for node in root.iter():
+        node.text = _lettered(node)
         for name in [n for n in node.attrib if n not in _KEPT]:
             del node.attrib[name]
-    pieces: list[list[ElementTree.Element]] = []
-    for piece in _cut(_inside(root), 0):
-        pieces += _cut(piece, 9) if sum(map(_width, piece)) > _LONG else [piece]
-    return tuple(_as_math(piece) for piece in pieces if piece)
+    parts = []
+    for part in _parts(_inside(root)):
+        pieces = [p for short in _cut(part, 0) for p in (_cut(short, 9) if sum(map(_width, short)) > _LONG else [short])]
+        parts.append(tuple(_as_math(piece, not n) for n, piece in enumerate(pieces)))
+    return tuple(parts)
+
+
+def _lettered(node: ElementTree.Element) -> str | None:
+    """A letter of another alphabet, which browsers know by its code point only."""
+    names = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
+    if len(node.text or "") != 1 or node.get("mathvariant") not in names:
+        return node.text
+    kind, case = names[node.attrib.pop("mathvariant")], "CAPITAL" if node.text.isupper() else "SMALL"
+    for name in (f"MATHEMATICAL {kind} {case} {node.text.upper()}", f"{kind} {case} {node.text.upper()}"):
+        try:
+            return unicodedata.lookup(name)
+        except KeyError:
+            continue
+    return node.text
 
 
 def _inside(root: ElementTree.Element) -> list[ElementTree.Element]:
-    """What stands in a row, where the row is all that there is."""
+    """What stands in a row, where the row is all that there is, or the last of it."""
     nodes = list(root)
-    while len(nodes) == 1 and _tag(nodes[0]) in ("mrow", "mstyle") and "scriptlevel" not in nodes[0].attrib:
-        nodes = list(nodes[0])
+    while nodes and _tag(nodes[-1]) in ("mrow", "mstyle") and (len(nodes) == 1 or _tag(nodes[-1]) == "mstyle") and len(nodes[-1]) > 0:
+        if len(nodes) > 1 and len(nodes[-1]) == 1 and _tag(nodes[-1][0]) != "mrow":
+            break
+        nodes = [*nodes[:-1], *nodes[-1]]
     return nodes
 
 
+def _parts(nodes: list[ElementTree.Element]) -> list[list[ElementTree.Element]]:
+    """A row cut at its wide gaps, and where there is room after a comma; in no bracket."""
+    parts: list[list[ElementTree.Element]] = [[]]
+    depth = 0
+    for node in nodes:
+        text = _sign(node)
+        depth = max(0, depth + (text in _OPENING and len(text) == 1) - (text in _CLOSING and len(text) == 1))
+        after = _sign(parts[-1][-1]) in (",", ";") if parts[-1] else False
+        if depth == 0 and (_is_wide(node) or (after and _is_space(node))):
+            parts.append([])
+        else:
+            parts[-1].append(node)
+    return [part for part in parts if part]
+
+
+def _is_wide(node: ElementTree.Element) -> bool:
+    return _tag(node) == "mspace" and node.get("width", "") in ("1em", "2em")
+
+
+def _is_space(node: ElementTree.Element) -> bool:
+    return _tag(node) == "mspace" or (_tag(node) == "mtext" and not (node.text or "").strip())
+
+
 def _cut(nodes: list[ElementTree.Element], deepest: int) -> list[list[ElementTree.Element]]:
-    """A row cut after its gaps, and before its relations, sums and (in brackets) big operators; ``deepest``: in how many brackets."""
+    """A row cut before its relations, sums and (in brackets) big operators; ``deepest``: in how many brackets."""
     pieces: list[list[ElementTree.Element]] = [[]]
     depth, within = 0, False  # of brackets that open and close, and between norm bars
     for node in nodes:
         text, last = _sign(node), _sign(pieces[-1][-1]) if pieces[-1] else ""
-        level = depth + within
-        if level <= deepest and pieces[-1]:
-            gap = _tag(node) == "mspace" and node.get("width", "") in ("1em", "2em")
+        if depth + within <= deepest and pieces[-1]:
             operator = text in _RELATIONS or (text in _SUMS and last not in _RELATIONS | _SUMS | _OPENING | {",", ";"})
-            if gap or (operator and _tag(node) == "mo") or (deepest and text == "∑" and len(pieces[-1]) > 3):
+            if (operator and _tag(node) == "mo") or (deepest and text == "∑" and len(pieces[-1]) > 3):
                 pieces.append([])
-                if gap:
-                    continue
         if text in _OPENING and len(text) == 1:
             depth += 1
         elif text in _CLOSING and len(text) == 1:
@@ -102,10 +144,12 @@ def _width(node: ElementTree.Element) -> float:
     return sum(parts) + len((node.text or "").strip()) + 0.6 * (tag == "mo")
 
 
-def _as_math(piece: list[ElementTree.Element]) -> Markup:
+def _as_math(piece: list[ElementTree.Element], first: bool) -> Markup:
     math = ElementTree.Element(f"{{{_NAMESPACE}}}math", {"displaystyle": "true"})
-    if _sign(piece[0]) in _SUMS and len(piece) > 1 and _tag(piece[0]) == "mo":
-        piece[0].set("form", "infix")
+    sign = _sign(piece[0])
+    if sign in _SUMS | _RELATIONS and len(piece) > 1 and _tag(piece[0]) == "mo" and not first:
+        space = "0.22em" if sign in _SUMS else "0.28em"
+        piece[0].attrib |= {"form": "infix", "lspace": space, "rspace": space}
     math.extend(piece)
     text = ElementTree.tostring(math, encoding="unicode")
     return Markup(text.replace(f' xmlns="{_NAMESPACE}"', ""))
@@ -132,10 +176,11 @@ _SYMBOL = re.compile(
     r"(?P<code>`[^`]+`)"
     r"|(?P<grad>(?<![\w/.-])grad\b ?(?=[A-Za-z(]))"
     r"|(?P<root>\bsqrt(?= ?[\d(\w]) ?)|(?<=[)\]|])(?P<closed>" + _SCRIPT + r"+)"
-    r"|(?P<before>(?<![\w/.-])(?:hat|bar) )?(?<![\w.\\-])(?:(?P<name>" + _NAME + r")|(?P<letter>[A-Za-z]))"
+    r"|(?P<before>(?<![\w/.-])(?:hat|bar) )?(?<![\w.\\-])(?:(?P<name>" + _NAME + r")(?P<digits>\d+(?![\w.]))?|(?P<letter>[A-Za-z]))"
     r"(?P<accent>(?:_|-)(?:tilde|hat|bar)|~)?(?P<scripts>" + _SCRIPT + r"*)(?P<star>\*(?![\w*]))?(?P<prime>'(?![\w']))?(?![\w/(]*\.py)"
-    r"|(?P<sign><=|>=|\|\||(?<=[\w)\]*']) - (?=[\w(]))"
+    r"|(?P<sign><=|>=|\|\||(?<=[\w)\]}*'|]) - (?=[\w(|]))"
 )
+_CALLED = re.compile(r"\b(?:[Tt]heorems?|[Ll]emmas?|[Tt]ables?|[Aa]lgorithms?|[Ss]chemes?|[Aa]ppendix|[Cc]orollary) $")
 _LETTERS = {"a", "A", "I"}  # words of English, unless they carry something
 _SIGNS = {"<=": "≤", ">=": "≥", "||": "‖", " - ": " − "}
 
@@ -184,6 +229,9 @@ def _typeset(match: re.Match[str]) -> Markup | None:
     if found["closed"]:
         return _scripts(found["closed"])
     scripts, letter = found["scripts"] or "", found["letter"]
+    if found["digits"] and found["name"] in _WORDS:
+        return None
+    scripts = f"_{found['digits']}{scripts}" if found["digits"] else scripts
     carries = scripts or found["accent"] or found["star"] or found["before"]
     after = match.string[match.end() : match.end() + 1]
     if letter and (not carries or (letter in _LETTERS and not (scripts or found["accent"]))):
@@ -213,8 +261,10 @@ def _scripts(text: str) -> Markup:
 def _alone(match: re.Match[str], letter: str) -> Markup | None:
     """A letter that carries nothing is a symbol, unless it is a word, or a part of one."""
     before, after = match.string[: match.start()][-1:], match.string[match.end() : match.end() + 1]
-    if letter in _LETTERS or after.isalnum() or after in "'’." and match.string[match.end() + 1 : match.end() + 2].isalpha():
+    if letter in _LETTERS or after.isalnum() or (after in "'’." and match.string[match.end() + 1 : match.end() + 2].isalpha()):
         return None
-    if before in "'’\"" or (after == "-" and letter.islower()) or len(match.group()) > 1:
+    if _CALLED.search(match.string[: match.start()]):  # Theorem E, scheme C
+        return None
+    if (before and before in "'’\"") or (after == "-" and letter.islower()) or len(match.group()) > 1:
         return None
     return Markup("<i>{}</i>").format(letter)

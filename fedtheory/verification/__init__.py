@@ -1,7 +1,8 @@
 """The core: statements, what judges them, the papers that bring them, and the witnesses that are left. It names none of them."""
 
 from fedtheory._moved import names_before
-from fedtheory.verification.check import CONFIDENCE, Check, Checks, judge, judge_statistical, judge_view, judge_worst
+from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical, judge_view, judge_worst
+from fedtheory.verification.checks import Checks
 from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.joined import Joined
 from fedtheory.verification.registry import Paper, all_statements, get, papers, register

@@ -6,22 +6,25 @@ identity between symbols is proved by SymPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit
+from fedtheory.verification.series import Series, kept_of, with_horizon
 from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.summary import as_html, as_rows, as_sentence
 
 __all__ = [
-    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Checks", "Verdict", "in_words", "judge", "judge_statistical",
+    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
     "judge_view", "judge_worst", "outside", "with_instance", "worst_sides",
 ]  # fmt: skip
+
+__getattr__ = names_before(__name__)
 
 AT_A_POINT = "proved at a point"
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
@@ -46,6 +49,7 @@ class Check:
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
         what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
+    series : what was compared, entry by entry, where it is kept (`fedtheory.verification.series.keeping`); else None
     """
 
     statement: str
@@ -65,6 +69,7 @@ class Check:
     count: int = 0
     scenarios: int | None = None
     relation: str = "<="
+    series: Series | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"
@@ -92,44 +97,6 @@ def in_words(where: dict[str, Any], count: int = 0) -> str:
         return ", ".join(known.get(axis, f"{axis} {i}") for axis, i in zip(axes, index, strict=True)) + " (counted from 0)"
     at = str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
     return f"entry {at} (counted from 0)" + (f" of the {count} compared" if count else "")
-
-
-class Checks(list[Check]):
-    """Checks of one statement: they print as a sentence and a line each, and Jupyter shows them as a table.
-
-    Parameters
-    ----------
-    checks : one a form
-    statement : what was checked, where it is known
-    """
-
-    def __init__(self, checks: Iterable[Check] = (), statement: Statement | None = None) -> None:
-        super().__init__(checks)
-        self.statement = statement
-
-    def __str__(self) -> str:
-        return "\n".join([self.sentence, *(str(c) for c in self)])
-
-    def _repr_html_(self) -> str:
-        return as_html(self, self.statement)
-
-    @property
-    def sentence(self) -> str:
-        """What was found: 'As printed it is false here: at T = 43 the left side is 0.53, the bound 0.12. As repaired it holds ...'."""
-        return as_sentence(self, self.statement)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
-        return as_rows(self)
-
-    @property
-    def verdict(self) -> str:
-        """Verdict of the repaired form where there is one, else of the first form."""
-        repaired = [c for c in self if c.form == "repaired"] or list(self)
-        for verdict in ("violated", "inconclusive", "not applicable"):
-            if any(c.verdict == verdict for c in repaired):
-                return verdict
-        return "holds"
 
 
 def judge(sides: Sides, **fields: Any) -> Check:
@@ -170,6 +137,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         where={**fields.pop("where", {}), "index": index, **axes},
         count=len(lhs),
         relation=sides.relation,
+        series=kept_of(sides),
         **fields,
     )
 
@@ -225,6 +193,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         count=looks,
         scenarios=scenarios,
         relation=sides.relation,
+        series=kept_of(sides, float(z), scenarios=True),
         **fields,
     )
 
@@ -267,7 +236,7 @@ def judge_view(
     locate = getattr(view, "locate", None)
     if locate is not None and "index" in check.where:
         locate(check.where)
-    return check
+    return check if check.series is None else replace(check, series=with_horizon(check.series, view))
 
 
 def judge_worst(statement: Statement, form: Form) -> list[Check]:

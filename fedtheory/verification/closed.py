@@ -104,13 +104,13 @@ def _sum(terms: tuple[Any, ...]) -> str:
     return out or "0"
 
 
-def written(expression: Any) -> str:
-    """The LaTeX of an expression."""
-    return _printer().doprint(expression)
+def written(expression: Any, times: bool = False) -> str:
+    """The LaTeX of an expression; with ``times`` a dot stands in its products, as between numbers."""
+    return _printer(times).doprint(expression)
 
 
 @cache
-def _printer() -> Any:
+def _printer(times: bool) -> Any:
     from sympy.printing.latex import LatexPrinter
 
     class Printer(LatexPrinter):
@@ -119,7 +119,7 @@ def _printer() -> Any:
         def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
             return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
 
-    return Printer({"order": "none"})
+    return Printer({"order": "none", "mul_symbol": "dot"} if times else {"order": "none"})
 
 
 def closed(

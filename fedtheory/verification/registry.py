@@ -19,6 +19,7 @@ from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.parallel import interrupted
+from fedtheory.verification.proof import Proof
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
@@ -56,6 +57,7 @@ class Paper:
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
     source : the file that it was read from by `load_file`, '' for a paper of an installed package
+    proofs : the chains of steps by which its theorems are proved
     """
 
     id: str
@@ -75,6 +77,7 @@ class Paper:
     rule_words: Mapping[str, str] = field(default_factory=dict)
     rule_short: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    proofs: tuple[Proof, ...] = ()
 
 
 _PAPERS: dict[str, Paper] = {}

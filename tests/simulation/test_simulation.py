@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedtheory import algorithms, parallel, problems, simulate, theorems
+from fedtheory import algorithms, parallel, plain_progress, problems, simulate, theorems
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, UnknownName
 from fedtheory.local import SGD, GradientSteps
 from fedtheory.messages.measures import bin_counts, entropy_bits
@@ -168,6 +168,7 @@ def test_progress_appears_only_for_long_work(monkeypatch: pytest.MonkeyPatch) ->
         quick.update(5)
         assert not quick.visible
     monkeypatch.setattr("sys.stderr", io.StringIO())
+    monkeypatch.setattr(plain_progress, "FIRST", 2.0)
     with parallel.Progress(10, "long") as slow:
         now[0] = 3.0
         slow.update(5)

@@ -10,7 +10,8 @@ import pytest
 
 from fedtheory import Uniform, problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.verification.check import Check, Checks, judge
+from fedtheory.verification.check import Check, judge
+from fedtheory.verification.checks import Checks
 from fedtheory.verification.statement import Statement, eq, form, le
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "three_numbers.py"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numba
 import numpy as np
 
+from fedtheory.compiled import available, njit
 from fedtheory.local.clipping import EPSILON
 from fedtheory.neural.engines.kernels import shrink
 
@@ -58,9 +58,10 @@ class PenaltyTerms(NamedTuple):
 
 
 def fits(engine: Engine, device: str, batch_size: int, curvature: Any) -> bool:
-    """Whether a walk on samples as they are is one of those compiled here: on a CPU, of `Dense`, mini-batches, one slope for all."""
+    """Whether a walk on samples as they are is compiled here: where Numba is, on a CPU, of `Dense`, mini-batches, one slope for all."""
     return (
-        device == "cpu"
+        available()
+        and device == "cpu"
         and engine.name == "dense"
         and engine.autocast is None
         and batch_size <= LARGEST_BATCH
@@ -109,7 +110,7 @@ def walk_rows(
             _walk(y[r], *steps, all_inputs, all_targets, widths, own, BLOCK)
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _move(
     part: np.ndarray, gradient: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
 ) -> None:
@@ -139,7 +140,7 @@ def _move(
             part[i] = scale * part[i] - gradient[i]
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _move_clipped(
     y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, clip: float
 ) -> None:
@@ -160,7 +161,7 @@ def _move_clipped(
         y[i] = scale * y[i] - step * gradient[i]
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
     """Outputs z (b, c) <- factor_k (softmax - one at the label), row by row."""
     for k in range(z.shape[0]):
@@ -178,7 +179,7 @@ def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
         row[labels[k]] -= factors[k]
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.ndarray, b: int, block: int) -> int:
     """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all."""
     start, last, zero = 0, len(widths) - 1, y.dtype.type(0)
@@ -199,7 +200,7 @@ def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.nda
     return start
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, targets: np.ndarray,
     widths: np.ndarray, penalty: PenaltyTerms, block: int,
@@ -270,7 +271,7 @@ def _walk(
             shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _rows(i: int, o: int, b: int, block: int) -> int:
     """How many of a layer's o outputs are computed at once: equal parts of at most about `block` multiplications."""
     parts = -(-o * i * b // block)

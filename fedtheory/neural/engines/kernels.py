@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from fedtheory.compiled import njit
 
 __all__ = ["penalise", "shrink"]
 
@@ -12,7 +13,7 @@ __all__ = ["penalise", "shrink"]
 _FAST = {"nsz"}
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def penalise(y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float) -> None:
     """y <- y - lr (slope y - pull + l1 sign(y - anchor)), sign(0) = 0, in place.
 
@@ -45,7 +46,7 @@ def penalise(y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anch
                 row[i] *= scale
 
 
-@numba.njit(fastmath=_FAST, cache=True, nogil=True)
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def shrink(y: np.ndarray, lr: np.ndarray, anchor: np.ndarray, l1: float) -> None:
     """y <- prox of lr l1 ||. - anchor||_1 at y, in place: what moves by less than lr l1 comes to lie on the anchor exactly."""
     n = y.shape[1]

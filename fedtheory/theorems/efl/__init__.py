@@ -1,6 +1,7 @@
 """EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
 from fedtheory._moved import names_before
+from fedtheory.theorems.efl.proofs import PROOFS
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
     complete_round,
@@ -52,6 +53,7 @@ PAPER = Paper(
     rule_order=("any", "C", "A", "B", "C-corrected"),
     rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
     rule_short={"C-corrected": "C corr."},
+    proofs=PROOFS,
 )  # fmt: skip
 
 __all__ = ["PAPER"]

@@ -7,8 +7,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fedtheory.compiled import njit
 from fedtheory.theorems.fedmls.rates.proximal import dot, proximal_point
 
 __all__ = ["Pace", "fedavg", "feddyn", "fedmls", "fedmls_exact", "fedprox"]

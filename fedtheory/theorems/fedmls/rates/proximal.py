@@ -15,7 +15,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from fedtheory.compiled import njit
 
 __all__ = ["Losses", "dot", "proximal_point"]
 

@@ -1,0 +1,88 @@
+"""What is compiled where Numba is runs without it as well, with the same results, and says so once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import without_numba
+
+from fedtheory import compiled, errors
+from fedtheory.local import LocalObjective, SubgradientSliding
+
+BLOCKED = f"""
+import json, sys, warnings
+sys.modules["numba"] = None
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import without_numba
+    found = without_numba.results()
+import fedtheory.cli
+print(json.dumps([found, [str(w.message) for w in told]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def without():
+    """(results, warnings) of a Python that has no Numba."""
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_the_same_results_without_numba(without):
+    here = without_numba.results()
+    assert here.keys() == without[0].keys()
+    for name, arrays in here.items():
+        for one, other in zip(arrays, without[0][name], strict=True):
+            assert np.ptp(one) > 0
+            np.testing.assert_allclose(other, one, rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_one_notice_says_why(without):
+    [told] = without[1]
+    assert told.startswith("no compiled loops (import of numba halted; None in sys.modules): ")
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """Numba cannot be imported from here on."""
+    for kept in (compiled._why_not, compiled.tell_once):
+        kept.cache_clear()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    yield
+    monkeypatch.undo()
+    for kept in (compiled._why_not, compiled.tell_once):
+        kept.cache_clear()
+
+
+def test_the_compiled_engine_asked_for_is_refused(absent):
+    with (
+        pytest.warns(UserWarning, match="no compiled loops"),
+        pytest.raises(errors.MissingCapability, match="Numba cannot be imported: use engine='auto' or 'numpy'"),
+    ):
+        SubgradientSliding(engine="numba").check(without_numba.problem())
+
+
+@pytest.fixture
+def networks():
+    """The modules of networks, imported while Numba is at hand, so that what they compile stays compiled for other tests."""
+    pytest.importorskip("torch")
+    from fedtheory.neural import penalty
+    from fedtheory.neural.engines import compiled as walks
+
+    return penalty, walks
+
+
+def test_networks_take_the_engines_of_torch(networks, absent):
+    import torch
+
+    penalty, walks = networks
+    y = torch.zeros((1, 3))
+    with pytest.warns(UserWarning, match="no compiled loops"):
+        assert not penalty.Penalty(LocalObjective(y, curvature=1.0), 0.0, False, y).compiled
+    assert not walks.fits(None, "cpu", 1, 0.0)

@@ -8,7 +8,7 @@ __all__ = ["broken", "width"]
 
 _RELATIONS = (r"\le", r"\ge", r"=", r"<", r">", r"\Rightarrow", r"\iff")
 _TAIL = 3  # what is no longer, such as "= 0", stands behind what is before it
-_NARROW = 36  # letters of a formula that fit a page of 400 pixels
+_NARROW = 31  # letters of a formula that fit a page of 400 pixels
 
 
 def width(latex: str) -> int:

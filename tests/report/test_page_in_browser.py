@@ -90,6 +90,7 @@ def opened(browser, address):
     def open_page(width=1400, **options):
         contexts.append(browser.new_context(viewport={"width": width, "height": 1000}, **options))
         page = contexts[-1].new_page()
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: logged.append(message.text))
         page.on("pageerror", lambda error: logged.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
@@ -114,8 +115,10 @@ def test_nothing_overflows(opened, width):
     assert page.evaluate(OVERFLOWING) == [0]
     wide = page.evaluate("() => [...document.querySelectorAll('.formula')].filter((e) => e.scrollWidth > e.clientWidth + 1).length")
     assert wide == 0 or width == 400, "at full width every formula fits"
-    reached = page.evaluate("() => [...document.querySelectorAll('.formula[tabindex]')].length")
-    assert reached == wide, "what scrolls can be reached by the keyboard"
+    assert width != 400 or page.locator(".picture").count() == 1
+    if width == 400:  # the picture is wider than that
+        page.locator(".picture").scroll_into_view_if_needed()
+        page.wait_for_selector(".picture[tabindex='0']")  # what scrolls can be reached by the keyboard
 
 
 def test_contrast_and_names(opened):
@@ -138,7 +141,7 @@ def test_filters_search_and_links(opened):
     assert len(every) == len(WIDE) + len(RUN) and "10 statements" in page.inner_text("#count")
     page.select_option("#state", "fails")
     fails = page.evaluate(SHOWN)
-    assert 0 < len(fails) < len(every) and all("violated" in page.inner_text(f"[id='{id}'] .verdicts") for id in fails)
+    assert 0 < len(fails) < len(every) and all("violated" in page.text_content(f"[id='{id}'] .verdicts") for id in fails)
     page.select_option("#paper", "fedmls")
     assert page.evaluate(SHOWN) == ["fedmls-theorem-1"] and not page.is_visible("#paper-efl")
     page.fill("#search", "no such words")

@@ -51,7 +51,8 @@ class ProofStep:
 
 
 def step(
-    what: Any, at_end: Callable[[Any], Sides] | None = None, *, form: str = "repaired", weight: Any = None, why: str = "", formula: str = "",
+    what: Any, at_end: Callable[[Any], Sides] | None = None, *, form: str = "repaired", weight: Any = None, why: str = "",
+    formula: str = "",
 ) -> ProofStep:  # fmt: skip
     """One step of `Paper.proof`.
 
@@ -71,7 +72,9 @@ def step(
         A label without ``at_end``, or a statement with it.
     """
     if (at_end is not None) != isinstance(what, str):
-        raise InvalidInput(f"step {what!r}: give a statement that is judged in every round, or a label and the sides of a step at the end")
+        raise InvalidInput(
+            f"step {what!r}: give a statement that is judged in every round, or a label and the sides of a step at the end"
+        )
     return ProofStep(what, form, weight, why, at_end, formula)
 
 
@@ -87,7 +90,9 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
     """
     where = f"{theorem.place}: proof"
     if theorem.over != "run":
-        raise InvalidInput(f"{where}: {theorem.id} is about a {theorem.over}: a proof is walked for a theorem with over='run'")
+        raise InvalidInput(
+            f"{where}: {theorem.id} is about a {theorem.over}: a proof is walked for a theorem with over='run'"
+        )
     if not steps:
         raise InvalidInput(f"{where}: no steps: give a list of step(...)")
     for one in steps:
@@ -145,11 +150,15 @@ def _at_the_end(sides: Sides) -> Sides:
 
 
 # --- runs --------------------------------------------------------------------------------------------------------------------
-def _walked(setting: MethodSetting, world: Any, start: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str) -> core.Course:
+def _walked(
+    setting: MethodSetting, world: Any, start: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
+) -> core.Course:
     n, exact = world.num_clients, world.exact
     count = sampling.count(n)
     if count**T > MOST:
-        raise InvalidInput(f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MOST}: take fewer rounds or clients")
+        raise InvalidInput(
+            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MOST}: take fewer rounds or clients"
+        )
     facts, work, algorithm = setting._resolved(world, sampling, drawn, T)
     law = sampling.enumerate(n)
     chance = probabilities(sampling, law, exact)
@@ -175,7 +184,9 @@ def _walked(setting: MethodSetting, world: Any, start: Any, sampling: Sampling, 
 def _course(setting: MethodSetting, case: Case) -> core.Course:
     """The run of a user's problem, from x_0."""
     problem, n = case.problem, case.problem.num_clients
-    reason = setting.refusal() or setting.problems.why_not_problem(problem) or setting._not_its_law(case.sampling, problem)
+    reason = (
+        setting.refusal() or setting.problems.why_not_problem(problem) or setting._not_its_law(case.sampling, problem)
+    )
     if reason is not None:
         raise InvalidInput(f"{setting.of_statement.id}: {reason}")
     sampling = case.sampling if setting.sampling is Uniform and case.sampling is not None else setting.sampling
@@ -184,13 +195,17 @@ def _course(setting: MethodSetting, case: Case) -> core.Course:
     world = ProblemWorld(problem)
     start = world.start = np.asarray(case.x0, dtype=float)[None]
     T = case.rounds or setting.of_statement.rounds[1]
-    return _walked(setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}")
+    return _walked(
+        setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}"
+    )
 
 
 def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
     """The run of an instance in fractions."""
     if witness.kind != setting.of_statement.name:
-        raise InvalidInput(f"{witness.name} is an instance of {witness.kind!r}, and not of {setting.of_statement.name!r}")
+        raise InvalidInput(
+            f"{witness.name} is an instance of {witness.kind!r}, and not of {setting.of_statement.name!r}"
+        )
     instance = Draw.from_data(witness.data)
     reason = setting.why_not(instance)
     if reason is not None:

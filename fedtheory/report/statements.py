@@ -183,12 +183,13 @@ def _witnesses(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:
 
 def _worst(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:
     """The instances on which forms are worst, each with those forms."""
-    out: dict[tuple[str, str], dict[str, Any]] = {}
+    out: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
         told = worst_instance(row, context.record["settings"], context.named)
         if told is None:
             continue
-        place = out.setdefault((told["instance"], told["command"]), {"instance": told["instance"], "command": told["command"], "forms": []})
+        where = {key: told[key] for key in ("instance", "command")}
+        place = out.setdefault(tuple(where.values()), {**where, "forms": []})
         place["forms"].append({**told, "rule": _rule(row), "mark": MARKS[row.verdict], "class": CLASSES[row.verdict]})
     return list(out.values())
 

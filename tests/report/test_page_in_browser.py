@@ -35,13 +35,15 @@ OVERFLOWING = """() => {
     const r = e.getBoundingClientRect();
     return r.width > 0 && (r.right > width + 1 || r.left < -1) && !e.closest(boxes);
   });
-  const cut = [...document.querySelectorAll(boxes)].filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "auto");
+  const wide = [...document.querySelectorAll(boxes)].filter((e) => e.scrollWidth > e.clientWidth + 1);
+  const cut = wide.filter((e) => getComputedStyle(e).overflowX !== "auto");
   return [document.documentElement.scrollWidth - width, ...[...out, ...cut].map((e) => e.tagName + "." + e.className)];
 }"""
 TRIMMED = """(kept) => {
   for (const e of document.querySelectorAll("math")) e.replaceWith("x = y");
   for (const e of document.querySelectorAll(".statement")) if (!kept.includes(e.id)) e.remove();
-  for (const e of document.querySelectorAll(".point:nth-of-type(n + 4), .worst li:nth-child(n + 3), .form:nth-of-type(n + 4)")) e.remove();
+  const many = ".point:nth-of-type(n + 4), .worst li:nth-child(n + 3), .form:nth-of-type(n + 4)";
+  for (const e of document.querySelectorAll(many)) e.remove();
   for (const e of document.querySelectorAll("a[href^='#']")) if (!document.getElementById(e.hash.slice(1))) e.href = "#provenance";
 }"""  # axe looks at every letter of every formula: one statement of each kind is enough
 SHOWN = "() => [...document.querySelectorAll('.statement')].filter((s) => !s.hidden).map((s) => s.id)"

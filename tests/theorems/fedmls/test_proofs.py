@@ -24,7 +24,9 @@ def witness(variant: str, rounds: int, lam: str = "1/2", start: str = "1", copie
 
 
 @pytest.mark.parametrize(("form", "variant"), [("repaired", "repaired"), ("printed", "joint G")])
-@pytest.mark.parametrize(("rounds", "lam", "start", "copies"), [(1, "2", "0", ()), (3, "1/2", "1", ()), (4, "1/5", "-1/3", (1, 2, 1))])
+@pytest.mark.parametrize(
+    ("rounds", "lam", "start", "copies"), [(1, "2", "0", ()), (3, "1/2", "1", ()), (4, "1/5", "-1/3", (1, 2, 1))]
+)
 def test_the_steps_lose_exactly_the_slack(form, variant, rounds, lam, start, copies):
     data = witness(variant, rounds, lam, start, copies)
     found = walk_witness(THEOREM, data, form=form)

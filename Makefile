@@ -6,16 +6,19 @@ SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: verify test lint figures performance mutants clean help
+.PHONY: docs lessons verify test lint figures performance mutants package clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make verify       run every statement on the whole battery; results/report.html"
 	@echo "make test         the test suite on two processes"
-	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter)"
+	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
+	@echo "make docs         the documentation as a site: results/site/index.html"
+	@echo "make lessons      six lessons as executed Jupyter notebooks: results/lessons (ARGS='--only drift': one of them)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
+	@echo "make package      sdist and wheel, checked, and the wheel tried on every Python from 3.11 on (ARGS=/path/to/python)"
 	@echo "make clean        remove what these commands made"
 
 $(BIN)/python:
@@ -32,7 +35,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.linted: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install -q --disable-pip-version-check 'ruff>=0.8' 'lizard>=1.17.28' 'import-linter>=2.6'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[lint]'
 	@touch $@
 
 verify: $(VENV)/.installed
@@ -45,11 +48,25 @@ lint: $(VENV)/.linted
 	$(BIN)/ruff check .
 	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 figures: $(VENV)/.installed
-	$(BIN)/python paper_figures/fedelasticnet.py results/paper $(wildcard results/campaign.json) $(ARGS)
-	$(BIN)/python paper_figures/efl.py results/paper $(ARGS)
-	$(BIN)/python paper_figures/fedmls.py results/paper $(ARGS)
+	$(BIN)/python -m paper_figures $(ARGS)
+
+$(VENV)/.documented: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.documented
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -d results/.doctrees docs results/site $(ARGS)
+	@echo "results/site/index.html"
+
+$(VENV)/.taught: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lessons]'
+	@touch $@
+
+lessons: $(VENV)/.taught
+	$(BIN)/python docs/lessons/execute.py $(ARGS)
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/timings/performance.py $(ARGS)
@@ -61,6 +78,14 @@ $(VENV)/.mutated: $(VENV)/.tested
 mutants: $(VENV)/.mutated
 	$(BIN)/python validation/mutations/mutate.py $(PLACE) $(TESTS) $(ARGS)
 
+$(VENV)/.packaged: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[package]'
+	@touch $@
+
+package: $(VENV)/.packaged
+	$(BIN)/cffconvert --validate -i CITATION.cff
+	$(BIN)/python validation/release/check_package.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,7 +21,7 @@ _MODULES = (
     "theorems", "verification", "worst_cases",
 )  # fmt: skip
 
-_keep_old_names()
+_keep_old_names(__version__)
 
 __all__ = ["__version__", *_LAZY, *_MODULES]
 

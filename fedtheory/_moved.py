@@ -3,6 +3,8 @@
 `import fedtheory.cohorts` gives a module without contents of its own: its attributes are those of the new
 modules, looked up when they are asked for. A module that is still there, or a package of its name, hands over
 the names that it has no longer by `__getattr__ = names_before(__name__)`.
+
+An old name lives for one release: from the release `GOES_IN` on it is gone, and the warning says so before.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GONE", "MOVED", "NAMES", "find", "install", "names_before", "public_names"]
+__all__ = ["GOES_IN", "GONE", "MOVED", "NAMES", "find", "install", "live", "names_before", "public_names"]
+
+GOES_IN = "0.2"  # the release that has the old names no longer
+_UNTIL = f"; the old name goes in fedtheory {GOES_IN}"
 
 # an old module -> the modules in which its names are looked up, in this order
 MOVED: dict[str, tuple[str, ...]] = {
@@ -102,7 +108,9 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.curves": ("fedtheory.plotting.curves",),
     "fedtheory.report.figures_bounds": ("fedtheory.theorems.fedelasticnet.figures.bounds",),
     "fedtheory.report.figures_efl": ("fedtheory.theorems.efl.figures.statements",),
-    "fedtheory.report.figures_efl_runs": ("fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.theorem_2"),
+    "fedtheory.report.figures_efl_runs": (
+        "fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.bits", "fedtheory.theorems.efl.figures.theorem_2",
+    ),
     "fedtheory.report.figures_elastic": ("fedtheory.theorems.elastic_aggregation.figures",),
     "fedtheory.report.figures_rates": ("fedtheory.theorems.fedmls.figures",),
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),
@@ -111,7 +119,8 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
     "fedtheory.theorems.core": (
-        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.registry",
+        "fedtheory.verification.statement", "fedtheory.verification.check", "fedtheory.verification.checks",
+        "fedtheory.verification.registry",
     ),
     "fedtheory.theorems.efl_common": (
         "fedtheory.theorems.efl.notation", "fedtheory.verification.statement",
@@ -191,6 +200,7 @@ NAMES: dict[str, str] = {
     **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
     "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
     "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
+    "fedtheory.verification.check.Checks": "fedtheory.verification.checks.Checks",
     "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
 }
 
@@ -242,6 +252,11 @@ GONE: dict[str, str] = {
 }  # fmt: skip
 
 
+def live(version: str) -> bool:
+    """Whether a release still has the old names: those before `GOES_IN`."""
+    return tuple(int(part) for part in version.split(".")[:2]) < tuple(int(part) for part in GOES_IN.split("."))
+
+
 def find(old: str, name: str) -> tuple[str, Any]:
     """The new module of a name of an old one, and what it stands for there.
 
@@ -276,6 +291,10 @@ def names_before(module: str) -> Callable[[str], Any]:
     """The `__getattr__` of a module or package that is still there, for the names that it had (`NAMES`, `GONE`)."""
 
     def __getattr__(name: str) -> Any:
+        from fedtheory import __version__
+
+        if not live(__version__):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = find(module, name)[1]
         _warn_of_name(f"{module}.{name}")
         return value
@@ -287,7 +306,7 @@ def _warn_of_name(full: str) -> None:
     """Said of the line that asked the `__getattr__` which calls this."""
     place, _, name = NAMES[full].rpartition(".")
     what = place if full.endswith(f".{name}") else f"{place}, where it is called {name}"
-    warnings.warn(f"{full} has moved: import it from {what}", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"{full} has moved: import it from {what}{_UNTIL}", DeprecationWarning, stacklevel=3)
 
 
 class _Moved(ModuleType):
@@ -305,7 +324,7 @@ class _Moved(ModuleType):
         return [*super().__dir__(), *public_names(self.__name__)]
 
 
-class _Finder:
+class _Finder(MetaPathFinder, Loader):
     """Finds and loads old modules; it is asked after all others, so that a module that exists is never hidden."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -317,10 +336,11 @@ class _Finder:
     def exec_module(self, module: ModuleType) -> None:
         places = " and ".join(MOVED[module.__name__])
         # the import system's own frames are not counted: this names the import statement
-        warnings.warn(f"{module.__name__} has moved: import its names from {places}", DeprecationWarning, stacklevel=2)
+        said = f"{module.__name__} has moved: import its names from {places}{_UNTIL}"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
 
 
-def install() -> None:
-    """Make the old modules importable, once in a process."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+def install(version: str) -> None:
+    """Make the old modules importable, once in a process, in a release that still has them."""
+    if live(version) and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

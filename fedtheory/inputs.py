@@ -226,7 +226,7 @@ def numbered(name: str, numbers: Any, count: int, what: str) -> np.ndarray:
 
 def check_unit(name: str, value: Any) -> float:
     """A confidence or level as a float in (0, 1)."""
-    if not isinstance(value, Real) or isinstance(value, bool | np.bool_) or not 0 < value < 1:
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_) or not 0 < float(value) < 1:
         raise InvalidInput(f"{name} is {shown(value)}: it must lie strictly between 0 and 1, for example 0.95")
     return float(value)
 

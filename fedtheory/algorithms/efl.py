@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -181,8 +181,9 @@ class EFL(Algorithm):
         cohort, base = clients.cohort, clients.problem.weights
         steps, most = cohort.steps, cohort.max_steps
         if steps is None:  # a participant is complete, whatever its solver does
-            steps, most = cohort.dense().mask.astype(np.int64), 1
-        p = np.asarray(coefficients(self.scheme, steps, most, base, cohort.active_probability, cohort.present), dtype=float)
+            steps, most = cohort.dense().dense_mask.astype(np.int64), 1
+        made = coefficients(self.scheme, steps, cast(int, most), base, cohort.active_probability, cohort.present)
+        p: np.ndarray = np.asarray(made, dtype=float)
         factors = np.divide(p, base, out=np.zeros_like(p), where=np.broadcast_to(base > 0, p.shape))
         senders = p > 0 if self.scheme == "A" else None
         if cohort.members is not None:

@@ -250,7 +250,7 @@ class FedMLS(Algorithm):
             start=z_local,
             solver=solver if isinstance(solver, ExactProx) else replace(solver, steps=self.steps(k)),
         )
-        chosen = result.average if self.average == "averaged" else result.y
+        chosen: Array = result.average if self.average == "averaged" else result.y
         x_local = (1 - gamma) * x_local + gamma * chosen  # line 14
         return FedMLSState(x, z, clients.put(state.x_local, x_local), clients.put(state.z_local, result.y))
 
@@ -357,7 +357,8 @@ def fedmls_parameters(
         rounds = fewest_rounds(epsilon, G, distance, 16 if options.get("local_training") == "exact-prox" else 36)
     elif rounds == "printed":
         rounds = printed_rounds(epsilon, G, distance)
-    lam, D = exact_number(epsilon) / exact_number(G) ** 2, exact_number(distance) ** 2
+    lam: Any = exact_number(epsilon) / exact_number(G) ** 2
+    D: Any = exact_number(distance) ** 2
     if not all(isinstance(v, Rational) for v in (epsilon, G, distance)):  # floats in, floats out
         lam, D = float(lam), float(D)
     return FedMLS(lam, D, rounds, radius, G, sigma, **options)

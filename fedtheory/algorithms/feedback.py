@@ -88,5 +88,5 @@ def download(clients: Clients, owed: Array) -> None:
 
 def debt_after(clients: Clients, owed: Array, bits: np.ndarray, dim: int) -> Array:
     """The debts after the server's message of so many bits (S,): messages add up, and a dense model is never exceeded."""
-    waiting = np.where(clients.cohort.dense().mask, 0, to_numpy(owed)) + bits[:, None]
+    waiting = np.where(clients.cohort.dense().dense_mask, 0, to_numpy(owed)) + bits[:, None]
     return astype_like(np.minimum(waiting, clients.float_bits * dim), owed)

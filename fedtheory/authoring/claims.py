@@ -162,7 +162,7 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
             _made(out, function, Loose(view), view, statement)
         except FedTheoryError:
             out.ended = error
-    errors = [error for _, error in out.absent.values()] + [out.ended] * (out.ended is not None)
+    errors = [error for _, error in out.absent.values()] + ([] if out.ended is None else [out.ended])
     if not out and errors and len({type(error) for error in errors}) == 1:
         raise errors[0]
     return out
@@ -259,10 +259,10 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
                     f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
                     "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
                 )
-        parts = [_objects(v) for v in parts]
+        lhs, rhs, scale = (_objects(v) for v in parts)
     else:
-        parts = [v.astype(float, copy=False) for v in parts]
-    return Sides(*parts, sides.relation, sides.noise, sides.axes)
+        lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)
 
 
 def _objects(values: np.ndarray) -> np.ndarray:
@@ -279,5 +279,5 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
         raise sides.lhs.error
     if claimed.pathwise or sides.relation == "==" or view.sampled:
         return sides
-    parts = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))
-    return Sides(*parts, sides.relation, sides.noise, sides.axes)
+    lhs, rhs, scale = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)

@@ -139,9 +139,11 @@ def prove(
     try:
         sides = excess(setting, form, instance, overrides, pick)
     except InvalidInput:  # too many sequences of cohorts for fractions: fewer clients and rounds first
-        instance = _fewer(setting, form, instance, overrides, pick)
-        sides = None if instance is None else excess(setting, form, instance, overrides, pick)
-    if instance is None or sides is None or not sides[0] > sides[1]:
+        fewer = _fewer(setting, form, instance, overrides, pick)
+        if fewer is None:
+            return None
+        instance, sides = fewer, excess(setting, form, fewer, overrides, pick)
+    if sides is None or not sides[0] > sides[1]:
         return None
     small = shrink(setting, form, instance, overrides, pick, budget)
     lhs, rhs = excess(setting, form, small, overrides, pick)

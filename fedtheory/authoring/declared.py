@@ -48,8 +48,8 @@ def symbols(statement: Any) -> dict[str, str]:
 def _method(about: Any) -> str:
     if not isinstance(about, Method):
         own = dataclasses.fields(about) if dataclasses.is_dataclass(about) else ()
-        given = [f"{f.name} = {getattr(about, f.name)}" for f in own if f.init and getattr(about, f.name) != f.default]
-        return f"{type(about).__name__}({', '.join(given)})"
+        changed = [f"{f.name} = {getattr(about, f.name)}" for f in own if f.init and getattr(about, f.name) != f.default]
+        return f"{type(about).__name__}({', '.join(changed)})"
     given = ", ".join(f"{k} = {as_written(v)}" for k, v in about.hyperparameters.items())
     return f"{about.cls.__name__}({given})"
 

@@ -141,7 +141,7 @@ def formula(latex: str, room: float = 6.0) -> str:
 
     text = re.sub(rf"\\[td]?frac\s*{piece}\s*{piece}", braced, " ".join(latex.split()))
     for theirs, ours in MATHTEXT:
-        text = re.sub(theirs + "(?![a-zA-Z])", lambda _, to=ours: to, text)
+        text = re.sub(theirs + "(?![a-zA-Z])", ours.replace("\\", r"\\"), text)
     try:
         width = MathTextParser("path").parse(f"${text}$").width / 72  # at ten points
     except (ValueError, RuntimeError):

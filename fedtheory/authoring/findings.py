@@ -114,9 +114,9 @@ class StatementStudy:
         nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
         score = -1.0 if nearest is None else nearest.score
         rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
-        data = [{} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest)]
+        worst, most = ({} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
         return SearchResult(
             self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
-            tightest.score if tightest and not self.no_ratio(form) else float("nan"), *data, found.witness if found else None,
+            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found.witness if found else None,
             0.0 if rounding else None,
         )  # fmt: skip

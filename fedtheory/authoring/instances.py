@@ -61,12 +61,12 @@ class Draw:
     @cached_property
     def exact_losses(self) -> SeparableLosses:
         """The losses in fractions."""
-        return SeparableLosses.of(*(getattr(self, f) for f in ARRAYS), self.weights)
+        return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights)
 
     @cached_property
     def float_losses(self) -> SeparableLosses:
         """The losses in floats: each fraction rounded once."""
-        return SeparableLosses.of(*(getattr(self, f) for f in ARRAYS), self.weights, exact=False)
+        return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False)
 
     def losses(self, exact: bool) -> SeparableLosses:
         """In fractions, or in floats."""

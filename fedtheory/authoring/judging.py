@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Undefined, reduced
-from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities
+from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities, RunQuantities
 from fedtheory.authoring.ratios import with_ratio
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import NotCertified
@@ -120,11 +120,27 @@ def check(
     out = []
     for name in statement.forms if names is None else names:
         try:
-            out.append(judged(statement, view, name, instance, confidence))
+            out.append(_with_rounds(judged(statement, view, name, instance, confidence), view))
         except NotInFractions:
             if not view.rational:
                 raise
     return out
+
+
+def _with_rounds(check: Check, view: Quantities) -> Check:
+    """The check whose series, where it is kept, says which rounds its entries are about: of a run the last ones, a single one of
+    its horizon T; of a round which start."""
+    series = check.series
+    if series is None or series.index.shape[1] > 1:
+        return check
+    if not isinstance(view, RunQuantities):
+        return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))
+    last = len(view.path.states) - 1
+    if series.total == 1:
+        return replace(check, series=replace(series, horizon="T", at=np.array([last])))
+    if series.total > last + 1:
+        return check
+    return replace(check, series=replace(series, horizon="round", at=series.index[:, 0] + last + 1 - series.total))
 
 
 def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:

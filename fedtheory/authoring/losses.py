@@ -32,7 +32,7 @@ class Unbounded(InvalidInput):
 
 def fractions(values: Any) -> np.ndarray:
     """Nested lists of numbers or strings as an object array of fractions; None stays None."""
-    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    raw: Any = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
     out = np.empty(raw.shape, dtype=object)
     for index in np.ndindex(raw.shape):
         out[index] = None if raw[index] is None else Fraction(raw[index])
@@ -115,7 +115,8 @@ class Pieces(NamedTuple):
         if l1:
             candidates.append(anchor + 0 * candidates[0])
         entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
-        best, least, seen = candidates[0], None, []
+        least: Any = None
+        best, seen = candidates[0], []
         for y in candidates:
             value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
             value = value + l1 * abs(y - anchor) if l1 else value
@@ -179,7 +180,8 @@ def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | N
 def _slopes(rows: list[tuple[Any, ...]]) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
     """The corners of the slope of sum_k h_k phi(x - c_k) + ..., in order, and its pieces between them: (k, s) stands for
     k x + s."""
-    curvature, slope, change = ZERO, ZERO, {}
+    curvature, slope = ZERO, ZERO
+    change: dict[Any, Any] = {}
     for h, c, m, a, delta in rows:
         curvature, slope = curvature + m, slope - m * c - a
         if delta is None:
@@ -262,11 +264,10 @@ class SeparableLosses:
         """From object arrays (N, d) of fractions (delta: None where there is none); floats
         unless ``exact``."""
         bent = np.array([[v is not None for v in row] for row in delta])
-        delta = np.where(bent, delta, ZERO)
+        delta = np.where(bent, delta, np.asarray(ZERO))
         kind = object if exact else float
-        return cls(
-            Pieces(*(np.asarray(v).astype(kind) for v in (h, c, m, a, delta)), bent), np.asarray(weights).astype(kind)
-        )
+        h, c, m, a, delta = (np.asarray(v).astype(kind) for v in (h, c, m, a, delta))
+        return cls(Pieces(h, c, m, a, delta, bent), np.asarray(weights).astype(kind))
 
     @property
     def exact(self) -> bool:

@@ -55,9 +55,9 @@ class ConstantNeed:
     @property
     def tight(self) -> bool:
         """Whether nothing is left: a violation by less than a hundredth of tightening."""
-        return self.violated_at is not None and abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(
-            self.stated or 1
-        )
+        if self.violated_at is None:
+            return False
+        return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
 
     def __str__(self) -> str:
         proof = "" if self.example is None else f" (proved: {self.example.instance})"
@@ -91,7 +91,7 @@ class AssumptionNeed:
         return self.example is not None and bool(self.example.without)
 
     def __str__(self) -> str:
-        if self.needed:
+        if self.needed and self.example is not None:
             return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
         return (
             f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"

@@ -34,7 +34,7 @@ def _range(name: str, value: Any) -> tuple[int, int]:
         or not 1 <= pair[0] <= pair[1]
     ):
         raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
-    return pair  # type: ignore[return-value]
+    return pair
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ProblemClass:
     def draw(self, rng: np.random.Generator) -> Draw:
         """A random instance: losses, weights and a start."""
         n, d = self._size(rng)
-        parts: dict[str, np.ndarray] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
+        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
         family = self.families[int(rng.integers(len(self.families)))]
         for index in np.ndindex(n, d):
             drawn = self.entry(rng, family)
@@ -84,7 +84,7 @@ class ProblemClass:
             weights[:] = [v / sum(raw) for v in raw]
         start = np.empty(d, dtype=object)
         start[:] = [simple(rng, POSITIONS, 3.0) for _ in range(d)]
-        return in_other_units(Draw(*parts.values(), weights, start), rng)
+        return in_other_units(Draw(**parts, weights=weights, start=start), rng)
 
     def _size(self, rng: np.random.Generator) -> tuple[int, int]:
         """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""

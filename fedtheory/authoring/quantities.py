@@ -138,7 +138,8 @@ class Quantities:
         largest = [max((float(np.abs(s[i]).max(initial=0.0)) for s in self.path.states), default=0.0) for i in range(len(state))
                    if state[i] is not None]  # fmt: skip
         largest[0] = self._size
-        sizes, moved = iter(largest), []
+        sizes = iter(largest)
+        moved: list[Any] = []
         for v in state:
             if v is None:
                 moved.append(None)

@@ -175,7 +175,8 @@ class AuthoredSetting(Setting):
         if reason is not None:
             raise InvalidInput(f"{statement.id}: {reason}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
-        request.refuse(_NOT_OURS, own), request.refuse_hyperparameters(own)
+        request.refuse(_NOT_OURS, own)
+        request.refuse_hyperparameters(own)
         setting, problem = self._of(statement.id.partition("/")[2]), request.problem("quadratic")
         if request.participants is not None and setting.sampling is not Uniform:
             raise InvalidInput(

@@ -225,7 +225,8 @@ class Search:
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
             at = name, instance.rounds
-            best, here = (kept[k].score if k in kept else -np.inf for kept, k in ((self.tightest, name), (self.horizons, at)))
+            best = self.tightest[name].score if name in self.tightest else -np.inf
+            here = self.horizons[at].score if at in self.horizons else -np.inf
             if ratio <= min(best, here) or (ratio > 1 + VISIBLE and not violated(name)):
                 continue  # of sides that are 0 but for rounding the ratio is anything
             if ratio > best:

@@ -364,7 +364,7 @@ class MethodSetting:
         """Why cohorts of that law are none that the statement is about, or None."""
         if sampling is None or sampling == self.sampling:
             return None
-        size = {Full: problem.num_clients}.get(type(sampling), getattr(sampling, "size", None))
+        size = problem.num_clients if type(sampling) is Full else getattr(sampling, "size", None)
         if isinstance(sampling, Full | Uniform):
             if self.sampling is Uniform or (isinstance(self.sampling, Full) and size == problem.num_clients):
                 return None

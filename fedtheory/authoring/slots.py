@@ -81,13 +81,13 @@ class SlotClients(Clients):
         self.pieces = losses.pieces if cohort.members is None else losses.pieces.take(cohort.members)
 
     @property
-    def problem(self) -> Any:
+    def problem(self) -> Any:  # type: ignore[override]
         """What a method should not look at: the slots have no `fedtheory.problems.Problem`
         behind them."""
         raise NotInFractions("the method reads clients.problem, which has no counterpart in fractions")
 
     @property
-    def solver(self) -> LocalSolver:
+    def solver(self) -> LocalSolver:  # type: ignore[override]
         """As `problem`."""
         raise NotInFractions("the method reads clients.solver, which has no counterpart in fractions")
 
@@ -99,7 +99,7 @@ class SlotClients(Clients):
         return values.astype(object) if self._like.dtype == object else values.astype(float)
 
     @property
-    def size(self) -> Any:  # type: ignore[override]
+    def size(self) -> Any:
         return self._count(self.cohort.size())[:, None]
 
     def take(self, memory: Any) -> Any:
@@ -109,7 +109,7 @@ class SlotClients(Clients):
     def put(self, memory: Any, values: Any) -> Any:
         members = self.cohort.members
         if members is None:
-            return np.where(self.cohort.mask[:, :, None], values, memory)
+            return np.where(self.cohort.dense_mask[:, :, None], values, memory)
         out = memory.copy()
         out[np.arange(len(members))[:, None], members] = values
         return out
@@ -117,7 +117,7 @@ class SlotClients(Clients):
     def weights(self) -> Any:
         w = self.losses.weights
         slots = (
-            w[self.cohort.members] if self.cohort.members is not None else w * self._count(self.cohort.mask.astype(int))
+            w[self.cohort.members] if self.cohort.members is not None else w * self._count(self.cohort.dense_mask.astype(int))
         )
         return slots[:, :, None]
 
@@ -131,7 +131,7 @@ class SlotClients(Clients):
 
     def sum(self, values: Any) -> Any:
         if self.cohort.members is None:
-            values = np.where(self.cohort.mask[:, :, None], values, values * 0)
+            values = np.where(self.cohort.dense_mask[:, :, None], values, values * 0)
         return values.sum(axis=1)
 
     def minimise(self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None) -> LocalResult:

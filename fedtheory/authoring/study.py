@@ -112,7 +112,10 @@ class Study:
     @property
     def necessity(self) -> list[ConstantNeed | AssumptionNeed]:
         """What each form that was not refuted needs: its constants, then its assumptions."""
-        return [n for s in self.studies for n in (*s.constants, *s.assumptions)]
+        needs: list[ConstantNeed | AssumptionNeed] = []
+        for s in self.studies:
+            needs += [*s.constants, *s.assumptions]
+        return needs
 
     @property
     def mutants(self) -> list[MutantFate]:
@@ -278,10 +281,10 @@ def _one(
         _refute(out, setting, search, [form])
         if form in out.counterexamples:
             continue
-        for name, constant in [k for k in search.best if k[0] == form and k[1] is not None]:
+        for name, constant in [(n, c) for n, c in search.best if n == form and c is not None]:
             on_progress(0, third, f"{statement.id}: constant {constant}")
-            need = constant_need(search, name, constant, third, seed)
-            out.constants += [] if need is None else [need]
+            least = constant_need(search, name, constant, third, seed)
+            out.constants += [] if least is None else [least]
         out.mutants += mutant_fates(search, form, out.constants)
     _refute(out, setting, search, standing)  # by what was found for another form, or with a constant moved
     standing = [form for form in standing if form not in out.counterexamples]

@@ -206,7 +206,7 @@ def leaves(
 
 def rows(law: Cohort, index: np.ndarray) -> Cohort:
     """Some of a law's cohorts, as scenarios."""
-    parts = {k: None if getattr(law, k) is None else getattr(law, k)[index] for k in ("members", "mask")}
+    parts: dict[str, Any] = {k: None if getattr(law, k) is None else getattr(law, k)[index] for k in ("members", "mask")}
     return replace(law, **parts, probability=None)
 
 
@@ -222,7 +222,7 @@ def probabilities(sampling: Sampling, law: Cohort, exact: bool) -> Any:
         return out
     if isinstance(sampling, Bernoulli):
         p = [number(v, True) for v in np.broadcast_to(np.asarray(sampling.probability, dtype=object), (law.num_clients,))]
-        for i, mask in enumerate(law.mask):
+        for i, mask in enumerate(law.dense().dense_mask):
             value = Fraction(1)
             for there, q in zip(mask, p, strict=True):
                 value *= q if there else 1 - q

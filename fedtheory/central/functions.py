@@ -97,8 +97,8 @@ class Joint(Problem):
     def lipschitz_exact(self, radius: float) -> np.ndarray:
         """(1,): only one client's own constant is known to be sharp."""
         exact = getattr(self.problem, "lipschitz_exact", None)
-        one = self.problem.num_clients == 1 and exact is not None
-        return np.array([bool(one and exact(radius)[0])])
+        known = exact is not None and self.problem.num_clients == 1 and exact(radius)[0]
+        return np.array([bool(known)])
 
     def nonsmooth_structure(self) -> NonsmoothStructure:
         return self.problem.nonsmooth_structure()

@@ -99,8 +99,9 @@ class MOLES(MOPES):
         first = 8 if options.get("local_training") == "exact-prox" else 18
         allowance = first * distance_sq + 2 * exact_number(diameter) ** 2
         rounds = least_rounds(2 * lipschitz**2 * allowance / epsilon**2)
+        allowed: Any = exact_number(diameter) ** 2
         return cls(
-            lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=exact_number(diameter) ** 2, **options
+            lam=epsilon / lipschitz**2, D=distance_sq, rounds=rounds, lipschitz=lipschitz, C=allowed, **options
         )
 
     def lmo_limit(self, diameter: float) -> int:

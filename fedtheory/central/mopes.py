@@ -62,7 +62,8 @@ STILL_SHORT = 200_000  # rounds, likewise
 
 def positive(name: str, value: Any, least: str = "> 0") -> None:
     """Raise `InvalidInput` unless value is a finite number > 0 (or >= 0)."""
-    real_number(name, value, **({"above": 0} if least == "> 0" else {"least": 0}))
+    limit: dict[str, Any] = {"above": 0} if least == "> 0" else {"least": 0}
+    real_number(name, value, **limit)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class MOPES:
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
         """The parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
         rounds = cls.rounds_for(epsilon, lipschitz, distance_sq, options.get("local_training", "sliding"))
-        lam = exact_number(epsilon) / exact_number(lipschitz) ** 2
+        lam: Any = exact_number(epsilon) / exact_number(lipschitz) ** 2
         return cls(lam=lam, D=distance_sq, rounds=rounds, lipschitz=lipschitz, **options)
 
     def local_steps(self) -> list[int]:

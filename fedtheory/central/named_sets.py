@@ -37,11 +37,11 @@ def named_set(name: str, problem_dim: int, size: float = 1.0, shape: tuple[int, 
         raise InvalidInput(f"set_shape = {shape[0]}x{shape[1]} has {shape[0] * shape[1]} entries, and the problem d = {problem_dim}")
     if name == "box":
         return Box(problem_dim, -size, size)
-    if name == "nuclear-ball":
-        return NuclearBall(*shape, size)  # type: ignore[misc]
+    if shape is not None:  # of the nuclear ball
+        return NuclearBall(shape[0], shape[1], size)
     if name == "consensus":
         return Consensus(clients, problem_dim, size)
-    return {"ball": Ball, "simplex": Simplex, "l1-ball": L1Ball}[name](problem_dim, size)  # type: ignore[operator]
+    return {"ball": Ball, "simplex": Simplex, "l1-ball": L1Ball}[name](problem_dim, size)
 
 
 def shape_of(text: str | None) -> tuple[int, int] | None:

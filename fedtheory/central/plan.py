@@ -152,7 +152,7 @@ def _shared(g: float, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _method(name: str, constraint: ConstraintSet, lam: Any, D: Any, rounds: int, g: float, options: Mapping[str, Any]) -> MOPES:
-    more = {"C": _allowance(constraint, options)} if name == "moles" else {}
+    more: dict[str, Any] = {"C": _allowance(constraint, options)} if name == "moles" else {}
     return METHODS[name](lam, D, rounds, g, **_shared(g, options), **more)
 
 

@@ -169,11 +169,11 @@ class Box(ConstraintSet):
 
     @property
     def diameter(self) -> float:
-        return float(np.linalg.norm(np.subtract(self.upper, self.lower)))
+        return float(np.linalg.norm(np.asarray(self.upper, dtype=float) - np.asarray(self.lower, dtype=float)))
 
     @property
     def norm_bound(self) -> float:
-        return float(np.linalg.norm(np.maximum(np.abs(self.lower), np.abs(self.upper))))
+        return float(np.linalg.norm(np.maximum(*(abs(np.asarray(e, dtype=float)) for e in (self.lower, self.upper)))))
 
     def constraints(self, variable: Any) -> list[Any]:
         return [variable >= np.array(self.lower), variable <= np.array(self.upper)]

@@ -1,4 +1,4 @@
-"""What holds, and what proves it: `verify`, `replay`, `worst-case`."""
+"""What holds, and what proves it: `verify`, `proof`, `report`, `replay`, `worst-case`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ __all__: list[str] = []
         "fedtheory verify",
         "fedtheory verify --quick --details",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
@@ -35,6 +36,7 @@ __all__: list[str] = []
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
         "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
+        "fedtheory verify eq-28 --instance 'quadratic m=3 P=1 d=1 l2/beta=1000 l1=10 seed=1'",
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
         "fedtheory verify elastic-aggregation/",
         "fedtheory verify mine.py",
@@ -67,6 +69,13 @@ def verify_command(
         ),
     ] = None,
     participants: Participants = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            "--instance", metavar="NAME", rich_help_panel=ONE,
+            help="An instance of the campaign, as its report names it; --seed, --scale and --quick as the campaign had them.",
+        ),
+    ] = None,
     rounds: Annotated[
         int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
     ] = None,
@@ -78,6 +87,16 @@ def verify_command(
         Literal["auto", "exact", "monte-carlo"],
         typer.Option("--mode", help="How expectations are taken.", rich_help_panel=ONE),
     ] = "auto",
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv, from which `fedtheory draw` draws "
+            "again. Without FILE: named after the statement and the problem, in the folder of --out, or in results/.",
+            metavar="[FILE]",
+            rich_help_panel=ONE,
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
@@ -122,11 +141,17 @@ def verify_command(
 
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
-    given = {**options, "problem": problem, "participants": participants, "rounds": rounds}
+    given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
+    if instance is not None:
+        from fedtheory.cli.instance import verify_instance
+
+        of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios}
+        size = (0.1, False) if quick else (scale, long_runs)
+        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, size, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
-        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
+        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
     verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
@@ -135,6 +160,91 @@ def verify_command(
     workers = workers or campaigning.default_workers()
     o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, workers, budget, details, json, papers)
     raise typer.Exit(campaigning.campaign_command(o))
+
+
+@app.command(
+    "proof",
+    epilog=examples(
+        "fedtheory proof",
+        "fedtheory proof theorem-3.1",
+        "fedtheory proof theorem-3.1 --form repaired --figure waterfall.png",
+        "fedtheory proof theorem-3.1 --problem diabetes --participants 2",
+        "fedtheory proof theorem-3.1 --problem diabetes --form printed --round 2",
+        "fedtheory proof theorem-3.1 --witness fedelasticnet-theorem-3.1-no-floor-sign --form repaired",
+        "fedtheory proof mine.py::theorem-1 --problem quadratic --details",
+    ),
+)
+@with_options(
+    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, GIVEN_OPTIONS,
+    hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
+)  # fmt: skip
+def proof_command(
+    theorem: Annotated[
+        str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME; without one, those that there are.")
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions)."),
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--form", help="Which form's proof (default: printed on its witness, repaired on a problem).")
+    ] = None,
+    witness: Annotated[
+        str | None, typer.Option("--witness", help="The run of this witness: one of `fedtheory list witnesses`, or a file NAME.json.")
+    ] = None,
+    participants: Participants = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="How many rounds are walked.")] = None,
+    scenarios: Annotated[int | None, typer.Option("--scenarios", "-S", help="The most runs, where cohorts are drawn.")] = None,
+    mode: Annotated[Literal["auto", "exact", "monte-carlo"], typer.Option("--mode", help="How expectations are taken.")] = "auto",
+    round: Annotated[int | None, typer.Option("--round", "-t", help="Each step in this round, with its numbers put in.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Each step in every round, with its numbers put in.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="The waterfall: NAME.png, .pdf or .svg; its data go beside it.")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = None,
+    **options: Any,
+) -> None:
+    """Walk a theorem's proof on one run: every step in order, with both sides, and where the slack of the bound is lost.
+
+    The slack of a bound is the sum of what its steps lose, each with its weight; --figure draws them as a waterfall. A step that fails
+    is named with the round and both sides. The exit code is 1 where one fails that is on record as holding."""
+    from fedtheory.cli import proof as proving
+
+    if theorem is None:
+        given = {**options, "problem": problem, "form": form, "witness": witness, "participants": participants, "rounds": rounds,
+                 "round": round, "details": details, "figure": figure}  # fmt: skip
+        proving.refuse_without_theorem(given)
+        raise typer.Exit(proving.list_proofs(json, out))
+    how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
+    show = {"form": form, "witness": witness, "round": round, "details": details, "figure": figure, "rule": options.get("rule")}
+    raise typer.Exit(proving.prove(theorem, problem, options, participants, how, seed, show, json, out))
+
+
+@app.command(
+    "report",
+    epilog=examples(
+        "fedtheory report", "fedtheory report results/efl/campaign.json", "fedtheory report --out page",
+        "fedtheory report results/mine/campaign.json --paper mine.py",
+    )
+)  # fmt: skip
+def report_command(
+    campaign: Annotated[
+        Path, typer.Argument(help="What a campaign of `fedtheory verify` wrote.", metavar="[CAMPAIGN.json]")
+    ] = Path("results/campaign.json"),
+    paper: Annotated[
+        Path | None, typer.Option("--paper", help="The Python file whose statements it is about.", metavar="FILE.py")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Write the page of a saved campaign again: report.html, which needs nothing else and opens from a file, and report.md.
+
+    Both go beside the campaign unless --out names another folder. Figures are taken from the folder figures beside it."""
+    from fedtheory.cli import report as reporting
+
+    reporting.report(campaign, out, paper, json)
 
 
 @app.command(

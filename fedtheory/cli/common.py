@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
 
 __all__ = [
-    "App", "Group", "Json", "Out", "Seed", "about_problem", "check_out", "emit", "err_console", "error_line", "facts",
-    "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named", "problem_of", "progress",
-    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
-    "warn_of_formulas",
+    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
+    "error_line", "facts", "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named",
+    "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
+    "solver_rows", "statements_in", "warn_of_formulas",
 ]  # fmt: skip
 
 
@@ -298,6 +300,23 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
             yield Advance(lambda steps: bar.update(task, advance=steps), say)
 
 
+_typed: ContextVar[tuple[str, ...]] = ContextVar("fedtheory_typed", default=())
+
+
+def as_typed() -> str:
+    """The command that is running, as it can be typed again; '' where none is."""
+    return shlex.join(_typed.get())
+
+
+def _with_value(args: list[str], option: str) -> list[str]:
+    """The arguments with an empty value of an option that stands at the end, or before another option."""
+    out: list[str] = []
+    for i, word in enumerate(args):
+        bare = word == option and (i + 1 == len(args) or args[i + 1].startswith("-"))
+        out.append(f"{option}=" if bare else word)
+    return out
+
+
 class Advance:
     """advance(steps=1) moves the bar; advance.say(text) writes a line above it, on any stderr."""
 
@@ -309,7 +328,12 @@ class Advance:
 
 
 class Command(TyperCommand):
-    """A command whose errors name its options, not the library's arguments."""
+    """A command whose errors name its options, not the library's arguments; ``--figure`` may stand without a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _typed.set(("fedtheory", ctx.info_name or "", *args))
+        takes = any("--figure" in p.opts for p in self.params)
+        return super().parse_args(ctx, _with_value(args, "--figure") if takes else args)
 
     def invoke(self, ctx: Any) -> Any:
         from fedtheory.cli.wording import here, running
@@ -329,7 +353,7 @@ class App(typer.Typer):
         return super().command(*args, **{"cls": Command, **options})
 
 
-class Group(TyperGroup):
+class Told:
     """Turns this package's errors into one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -337,7 +361,7 @@ class Group(TyperGroup):
 
         try:
             with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
-                return super().invoke(ctx)
+                return super().invoke(ctx)  # type: ignore[misc]
         except FedTheoryError as error:
             error_line(getattr(error, "in_cli_words", error))
             raise typer.Exit(2) from None
@@ -348,3 +372,11 @@ class Group(TyperGroup):
         except KeyboardInterrupt:
             error_line("interrupted")
             raise typer.Exit(130) from None
+
+
+class Group(Told, TyperGroup):
+    """Commands below one name."""
+
+
+class Alone(Told, Command):
+    """A command that is the whole programme."""

@@ -34,7 +34,7 @@ from fedtheory.cli.options import flag, given_values, hyperparameters, make_algo
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from fedtheory.verification.check import Checks
+    from fedtheory.verification.checks import Checks
     from fedtheory.verification.request import Prepared
     from fedtheory.verification.setting import Setting
     from fedtheory.verification.statement import Statement
@@ -185,11 +185,13 @@ def verify_one(
 
     Parameters
     ----------
-    how : rounds, scenarios (None: the setting's) and mode
+    how : rounds, scenarios (None: the setting's) and mode, and figure: where to draw, '' for a name of ours, None for no picture
     """
     from fedtheory.verification.registry import setting_of
 
     statement = find_statement(name)
+    how = dict(how)
+    figure = how.pop("figure", None)
     setting = setting_of(statement)
     how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
     for key in ("rounds", "scenarios"):
@@ -202,11 +204,46 @@ def verify_one(
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with _nothing_yet(), progress("certifying the optimum"):
         prepared = setting.prepare(statement, request)
+    stem = None if figure is None else _stem(figure, out, statement, prepared)
     checks, stopped = _judge(statement, prepared, request)
-    code = _tell(statement, prepared, checks, request, as_json, out, stopped)
+    pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)
+    code = _tell(statement, prepared, checks, request, as_json, out, stopped, pictures)
+    if why_none is not None:
+        raise why_none
     if folder is not None and not stopped:
         _keep(statement, prepared, request, folder)
     return code
+
+
+def _stem(figure: str, out: Path | None, statement: Statement, prepared: Prepared) -> Path:
+    """Where --figure is written, without suffix, in a folder that takes files."""
+    from fedtheory.cli.common import check_out
+    from fedtheory.plotting.saved import stem_of
+
+    named = (out or Path("results")) / slug("verify", statement.id.split("/")[-1], prepared.problem.name)
+    stem = stem_of(figure) if figure else named
+    if stem.name in ("", ".."):
+        raise InvalidInput(f"--figure {figure}: name a file, as in --figure {figure.rstrip('/')}/mine.png")
+    check_out(stem.parent)
+    return stem
+
+
+def _draw(checks: Checks, prepared: Prepared, stem: Path, stopped: str) -> tuple[list[Path], InvalidInput | None]:
+    """The picture and its data; or, where there is nothing to draw, why not."""
+    from fedtheory.cli.common import as_typed, not_writable
+    from fedtheory.plotting.saved import write
+    from fedtheory.provenance import provenance
+
+    setup = next((part for part in prepared.head if isinstance(part, str)), checks.setup)
+    with progress("drawing"):
+        try:
+            data = checks.compared(setup=setup + f" ({stopped})" * bool(stopped))
+        except InvalidInput as error:
+            return [], InvalidInput(f"--figure: {error}")
+        try:
+            return write(data, stem, {"command": as_typed(), "provenance": provenance()})[0], None
+        except OSError as error:
+            raise not_writable(stem.parent, error) from error
 
 
 def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
@@ -260,8 +297,9 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest) ->
 
 
 def _tell(
-    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest, as_json: bool, out: Path | None, stopped: str
-) -> int:
+    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest, as_json: bool, out: Path | None, stopped: str,
+    pictures: list[Path],
+) -> int:  # fmt: skip
     """Write and print the checks; 1 when a form is violated that is on record as holding, 130 when it was stopped."""
     from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
@@ -275,9 +313,11 @@ def _tell(
         "problem": about_problem(prepared.problem),
         **prepared.details,
         "verdict": checks.verdict,
-        "checks": [asdict(c) for c in checks],
+        "sentence": checks.sentence,
+        "checks": [asdict(replace(c, series=None)) for c in checks],
         "as_recorded": not unexpected,
         "complete": not stopped,
+        **({"files": pictures} if pictures else {}),
         "provenance": provenance(request.seed),
     }
     code = 130 if stopped else int(bool(unexpected))
@@ -292,17 +332,19 @@ def _tell(
     if prepared.staged and used:
         most = prepared.options.get("scenarios", request.scenarios)
         head.append(f"Monte Carlo: {used:,} of at most {most:,} scenarios {'were judged' if stopped else 'decided'}")
-    _show(statement, head, checks, unexpected, path)
+    _show(statement, head, checks, unexpected, [*([path] if path else []), *pictures])
     return code
 
 
-def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], path: Path | None) -> None:
+def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], files: list[Path]) -> None:
     from fedtheory.report.tables import check_table
 
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     for part in head:
         console.print(part)
+    console.print()
+    console.print(Text(checks.sentence))
     console.print()
     console.print(check_table(checks, console.width))
     if elsewhere := _fails_elsewhere(statement, checks):
@@ -316,8 +358,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
             console.print(f"  {form}:{gap}{name}", style="dim", soft_wrap=True)
     for c in unexpected:
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
-    if path:
-        console.print(f"wrote {path}")
+    if files:
+        console.print(f"wrote {', '.join(map(str, files))}", soft_wrap=True)
 
 
 def _fails_elsewhere(statement: Statement, checks: Checks) -> list[tuple[str, str]]:

@@ -56,6 +56,7 @@ ABSENT = (
     (r"raise max_gib or ", "max_gib"),
 )
 _VALUE = r"(?:'[^']*'|-?\d[\d.e+-]*|-?inf|nan|None|True|False)"
+_NAME = re.compile(r"('\w[^']* [^' ]+=[^']*')")  # of an instance: 'away: N=4 d=2 T=2 seed=0' is a name, not advice
 _ONE_SOLVER = rf"(?:{'|'.join(SOLVERS)})(?:\(E, lr\))?(?![\w(.])"
 _SOLVERS = re.compile(rf"\buse (?P<names>{_ONE_SOLVER}(?:(?:,? or |, ){_ONE_SOLVER})*)")
 
@@ -132,7 +133,9 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
         rest = re.sub(r"fedtheory\.local\.LocalSGD\(steps=(\d+), \.\.\.\)", r"LocalSGD --local-steps \1", rest)
         text = head + colon + _SOLVERS.sub(solvers, rest)
     argument = re.compile(rf"(?P<verb>(?:use |pass |give )?)(?<![(\w])(?P<name>\w+)=(?P<value>{_VALUE}|\.\.\.)")
-    text = "".join(piece if is_call else argument.sub(keyword, piece) for piece, is_call in _calls(text))
+    told = (piece if is_call else [argument.sub(keyword, p) if n % 2 == 0 else p for n, p in enumerate(_NAME.split(piece))]
+            for piece, is_call in _calls(text))  # fmt: skip
+    text = "".join("".join(piece) for piece in told)
     for words, name in ABSENT:
         if name not in options:
             text = re.sub(words, "", text)

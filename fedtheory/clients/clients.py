@@ -218,7 +218,7 @@ class Clients:
             message, bits = self._compress(message, compressor, senders)
         else:
             message = message if senders is None else self._only(message, senders)
-            bits = np.int64(self.float_bits * message.shape[-1])
+            bits = np.asarray(self.float_bits * message.shape[-1], dtype=np.int64)
         self.send_bits(bits if senders is None else bits * senders)
         self.sent.append(message)
         self._senders.append(senders)
@@ -238,7 +238,7 @@ class Clients:
         who = self.cohort.mask if senders is None else senders if self.cohort.mask is None else senders & self.cohort.mask
         uniforms = self._uniforms("compression up", self.num_clients, message) if compressor.randomised else None
         some = who is not None and not who.all()
-        if some and is_numpy(message):  # the senders' rows alone: messages are compressed one by one anyway
+        if who is not None and some and is_numpy(message):  # the senders' rows alone: messages are compressed one by one anyway
             rows = message[who]
             out, bits = np.zeros_like(message), np.zeros(who.shape, dtype=np.int64)
             if len(rows):
@@ -246,7 +246,7 @@ class Clients:
                 sent = compressor.compress(rows, None if uniforms is None else uniforms[who])
                 out[who], bits[who] = sent, compressor.bits(sent)
             return out, bits
-        message = self._only(message, who) if some else message
+        message = self._only(message, who) if who is not None and some else message
         self._check_finite(message, who)
         message = compressor.compress(message, uniforms)
         return message, np.asarray(compressor.bits(message), dtype=np.int64)

@@ -8,6 +8,7 @@ it has slots over all scenarios, padded to the largest number.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Layout:
 
     @cached_property
     def _mask(self) -> Array:
-        return self.xp.astype(astype_like(self.cohort.mask.astype(float)[:, :, None], self._like), self._like.dtype)
+        return self.xp.astype(astype_like(self.cohort.dense_mask.astype(float)[:, :, None], self._like), self._like.dtype)
 
     def take(self, memory: Array) -> Array:
         """The cohort's rows of a per-client memory: (S, N, d) -> (S, P, d)."""
@@ -58,14 +59,14 @@ class Layout:
     def of_slots(self, per_client: np.ndarray) -> Array:
         """One number of each client (N,), as that of each slot, 0 outside the cohort: (S, P, 1)."""
         members = self.cohort.members
-        host = per_client[members] if members is not None else per_client * self.cohort.mask
+        host = per_client[members] if members is not None else per_client * self.cohort.dense_mask
         return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
 
     # --- slots <-> rows -----------------------------------------------------------------------------------------------
     @cached_property
     def _gathered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
-        flat = self.cohort.members.ravel()
+        flat = cast(np.ndarray, self.cohort.members).ravel()
         num_clients = self.cohort.num_clients
         small = flat.astype(np.int16 if num_clients < 2**15 else np.int64)
         order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
@@ -90,7 +91,7 @@ class Layout:
     @property
     def valid(self) -> np.ndarray:
         """(U, B) False for padding, and for a client outside the cohort."""
-        return self.cohort.mask.T if self.cohort.members is None else self._gathered[2]
+        return self.cohort.dense_mask.T if self.cohort.members is None else self._gathered[2]
 
     def scenario_of_row(self) -> np.ndarray:
         """The scenario, 0 to S - 1, of each row: (U, B)."""

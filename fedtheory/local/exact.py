@@ -124,7 +124,7 @@ class Exact(LocalSolver):
                 client,
                 scenario,
             )
-        n, b = np.unravel_index(int(np.argmax(np.where(np.isnan(excess), np.inf, excess))), excess.shape)
+        n, b = map(int, np.unravel_index(int(np.argmax(np.where(np.isnan(excess), np.inf, excess))), excess.shape))
         raise LocalSolveFailed(
             f"round {rows.round_index}, client {rows.clients[n]}: local KKT residual {residual[n, b]:.3g} (relative "
             f"{excess[n, b]:.3g}) is above {self.tolerance:.3g}; the local objective may lack a unique minimiser: "

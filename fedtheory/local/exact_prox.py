@@ -250,7 +250,8 @@ class _Dual:
 
 def _combine(new: Multipliers, old: Multipliers, by: float) -> Multipliers:
     """new + by (new - old)."""
-    return Multipliers(*(a + by * (a - b) for a, b in zip(_parts(new), _parts(old), strict=True)), new.top)
+    u, s, q = (a + by * (a - b) for a, b in zip(_parts(new), _parts(old), strict=True))
+    return Multipliers(u, s, q, new.top)
 
 
 def _parts(m: Multipliers) -> tuple[Any, Any, Any]:

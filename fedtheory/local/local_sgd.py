@@ -167,10 +167,10 @@ class LocalSGD(LocalSolver):
         for step, (batch, noise) in zip(range(last), self._draws(problem, start, rows), strict=False):
             g = problem.client_gradient(y) if batch is None else problem.client_batch_gradient(y, batch)
             new = _move(objective, y, g if noise is None else g + noise, lr, "subgradient")
-            if step >= everyone and is_numpy(new):
+            if rows.steps is not None and step >= everyone and is_numpy(new):
                 stopped = rows.steps <= step
                 new[stopped] = y[stopped]
-            elif step >= everyone:
+            elif rows.steps is not None and step >= everyone:
                 going = astype_like(np.ascontiguousarray(rows.steps > step)[:, :, None], start)
                 new = xp.where(going, new, y)  # chosen, not multiplied: who has stopped stays where it is, exactly
             y = new

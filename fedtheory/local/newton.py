@@ -10,7 +10,7 @@ arXiv:1402.6655; Stella, Themelis, Patrinos, Comput. Optim. Appl. 67 (2017).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,8 +94,8 @@ def _point_pieces(problem: Problem, clients: int, shape: tuple[int, ...]) -> lis
 def _hessian(problem: Problem, objective: LocalObjective, y: Array) -> Array:
     """Hessian of the smooth part, (N, B or 1, d, d)."""
     eye = astype_like(np.eye(y.shape[2]), y)
-    scalar = isinstance(objective.curvature, float | int)
-    return problem.client_hessian(y) + eye * (float(objective.curvature) if scalar else objective.curvature[..., None])
+    curvature: Any = objective.curvature
+    return problem.client_hessian(y) + eye * (float(curvature) if isinstance(curvature, float | int) else curvature[..., None])
 
 
 def _restrict(hessian: Array, on: Array, scale: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def _require(condition: bool, name: str, value: Any, limit: str) -> None:
 
 
 def _count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _positive(value: Any) -> bool:
@@ -157,7 +157,7 @@ class SGD(LocalSolver):
         """(epoch, first sample, last sample, step size) of every step of a client with that many samples."""
         batch, out = min(self.batch_size, samples), []
         base = self.lr * self.decay ** (round_index - 1)
-        epochs = self.epochs if self.epochs is not None else -(-self.steps // -(-samples // batch))
+        epochs = self.epochs if self.epochs is not None else -(-cast(int, self.steps) // -(-samples // batch))
         for epoch in range(epochs):
             lr = base * self.epoch_decay**epoch
             out += [(epoch, a, min(a + batch, samples), lr) for a in range(0, samples, batch)]
@@ -192,7 +192,7 @@ class SGD(LocalSolver):
         self, problem: Problem, objective: LocalObjective, y: Array, rows: Rows, samples: int
     ) -> tuple[Array, float]:
         """All steps of clients that hold `samples` samples each: the last point and the sum of the step sizes."""
-        total, epoch_now, order = 0.0, -1, None
+        total, epoch_now, order = 0.0, -1, np.empty((0, 0, 0), dtype=int)
         for epoch, first, last, lr in self.schedule(samples, rows.round_index):
             if epoch != epoch_now:
                 order, epoch_now = _orders(rows, samples, epoch), epoch

@@ -175,7 +175,7 @@ class OnView(LocalSolver):
     view: Callable[[Problem, Array], View]
 
     @property
-    def honours_steps(self) -> bool:
+    def honours_steps(self) -> bool:  # type: ignore[override]  # fixed once the solver is
         """As the solver's."""
         return self.solver.honours_steps
 

@@ -89,7 +89,7 @@ class SubgradientSliding(LocalSolver):
             return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
         def count(value: Any) -> bool:
-            return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+            return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
         require(count(self.steps), "steps", "the number of local steps must be an integer >= 1")
         require(number(self.radius) and self.radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)")

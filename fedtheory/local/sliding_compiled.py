@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: A
     """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
     from fedtheory.local.sliding_kernels import WALKS, Drawn, Pace, Points
 
-    form, shape = compiled_form(problem), start.shape
+    form, shape = cast(CompiledForm, compiled_form(problem)), start.shape
     count, per, d = shape[0] * shape[1], shape[1], shape[2]
     walk = WALKS[form.walk]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -17,13 +17,18 @@ CHUNK = 1 << 20  # random numbers held at a time
 
 
 class Sliding(Protocol):
-    """What the engines need to know of `fedtheory.local.SubgradientSliding`."""
+    """What the engines need to know of `fedtheory.local.SubgradientSliding`, which cannot be changed."""
 
-    steps: int
-    radius: float
-    noise_std: float
-    batch_size: int | None
-    threads: int | None
+    @property
+    def steps(self) -> int: ...
+    @property
+    def radius(self) -> float: ...
+    @property
+    def noise_std(self) -> float: ...
+    @property
+    def batch_size(self) -> int | None: ...
+    @property
+    def threads(self) -> int | None: ...
 
 
 def draws(
@@ -55,6 +60,6 @@ def draws(
             noise *= scale
             noise = noise.reshape(*shape, size, dim)
         if picks is not None:
-            samples = np.stack([g.integers(0, n, size=(size, batch)) for g, n in zip(picks, counts, strict=True)])
-            samples = samples.reshape(*shape, size, batch)
+            samples = np.stack([g.integers(0, n, size=(size, cast(int, batch))) for g, n in zip(picks, counts, strict=True)])
+            samples = samples.reshape(*shape, size, -1)
         yield size, noise, samples

@@ -55,7 +55,7 @@ def norm_sq(x: Array) -> Array:
 
 def entries_kept(q: float | Fraction, dim: int) -> int | float | Fraction:
     """nq: an int where it is one up to the rounding of q and of the product, else as it is (q = 0.07, n = 100: 7)."""
-    product = q * dim if isinstance(q, Fraction) else float(q) * dim
+    product: Any = q * dim if isinstance(q, Fraction) else float(q) * dim
     near = round(product)
     tolerance = 0 if isinstance(q, Fraction) else 2.0**-50 * product
     return near if abs(product - near) <= tolerance else product

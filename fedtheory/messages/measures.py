@@ -94,7 +94,8 @@ def _on_device(message: Array, bin_width: float) -> tuple[np.ndarray, np.ndarray
     import torch
 
     flat = message.reshape(-1)
-    low, bins = _range(*map(float, flat.aminmax()), bin_width) if len(flat) else (0.0, 0)
+    least, most = map(float, flat.aminmax()) if len(flat) else (0.0, 0.0)
+    low, bins = _range(least, most, bin_width) if len(flat) else (0.0, 0)
     if bins == 0:
         return bin_counts(to_numpy(message), bin_width)
     # a tensor on the device: by a number, CUDA would multiply with its rounded reciprocal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -150,7 +150,8 @@ class StochasticRounding(TwoPoint):
         return self.float_bits if self.step is None else 64  # of a grid, integers are sent
 
     def _grid_points(self, x: Array) -> tuple[Array, Array, Array]:
-        h = Fraction(self.step) if exact(x) else float(self.step)
+        step = cast(float | Fraction, self.step)  # of a grid
+        h: Any = Fraction(step) if exact(x) else float(step)
         if exact(x):
             low = abs(x) // h
             return h * low, h * (low + 1), abs(x) / h - low
@@ -170,7 +171,7 @@ class StochasticRounding(TwoPoint):
         magnitude = abs(x)
         top = xp.max(magnitude, axis=-1, keepdims=True)
         if exact(x):
-            scale = np.where(top > 0, top, Fraction(1))
+            scale = np.where(top > 0, top, np.asarray(Fraction(1)))
         else:
             up = self._rounded_up(top)
             scale = xp.where(up > 0, up, xp.ones_like(up))
@@ -197,7 +198,7 @@ class StochasticRounding(TwoPoint):
         return None if self.step is None else dim * Fraction(self.step) ** 2 / 4
 
     def _multiples(self, rows: np.ndarray) -> np.ndarray:
-        h = float(self.step)
+        h = float(cast(float | Fraction, self.step))
         with np.errstate(over="ignore"):
             count = np.rint(rows / h)
             grid = count * h

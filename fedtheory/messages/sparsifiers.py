@@ -49,6 +49,8 @@ class ST(Compressor):
         at least k entries reach), every entry with |T_i| >= e is kept, ties included, and mu = (kept magnitudes)/k, with the
         k that need not be their number.
 
+    Notes
+    -----
     With S = sum of kept magnitudes, m the number of kept entries that are not 0 and mu = S/k,
     ||C(x) - x||^2 = ||x||^2 - (S/k)^2 (2k - m): expand sum over kept of (|x_i| - mu)^2 = sum x_i^2 - 2 mu S + m mu^2.
 
@@ -95,7 +97,7 @@ class ST(Compressor):
         mu = self._rounded(mean_of(kept, float(k)))
         return only_where(mask & (x != 0), xp.where(x > 0, mu, -mu))
 
-    def _few(self, x: np.ndarray, mask: np.ndarray, rank: int, k: float) -> np.ndarray:
+    def _few(self, x: np.ndarray, mask: np.ndarray, rank: int, k: float | Fraction) -> np.ndarray:
         """The same where exactly `rank` entries are kept of every message: only these are touched again."""
         where, out = np.flatnonzero(mask), np.zeros_like(x, order="C")
         kept = x.ravel()[where].reshape(*x.shape[:-1], rank)
@@ -156,7 +158,7 @@ class _KeepsK(_Sparse):
 
     def count(self, dim: int) -> int:
         """k in dimension dim."""
-        return int(self.k) if self.k is not None else max(math.ceil(entries_kept(self.q, dim)), 1)
+        return int(self.k) if self.k is not None else max(math.ceil(entries_kept(self.q, dim)), 1)  # type: ignore[arg-type]  # one of k and q is given
 
     def check(self, dim: int) -> None:
         super().check(dim)

@@ -57,17 +57,17 @@ def cnn(input_shape: Shape, num_classes: int, filters: int = 64, units: tuple[in
     )
 
 
-def emnist_cnn(input_shape: Shape, num_classes: int, units: int = 512) -> nn.Sequential:
-    """Two padded 5x5 convolutions of 32 and 64 filters, each with ReLU and 2x2 max pooling, then two linear layers."""
+def emnist_cnn(input_shape: Shape, num_classes: int, units: int = 512, filters: tuple[int, int] = (32, 64)) -> nn.Sequential:
+    """Two padded 5x5 convolutions, each with ReLU and 2x2 max pooling, then two linear layers."""
     channels, height, width = _image(input_shape, 4, "the EMNIST net")
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 5, padding=2),
+        nn.Conv2d(channels, filters[0], 5, padding=2),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5, padding=2),
+        nn.Conv2d(filters[0], filters[1], 5, padding=2),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        *mlp((64, height // 4, width // 4), num_classes, (units,)),
+        *mlp((filters[1], height // 4, width // 4), num_classes, (units,)),
     )
 
 

@@ -24,7 +24,7 @@ def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
         yield x, None, "conic", said
         yield *_symmetric(form, radius), "closed form", said
         return
-    if x is None:
+    if x is None or m is None:
         x, m = np.zeros(form.dim), _empty(form)
     yield x, m, "conic", said
     if len(form.centers):
@@ -199,7 +199,7 @@ def _newton(form: NonsmoothStructure, radius: float, x: np.ndarray) -> Iterator[
         yield with_pulls(nearest)
     weights, dim = form.center_weights.hi, form.dim
     for sphere in (False, True):
-        y, mu = (x * (radius / max(np.linalg.norm(x), 1e-300)) if sphere else x.copy()), 0.0
+        y, mu = (x * (radius / max(float(np.linalg.norm(x)), 1e-300)) if sphere else x.copy()), 0.0
         for _ in range(30):
             r = y - form.centers
             size = np.maximum(np.linalg.norm(r, axis=1), 1e-300)

@@ -108,8 +108,12 @@ def _sample(problem: DeclaredLoss) -> None:
         if longer.dtype != np.longdouble or np.finfo(np.longdouble).eps > ROUNDOFF / 64:
             continue  # it cannot be told here
         off = (np.abs(f(z, b) - longer) / ROUNDOFF / np.where(longer == 0, 1, np.abs(longer))).astype(float)
+
+        def off_by(k: int, name: str = name, off: np.ndarray = off) -> str:
+            return f"{name} is off by {off[k]:.4g} units of roundoff, {problem.rounding:g} are declared,"
+
         refuse(
             off / (problem.rounding * 1.02),
-            lambda k, name=name, off=off: f"{name} is off by {off[k]:.4g} units of roundoff, {problem.rounding:g} are declared,",
+            off_by,
             "write it without cancellation, or declare what it has",
         )

@@ -131,7 +131,8 @@ class NonsmoothStructure:
 
 def _transposed(numbers: Enclosure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     shape = np.broadcast_shapes(np.shape(numbers.hi), np.shape(numbers.lo), np.shape(numbers.rad))
-    return tuple(np.broadcast_to(a, shape).T for a in (numbers.hi, numbers.lo, numbers.rad))
+    high, low, radius = (np.broadcast_to(a, shape).T for a in (numbers.hi, numbers.lo, numbers.rad))
+    return high, low, radius
 
 
 def _largest(flat: Enclosure, groups: int, pieces: int) -> Enclosure:

@@ -308,13 +308,13 @@ class SoftmaxRows(LogisticRows):
         p, relative = self.bends(self.predict(x, quick))
         n, features, c = len(self.a), self.a.shape[1], self.classes
         wp = self.omega_float[:, None] * p
-        h = np.empty((features, c, features, c))
+        blocks = np.empty((features, c, features, c))
         for k in range(c):
             for m in range(k, c):
                 weight = wp[:, k] * ((1.0 - p[:, k]) if k == m else -p[:, m])
-                h[:, k, :, m] = (self.a * weight[:, None]).T @ self.a
-                h[:, m, :, k] = h[:, k, :, m].T
-        h = h.reshape(self.dim, self.dim)
+                blocks[:, k, :, m] = (self.a * weight[:, None]).T @ self.a
+                blocks[:, m, :, k] = blocks[:, k, :, m].T
+        h = blocks.reshape(self.dim, self.dim)
         h = (h + h.T) / 2 + self.ridge * np.eye(self.dim)
         majorant = 2 * ((self.a**2).T @ wp).ravel() + self.ridge
         return h, majorant, relative + gamma(n + 16)

@@ -85,7 +85,7 @@ class SmoothedMaximum(Structure):
         self.products = slopes @ slopes.transpose(0, 2, 1) / envelope
 
     @property
-    def coordinates(self) -> tuple[np.ndarray, bool]:  # type: ignore[override]
+    def coordinates(self) -> tuple[np.ndarray, bool]:
         """All coordinates; nothing is proven of the Hessian, which is singular."""
         return np.arange(self.dim), False
 

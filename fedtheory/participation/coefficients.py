@@ -110,7 +110,7 @@ def _active(active_probability: Any, here: np.ndarray, num_clients: int) -> np.n
     wrong = np.nonzero(here & ~((a > 0) & (a <= 1)))[0]
     if len(wrong):
         raise InvalidInput(f"client {wrong[0]} is active with probability {a[wrong[0]]}: it must lie in (0, 1]")
-    return np.where(here, a, a.dtype.type(1) if a.dtype != object else Fraction(1))
+    return np.where(here, a, np.asarray(a.dtype.type(1) if a.dtype != object else Fraction(1)))
 
 
 def _divide(numerator: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 
@@ -54,8 +55,9 @@ class AsIrregular(Participation):
             p = q / (1 - (1 - q).prod())
         else:
             cohort = base.enumerate(n).dense()
-            mass = fractions(cohort.probability) if exact else cohort.probability
-            p = (cohort.mask * mass[:, None]).sum(axis=0) / mass.sum()
+            mass = cast(np.ndarray, cohort.probability)  # enumerated cohorts have one each
+            mass = fractions(mass) if exact else mass
+            p = (cohort.dense_mask * mass[:, None]).sum(axis=0) / mass.sum()
         return p if exact else floats(p)
 
     def law(self, round_index: int, exact: bool = False) -> np.ndarray:
@@ -70,8 +72,8 @@ class AsIrregular(Participation):
         return self.enumerate_round(round_index, self.num_clients, exact)
 
     def _dress(self, cohort: Cohort, probability: np.ndarray | None, active: np.ndarray) -> Cohort:
-        mask = cohort.dense().mask
-        steps = mask * int(self.max_steps)
+        mask = cohort.dense().dense_mask
+        steps: np.ndarray = mask * int(self.max_steps)
         return Cohort(
             self.num_clients,
             mask=mask,
@@ -106,7 +108,7 @@ def _exact_mass(base: Sampling, cohort: Cohort) -> np.ndarray:
         return np.full(cohort.scenarios, Fraction(1, cohort.scenarios))
     if isinstance(base, Bernoulli):
         q = fractions(np.broadcast_to(np.asarray(base.probability, dtype=object), (cohort.num_clients,)))
-        mass = np.where(cohort.mask, q, 1 - q).prod(axis=1)
+        mass = np.where(cohort.dense().dense_mask, q, 1 - q).prod(axis=1)
         return mass / mass.sum()
     raise MissingCapability(f"{type(base).__name__} sampling has no exact probabilities: use exact=False")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Cohort:
             raise InvalidInput("a cohort has either members (S, P) or a mask (S, N), not both and not neither")
         self._check_members() if self.mask is None else self._check_mask()
         if self.steps is not None:
-            self._check_steps()
+            self._check_steps(self.steps)
         elif self.mask is not None and not self.mask.any(axis=1).all():
             raise InvalidInput("a cohort without any client: raise the participation probability")
 
@@ -79,19 +80,24 @@ class Cohort:
         if mask.dtype != bool or mask.ndim != 2 or mask.shape[1] != self.num_clients:
             raise InvalidInput(f"a mask of shape {mask.shape} and dtype {mask.dtype}: give bools (S, N), here N = {self.num_clients}")
 
-    def _check_steps(self) -> None:
-        if self.mask is None or self.mask.shape != self.steps.shape:
-            raise InvalidInput(f"steps of shape {self.steps.shape}: they go with a mask (S, N) of the same shape")
-        if self.max_steps is None or self.steps.min() < 0 or self.steps.max() > self.max_steps:
+    def _check_steps(self, steps: np.ndarray) -> None:
+        if self.mask is None or self.mask.shape != steps.shape:
+            raise InvalidInput(f"steps of shape {steps.shape}: they go with a mask (S, N) of the same shape")
+        if self.max_steps is None or steps.min() < 0 or steps.max() > self.max_steps:
             raise InvalidInput(
-                f"local steps from {self.steps.min()} to {self.steps.max()} with E = {self.max_steps}: each must lie in 0..E"
+                f"local steps from {steps.min()} to {steps.max()} with E = {self.max_steps}: each must lie in 0..E"
             )
-        if (self.mask != (self.steps > 0)).any():
+        if np.any(self.mask != (steps > 0)):
             raise InvalidInput("the mask of a cohort with steps is where they are > 0: leave out clients that do none")
 
     @property
+    def dense_mask(self) -> np.ndarray:
+        """(S, N) of bools, of a cohort in the dense layout: one that has no members has it."""
+        return cast(np.ndarray, self.mask)
+
+    @property
     def scenarios(self) -> int:
-        return (self.members if self.members is not None else self.mask).shape[0]
+        return len(self.members if self.members is not None else self.dense_mask)
 
     @property
     def slots(self) -> int:
@@ -102,11 +108,11 @@ class Cohort:
         """(S,) clients that take part."""
         if self.members is not None:
             return np.full(self.scenarios, self.members.shape[1])
-        return self.mask.sum(axis=1)
+        return self.dense_mask.sum(axis=1)
 
     def dense(self) -> Cohort:
         """The same cohort in the dense layout."""
-        if self.mask is not None:
+        if self.members is None:
             return self
         mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
         np.put_along_axis(mask, self.members, True, axis=1)
@@ -123,7 +129,7 @@ class Cohort:
         size = self.size()
         if (size != size[0]).any():
             raise MissingCapability("cohorts of different sizes have no gathered layout: use the dense one")
-        members = np.nonzero(self.mask)[1].reshape(self.scenarios, int(size[0]))
+        members = np.nonzero(self.dense_mask)[1].reshape(self.scenarios, int(size[0]))
         return Cohort(
             self.num_clients, members=members, probability=self.probability, active_probability=self.active_probability
         )
@@ -236,8 +242,9 @@ class Bernoulli(Sampling):
         return np.broadcast_to(np.asarray(self.probability, dtype=float), (num_clients,))
 
     def check(self, num_clients: int) -> None:
-        if np.ndim(self.probability) == 1 and len(self.probability) != num_clients:
-            raise InvalidInput(f"{len(self.probability)} probabilities for {num_clients} clients: give one a client")
+        p = np.asarray(self.probability)
+        if p.ndim == 1 and len(p) != num_clients:
+            raise InvalidInput(f"{len(p)} probabilities for {num_clients} clients: give one a client")
         self._p(num_clients)
 
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
@@ -303,4 +310,4 @@ class FedDynBernoulli(Sampling):
     def enumerate(self, num_clients: int) -> Cohort:
         raise MissingCapability("FedDyn's cohorts are a fixed sequence, no law to enumerate: use Bernoulli")
 
-    count = enumerate
+    count = enumerate  # type: ignore[assignment]  # it refuses in the same words

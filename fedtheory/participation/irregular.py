@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,8 +98,9 @@ class Irregular(Participation):
     @cached_property
     def _windows(self) -> tuple[np.ndarray, np.ndarray]:
         """(N,) first round there and first round gone (infinite: never)."""
-        first = np.array([1 if a is None else a for a, _ in self.present], dtype=float)
-        gone = np.array([math.inf if d is None else d for _, d in self.present])
+        windows = cast(Sequence[tuple[int | None, int | None]], self.present)
+        first = np.array([1.0 if a is None else float(a) for a, _ in windows])
+        gone = np.array([math.inf if d is None else float(d) for _, d in windows])
         return first, gone
 
     def _check_windows(self) -> None:
@@ -113,9 +114,9 @@ class Irregular(Participation):
         if clients is not None and len(self.present) != clients:
             raise InvalidInput(f"{len(self.present)} windows and laws for {clients} clients: give one a client")
         first, gone = self._windows
-        for k in np.nonzero(first < 1)[0]:
+        for k in map(int, np.nonzero(first < 1)[0]):
             raise InvalidInput(f"client {k} arrives in round {int(first[k])}: rounds are counted from 1")
-        for k in np.nonzero(gone <= first)[0]:
+        for k in map(int, np.nonzero(gone <= first)[0]):
             raise InvalidInput(
                 f"client {k} arrives in round {int(first[k])} and is gone from round {int(gone[k])}: departure must come after arrival"
             )

@@ -49,9 +49,9 @@ def floats(values: np.ndarray) -> np.ndarray:
 
 def fractions(values: np.ndarray) -> np.ndarray:
     """The same numbers as Fractions (a float exactly, not what it may have been meant to be)."""
-    out = np.empty(values.shape, dtype=object)
-    out.flat = [Fraction(v.item() if isinstance(v, np.generic) else v) for v in values.flat]  # NumPy ints overflow
-    return out
+    out = np.empty(values.size, dtype=object)
+    out[:] = [Fraction(v.item() if isinstance(v, np.generic) else v) for v in values.flat]  # NumPy ints overflow
+    return out.reshape(values.shape)
 
 
 def check_max_steps(max_steps: Any) -> None:

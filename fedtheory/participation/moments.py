@@ -57,7 +57,7 @@ class Moments:
         theta of Assumption 5 for the scheme.
     """
 
-    scheme: str
+    scheme: Scheme
     p: np.ndarray
     ps: np.ndarray
     p2s: np.ndarray
@@ -170,7 +170,7 @@ def _check_sizes(num_clients: int, weights: Any, present: np.ndarray) -> None:
 
 
 def _finish(
-    scheme: str,
+    scheme: Scheme,
     p: np.ndarray,
     ps: np.ndarray,
     p2s: np.ndarray,
@@ -185,7 +185,7 @@ def _finish(
 
 # --- independent clients ----------------------------------------------------------------------------------------------------
 def _independent(
-    scheme: str, law: np.ndarray, max_steps: int, weights: Any, here: np.ndarray, exact: bool, occupied: Any = 1
+    scheme: Scheme, law: np.ndarray, max_steps: int, weights: Any, here: np.ndarray, exact: bool, occupied: Any = 1
 ) -> Moments:
     """Independent clients; `occupied` < 1: given that somebody is active, an event of that probability.
 
@@ -224,7 +224,7 @@ def _probability(values: np.ndarray) -> np.ndarray:
     return values if values.dtype == object else np.minimum(values, 1.0)
 
 
-def _ratio_equal(scheme: str, law: np.ndarray) -> bool:
+def _ratio_equal(scheme: Scheme, law: np.ndarray) -> bool:
     """The criterion of the module's docstring, in the arithmetic the law was given in."""
     if scheme == "C-corrected":
         return True
@@ -252,10 +252,11 @@ def _inverse_counts(complete: np.ndarray, exact: bool) -> tuple[np.ndarray, np.n
     return (pmf * inverse).sum(axis=1)[which], (pmf * inverse**2).sum(axis=1)[which]
 
 
-def _uniform(scheme: str, size: int, max_steps: int, weights: Any, exact: bool) -> Moments:
+def _uniform(scheme: Scheme, size: int, max_steps: int, weights: Any, exact: bool) -> Moments:
     """A cohort of fixed size, drawn uniformly, everybody in it complete: closed forms, all coefficients being w_k times a number."""
     n, here = len(weights), np.ones(len(weights), dtype=bool)
-    w, share = _weights(weights, here, exact), Fraction(size, n) if exact else size / n
+    w: Any = _weights(weights, here, exact)
+    share: Any = Fraction(size, n) if exact else size / n
     bound = theta(scheme, n, max_steps, np.full(n, share), here)
     if scheme == "B":
         return _finish(scheme, w, w * max_steps * share, w**2 * max_steps * share, Overlap.none(exact), w, True, bound)
@@ -270,7 +271,7 @@ def _uniform(scheme: str, size: int, max_steps: int, weights: Any, exact: bool) 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------
 def _of_table(
-    scheme: str, steps: np.ndarray, mass: np.ndarray, max_steps: int, weights: Any, present: Any, exact: bool
+    scheme: Scheme, steps: np.ndarray, mass: np.ndarray, max_steps: int, weights: Any, present: Any, exact: bool
 ) -> Moments:
     """Sums over the cases of a table, (J, N) steps and (J,) probabilities."""
     here = np.ones(steps.shape[1], dtype=bool) if present is None else np.asarray(present, dtype=bool)

@@ -86,6 +86,7 @@ class Problem:
     num_clients: int
     dim: int
     weights: np.ndarray
+    _whole: tuple[Any, Any]  # of one that was taken from another: that one, and its clients
     sample_counts: np.ndarray
     client_data: ClassVar[tuple[str, ...]] = ()
     max_conic_entries: int | None = None  # `optimum` leaves cvxpy out above so many entries; None: never
@@ -335,7 +336,7 @@ class Problem:
                 setattr(other, field, data[int(clients[0]) : int(clients[0]) + len(clients), ...])
             else:
                 setattr(other, field, namespace(data).take(data, astype_like(np.asarray(clients), data), axis=0))
-        other._whole = self, clients
+        other._whole = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
         other.num_clients = len(clients)
@@ -360,7 +361,7 @@ class Problem:
                 setattr(other, field, astype_like(to_numpy(getattr(self, field)), x))
             if self.held_out is not None:
                 other.held_out = self.held_out.like(x)
-            other._whole = self, slice(None)
+            other._whole = (self, slice(None))
             cache[key] = other
         return cache[key]
 

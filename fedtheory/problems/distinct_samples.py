@@ -18,7 +18,7 @@ class DistinctSamples(NamedTuple):
     features: Any  # scipy.sparse.csr_matrix (n, p)
     labels: np.ndarray  # (n, q)
     weights: np.ndarray  # (n,)
-    count: int  # samples before copies were merged
+    count: int  # type: ignore[assignment]  # samples before copies were merged
 
     @property
     def about(self) -> str:
@@ -42,4 +42,5 @@ def distinct_samples(problem: Any, labels: np.ndarray) -> DistinctSamples:
 
 def orthogonal_factor(rows: np.ndarray) -> np.ndarray:
     """R (q, q) with R'R = rows'rows, for rows (n, q), n >= q: ||R y|| = ||rows y|| up to rounding."""
-    return np.linalg.qr(rows, mode="r")
+    factor: Any = np.linalg.qr(rows, mode="r")
+    return factor

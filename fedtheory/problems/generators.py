@@ -136,7 +136,7 @@ def _design(
 ) -> list[np.ndarray]:
     """Features whose Gram matrices A'A/n have the chosen nonzero spectrum."""
     _check_counts(num_clients=num_clients, dim=dim)
-    counts = [samples] * num_clients if np.ndim(samples) == 0 else list(samples)
+    counts = list(samples) if isinstance(samples, Sequence | np.ndarray) else [samples] * num_clients
     if len(counts) != num_clients:
         raise InvalidInput(f"samples has {len(counts)} entries for {num_clients} clients: give one number, or one each")
     _check_counts(**{f"samples[{k}]": n for k, n in enumerate(counts)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import array_api_compat
 import numpy as np
@@ -17,6 +17,7 @@ from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.optimum.custom_losses import declared_rows
+from fedtheory.optimum.interface import DeclaredLoss
 from fedtheory.optimum.loss_enclosures import SquareRows
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
@@ -183,7 +184,7 @@ class LinearModel(Problem):
         """By what the class declares of its loss, where it declares `rounding`."""
         if not self.convex or self.rounding is None:
             return super().structure()
-        return declared_rows(self)
+        return declared_rows(cast(DeclaredLoss, self))  # `rounding` is there, and so is the rest
 
     def cvxpy_loss(self, z: Any, b: np.ndarray) -> Any:
         """Elementwise phi(z, b) as a cvxpy expression, convex in z, by which cvxpy finds the optimum that is then certified.

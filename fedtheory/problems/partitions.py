@@ -412,4 +412,5 @@ def federate(
         options.setdefault("num_classes", dataset.num_classes)
         if dataset.task == "binary":
             targets = [(t > 0).astype(float) for t in targets]
-    return problem_class(features, targets, ridge=ridge, weights=weights, **options)
+    make: Any = problem_class  # of any class that takes samples
+    return make(features, targets, ridge=ridge, weights=weights, **options)

@@ -169,11 +169,11 @@ def join(parts: Sequence[RoundsToEpsilon]) -> RoundsToEpsilon:
     for name, what in (("iterate", lambda r: r.iterate), ("number of seeds", lambda r: r.first_at.shape[1:])):
         if len({what(r) for r in parts}) > 1:
             raise InvalidInput(f"the parts differ in their {name} ({sorted({str(what(r)) for r in parts})}): measure all of them alike")
-    arrays = [
+    at, first_at, first_from, unresolved = (
         np.concatenate([getattr(r, f) for r in parts]) for f in ("epsilons", "first_at", "first_from", "unresolved")
-    ]
+    )
     schedule = "; ".join(dict.fromkeys(r.schedule for r in parts))
-    return RoundsToEpsilon(*arrays, parts[0].iterate, max(r.horizon for r in parts), schedule)
+    return RoundsToEpsilon(at, first_at, first_from, unresolved, parts[0].iterate, max(r.horizon for r in parts), schedule)
 
 
 def crossover(a: RoundsToEpsilon, b: RoundsToEpsilon, which: Literal["at", "from"] = "at") -> list[float]:

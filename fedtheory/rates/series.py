@@ -114,11 +114,11 @@ def crossovers(series: Sequence[Series], label: str) -> list[dict[str, Any]]:
                 np.array([s.rounds[s.epsilons.index(e)] for e in common]) for s in (ours, other)
             )
             none = np.zeros(len(common), dtype=bool)
-            pair = [RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b)]
+            first, second = (RoundsToEpsilon(np.array(common), r, r, none, "last", math.inf, "") for r in (a, b))
             ahead = [label if p < q else other.label if q < p else "equal" for p, q in zip(a, b, strict=True)]
             out.append({
                 "instance": ours.instance, "ours": label, "other": other.label, "schedule": other.schedule, "role": other.role,
-                "at": crossover(*pair), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],
+                "at": crossover(first, second), "smallest_epsilon": common[0], "ahead_at_smallest": ahead[0],
                 "largest_epsilon": common[-1], "ahead_at_largest": ahead[-1],
             })  # fmt: skip
     return out

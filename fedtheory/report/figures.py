@@ -12,16 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.errors import DataFileError
 from fedtheory.parallel import as_finished
 from fedtheory.plotting.experiment import Experiment
-from fedtheory.plotting.figure import Figure
+from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.verification.registry import Paper, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
-__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
+__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of", "redraw"]
 
 VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
@@ -38,7 +39,7 @@ class Effort:
 
     level: Literal["quick", "full"] = "quick"
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    dpi: int = 120
+    dpi: int = 160
 
     def of(self, figure: Figure) -> Mapping[str, Any]:
         """Keyword arguments of a figure's ``compute``."""
@@ -46,17 +47,19 @@ class Effort:
 
 
 QUICK = Effort()
-FULL = Effort("full", dpi=250)
+FULL = Effort("full", dpi=300)
 
 
 def figures_of(chosen: Paper) -> tuple[Figure, ...]:
     """The figures of a paper; none where it names no module of figures."""
-    return tuple(importlib.import_module(chosen.figures).FIGURES) if chosen.figures else ()
+    found = importlib.import_module(chosen.figures).FIGURES if chosen.figures else ()
+    return tuple(replace(figure, paper=figure.paper or chosen.id) for figure in found)
 
 
 def experiments_of(chosen: Paper) -> tuple[Experiment, ...]:
     """The experiments of a paper, which no campaign runs; none where it names no module of them."""
-    return tuple(importlib.import_module(chosen.experiments).EXPERIMENTS) if chosen.experiments else ()
+    found = importlib.import_module(chosen.experiments).EXPERIMENTS if chosen.experiments else ()
+    return tuple(replace(experiment, paper=experiment.paper or chosen.id) for experiment in found)
 
 
 @dataclass(frozen=True)
@@ -86,26 +89,48 @@ class _Job:
         if self.campaign is None:
             figure = next(f for f in figures_of(paper(self.paper)) if f.name == self.name)
             return draw_one(figure, self.path.parent, self.seed, self.effort)
-        shown = {"tiles": figures_verdicts.table(dict(self.campaign))}
-        return _written(self.path, figures_verdicts.draw, dict(self.campaign), shown, self.seed, self.effort)
+        return draw_one(figures_verdicts.FIGURE, self.path.parent, self.seed, self.effort, figures_verdicts.compute(self.campaign))
 
 
-def computed(figure: Figure, seed: int = 0, effort: Effort = QUICK) -> Any:
-    """The data of one figure, computed in this process."""
-    return figure.compute(**({"seed": seed} if figure.seeded else {}), **effort.of(figure))
+def computed(figure: Figure, seed: int = 0, effort: Effort = QUICK, **given: Any) -> Any:
+    """The data of one figure, computed in this process; ``given``: what the figure may take (`Figure.takes`)."""
+    taken = {name: value for name, value in given.items() if name in figure.takes}
+    return figure.compute(**({"seed": seed} if figure.seeded else {}), **taken, **effort.of(figure))
 
 
 def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK, data: Any = None) -> list[Path]:
-    """One figure, computed (unless its data are given) and drawn in this process: its PNG, PDF and JSON."""
+    """One figure, computed (unless its data are given) and drawn in this process: its PNG, its PDF, and a JSON.
+
+    The JSON has the data, where they come from, and the words that a page shows beside the picture: title, caption, paper, number.
+    """
     data = computed(figure, seed, effort) if data is None else data
-    return _written(folder / figure.name, figure.draw, data, data, seed, effort)
-
-
-def _written(path: Path, draw: Callable[[Any], Any], data: Any, shown: Any, seed: int, effort: Effort) -> list[Path]:
     with house_style():
-        files = save(draw(data), path, effort.dpi)
-    content = {"figure": path.name, "provenance": provenance(seed), "data": shown}
-    return [*files, write_json(path.parent / f"{path.name}.json", content)]
+        files = save(figure.draw(data), folder / figure.name, effort.dpi)
+    words = {"figure": figure.name, "title": figure.title, "caption": figure.caption(data), "paper": figure.paper}
+    content = {**words, "number": figure.number, "provenance": provenance(seed), "data": data}
+    return [*files, write_json(folder / f"{figure.name}.json", content)]
+
+
+def redraw(figure: Figure, file: Path, folder: Path, dpi: int = QUICK.dpi) -> list[Path]:
+    """The PNG and PDF of a figure again, from the JSON beside them; nothing is computed.
+
+    Raises
+    ------
+    DataFileError
+        The file is not such a JSON, or is of another figure.
+    """
+    try:
+        content = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise DataFileError(f"{file}: cannot be read as JSON ({error}); compute the figure again") from error
+    if not isinstance(content, dict) or content.get("figure") != figure.name or "data" not in content:
+        raise DataFileError(f"{file}: does not hold the data of the figure {figure.name}; name the JSON that was written beside it")
+    try:
+        with house_style():
+            return save(figure.draw(restored(content["data"])), folder / figure.name, dpi)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise DataFileError(f"{file}: {figure.name} cannot be drawn from its data ({words}); compute the figure again") from error
 
 
 def draw_all(

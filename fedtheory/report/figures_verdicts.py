@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.patches import Rectangle
 
+from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.report.tables import WORDED, printed_form, rule_rank, short
 from fedtheory.verification.registry import paper_of, rule_words
 
-__all__ = ["draw", "table"]
+__all__ = ["FIGURE", "compute", "draw", "table"]
 
 FORMS = ("printed", "repaired")
 WORST_FIRST = ("violated", "inconclusive", "holds", "not applicable")
@@ -79,12 +81,18 @@ def _shape(lines: int, most: int) -> tuple[int, int]:
     return max(1, math.ceil(lines / height)), height
 
 
-def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
+def compute(campaign: Mapping[str, Any]) -> dict[str, Any]:
+    """The tiles of a campaign, and how many instances it has."""
+    return {"tiles": table(dict(campaign)), "instances": campaign.get("instances", 0)}
+
+
+def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
     """Tiles, paper by paper: a statement as printed and as repaired; the number is the worst measured/bound.
 
+    data : what `compute` returned, or a campaign
     columns : the most there are; few statements stand in fewer
     """
-    rows = table(campaign)
+    rows = data["tiles"] if "tiles" in data else table(data)
     lines: list[tuple[str, str | None]] = []  # (a paper's name, None) or (its name, a statement)
     for statement in rows:
         name = paper_of(statement).name
@@ -120,18 +128,36 @@ def draw(campaign: dict[str, Any], columns: int = 3) -> Figure:
             spine.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[v], alpha=0.85) for v in counts]
     figure.legend(handles, [f"{v} ({n})" for v, n in counts.items()], loc="outside lower center", ncols=len(counts) or 1)
+    rules = dict.fromkeys((v["printed"]["rule"], s.partition("/")[0]) for s, v in rows.items() if "printed" in v)
+    means = ", ".join(dict.fromkeys(rule_words(rule, paper) for rule, paper in rules if rule != "any")) or "any rule"
+    detail = (
+        f"{data.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
+        f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record"
+    )
+    headline(figure, _finding(rows), "\n".join(textwrap.wrap(detail, int(CHARACTERS * width))))
+    return figure
+
+
+def _finding(rows: dict[str, Any]) -> str:
+    """How many statements fail as printed and as repaired."""
     stated = [v["printed"] for v in rows.values() if "printed" in v]
     printed = [row["verdict"] for row in stated if row["form"] == "printed"]
     worded = [row["verdict"] for row in stated if row["form"] != "printed"]
     bad = sum(v["repaired"]["verdict"] != "holds" for v in rows.values() if "repaired" in v)
     finding = f"{printed.count('violated')} of {len(printed)} printed statements fail"
     finding += f", {worded.count('violated')} of {len(worded)} in words{WORDED}; " if worded else "; "
-    finding += f"{bad} repairs do not hold" if bad else "every repaired one holds"
-    rules = dict.fromkeys((v["printed"]["rule"], s.partition("/")[0]) for s, v in rows.items() if "printed" in v)
-    means = ", ".join(dict.fromkeys(rule_words(rule, paper) for rule, paper in rules if rule != "any")) or "any rule"
-    detail = (
-        f"{campaign.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
-        f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record"
+    return finding + (f"{bad} repairs do not hold" if bad else "every repaired one holds")
+
+
+def caption(data: dict[str, Any]) -> str:
+    """The counts, and how to read a tile."""
+    return (
+        f"{_finding(data['tiles'])}. A tile is one statement, as printed or as repaired: ✓ no instance violates it, ✗ one does, "
+        f"? not decided. Its number is the largest ratio of what was measured to the bound, over {data['instances']} instances; at 1 "
+        "the bound is attained."
     )
-    headline(figure, finding, "\n".join(textwrap.wrap(detail, int(CHARACTERS * width))))
-    return figure
+
+
+FIGURE = Figure(
+    "verdicts", compute, draw, seeded=False, title="Every statement as printed and as repaired, with its verdict", caption=caption
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from fedtheory.messages.measures import bin_counts, entropy_of_counts
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
-    from fedtheory.problems.base import Problem
 
 __all__ = ["METRICS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins"]
 
@@ -48,7 +47,7 @@ Bins = tuple[np.ndarray, np.ndarray]  # which bins are hit, and how often
 RoundBins = dict[str, list[Bins | None]]  # "sent": a histogram a message, in the order they are sent; "update": one, of y_k - x
 
 
-def check_metrics(record: tuple[str, ...], problem: Problem) -> None:
+def check_metrics(record: tuple[str, ...], problem: Any) -> None:
     """Raise `MissingCapability` before any work when the problem has no test samples to measure on."""
     for name in TESTED:
         if name not in record:
@@ -142,7 +141,7 @@ def _joint_entropy(parts: Iterable[Bins | None]) -> float:
 
 def measure(
     meters: dict[str, np.ndarray],
-    problem: Problem,
+    problem: Any,
     t: int,
     x: Array,
     clients: Clients | None = None,

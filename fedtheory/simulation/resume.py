@@ -64,8 +64,11 @@ def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, cl
     if (what := misfit(past.state, fresh)) is not None:
         raise InvalidInput(f"resume's {what}: it is of another run")
     shape = (past.round_index + 1, fresh.x.shape[0])
-    for name in record if past.metrics is not None else ():
-        if name not in past.metrics or np.shape(past.metrics[name])[1:] != shape[1:] or len(past.metrics[name]) < shape[0]:
+    metrics = past.metrics
+    for name in record:
+        if metrics is None:
+            break
+        if name not in metrics or np.shape(metrics[name])[1:] != shape[1:] or len(metrics[name]) < shape[0]:
             raise InvalidInput(f"resume has no {name!r} of shape {shape}: record what the first part recorded")
     if past.metrics is None and "bits" in record:
         raise InvalidInput("'bits' is a sum over all rounds: resume from a Trajectory, or give the metrics so far")

@@ -222,8 +222,12 @@ def merge(
     for i in range(job.rounds - job.done) if len(parts) > 1 else ():
         for name, value in entropies(job.kept.record, [p.bins[i] for p in parts]).items():
             meters[name][job.done + 1 + i] = value
-    states = [join([p.states[i] for p in parts]) for i in range(job.rounds - job.done + 1)] if job.kept.states else None
+    states = None
+    if job.kept.states:
+        kept = [p.states or [] for p in parts]
+        states = [join([k[i] for k in kept]) for i in range(job.rounds - job.done + 1)]
     traffic = None
     if job.kept.client_bits:
-        traffic = {way: np.concatenate([p.traffic[i] for p in parts]) for i, way in enumerate(("up", "down"))}
+        counted = [p.traffic for p in parts if p.traffic is not None]
+        traffic = {way: np.concatenate([c[i] for c in counted]) for i, way in enumerate(("up", "down"))}
     return meters, join([p.final for p in parts]), states, traffic

@@ -159,10 +159,13 @@ def simulate(
     Diverged
         At the first non-finite number, with round and client; the earliest round over all chunks.
     """
-    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(local_solver)
+    check_algorithm(algorithm)
+    check_sampling(sampling)
+    check_local_solver(local_solver)
     check_problem(problem)
     whole_number("rounds", rounds), whole_number("scenarios", scenarios)
-    kept = Kept(record, keep_states, client_bits, evaluate_every)
+    names: Any = record  # as a tuple, once they are checked
+    kept = Kept(names, keep_states, client_bits, evaluate_every)
     observed = keep_states or on_round is not None
     how = Execution(dense, in_place if in_place is not None else not observed, chunk, workers)
     if on_round is not None and not callable(on_round):

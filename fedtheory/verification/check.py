@@ -13,14 +13,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit
+from fedtheory.verification.series import Series, kept_of, with_horizon
 from fedtheory.verification.statement import Form, Sides, Statement
 
 __all__ = [
-    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Checks", "Verdict", "in_words", "judge", "judge_statistical",
+    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
     "judge_view", "judge_worst", "outside", "with_instance", "worst_sides",
 ]  # fmt: skip
+
+__getattr__ = names_before(__name__)
 
 AT_A_POINT = "proved at a point"
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
@@ -41,9 +45,11 @@ class Check:
     mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', 'symbolic', 'proved' (for every instance), or `AT_A_POINT`
         (for every instance with the parameters of ``where['point']``)
     standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
+    relation : '<=' or '=='; of an equality ``lhs`` is the difference of its sides, ``rhs`` is 0
     where : dict
         Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
         what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
+    series : what was compared, entry by entry, where it is kept (`fedtheory.verification.series.keeping`); else None
     """
 
     statement: str
@@ -62,6 +68,8 @@ class Check:
     instance: str = ""
     count: int = 0
     scenarios: int | None = None
+    relation: str = "<="
+    series: Series | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"
@@ -89,22 +97,6 @@ def in_words(where: dict[str, Any], count: int = 0) -> str:
         return ", ".join(known.get(axis, f"{axis} {i}") for axis, i in zip(axes, index, strict=True)) + " (counted from 0)"
     at = str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
     return f"entry {at} (counted from 0)" + (f" of the {count} compared" if count else "")
-
-
-class Checks(list[Check]):
-    """Checks that print as a table."""
-
-    def __str__(self) -> str:
-        return "\n".join(str(c) for c in self)
-
-    @property
-    def verdict(self) -> str:
-        """Verdict of the repaired form where there is one, else of the first form."""
-        repaired = [c for c in self if c.form == "repaired"] or list(self)
-        for verdict in ("violated", "inconclusive", "not applicable"):
-            if any(c.verdict == verdict for c in repaired):
-                return verdict
-        return "holds"
 
 
 def judge(sides: Sides, **fields: Any) -> Check:
@@ -144,6 +136,8 @@ def judge(sides: Sides, **fields: Any) -> Check:
         rhs=float(rhs[worst]),
         where={**fields.pop("where", {}), "index": index, **axes},
         count=len(lhs),
+        relation=sides.relation,
+        series=kept_of(sides),
         **fields,
     )
 
@@ -198,6 +192,8 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         "another seed, as the same one would begin with these again",
         count=looks,
         scenarios=scenarios,
+        relation=sides.relation,
+        series=kept_of(sides, float(z), scenarios=True),
         **fields,
     )
 
@@ -240,7 +236,7 @@ def judge_view(
     locate = getattr(view, "locate", None)
     if locate is not None and "index" in check.where:
         locate(check.where)
-    return check
+    return check if check.series is None else replace(check, series=with_horizon(check.series, view))
 
 
 def judge_worst(statement: Statement, form: Form) -> list[Check]:

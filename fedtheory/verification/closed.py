@@ -31,7 +31,7 @@ def symbol(name: str, latex: str) -> Any:
 
 @cache
 def _written_as(sp: Any) -> Any:
-    class Written(sp.Symbol):  # type: ignore[misc, name-defined]
+    class Written(sp.Symbol):
         """A symbol with LaTeX of its own."""
 
         __slots__ = ("latex",)
@@ -42,7 +42,7 @@ def _written_as(sp: Any) -> Any:
             return made
 
         def _latex(self, printer: Any) -> str:
-            return self.latex  # type: ignore[no-any-return]
+            return self.latex
 
     return Written
 
@@ -104,22 +104,22 @@ def _sum(terms: tuple[Any, ...]) -> str:
     return out or "0"
 
 
-def written(expression: Any) -> str:
-    """The LaTeX of an expression."""
-    return _printer().doprint(expression)  # type: ignore[no-any-return]
+def written(expression: Any, times: bool = False) -> str:
+    """The LaTeX of an expression; with ``times`` a dot stands in its products, as between numbers."""
+    return _printer(times).doprint(expression)
 
 
 @cache
-def _printer() -> Any:
+def _printer(times: bool) -> Any:
     from sympy.printing.latex import LatexPrinter
 
-    class Printer(LatexPrinter):  # type: ignore[misc, name-defined]
+    class Printer(LatexPrinter):
         """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before the letters they multiply."""
 
         def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
             return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
 
-    return Printer({"order": "none"})
+    return Printer({"order": "none", "mul_symbol": "dot"} if times else {"order": "none"})
 
 
 def closed(

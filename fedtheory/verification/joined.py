@@ -35,7 +35,7 @@ class Joined(Setting):
         self.computed = {method: options for part in parts for method, options in part.computed.items()}
 
     @property
-    def paper(self) -> str:  # type: ignore[override]
+    def paper(self) -> str:
         """The paper's id."""
         return self.parts[0].paper
 

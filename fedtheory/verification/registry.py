@@ -19,6 +19,7 @@ from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.parallel import interrupted
+from fedtheory.verification.proof import Proof
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
@@ -49,11 +50,14 @@ class Paper:
     experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of `fedtheory.plotting.experiment.Experiment`;
         '' for none. A campaign does not run them.
     reviews : the module with what reviewers asked, a tuple ``REVIEWS`` of `fedtheory.verification.reviews.Point`; '' for none
+    headline : the module with what is found of the paper in one sentence, a tuple ``HEADLINE`` of
+        `fedtheory.verification.headline.Clause`; '' for none
     witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
     rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
     source : the file that it was read from by `load_file`, '' for a paper of an installed package
+    proofs : the chains of steps by which its theorems are proved
     """
 
     id: str
@@ -67,11 +71,13 @@ class Paper:
     figures: str = ""
     experiments: str = ""
     reviews: str = ""
+    headline: str = ""
     witnesses: str = ""
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = field(default_factory=dict)
     rule_short: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    proofs: tuple[Proof, ...] = ()
 
 
 _PAPERS: dict[str, Paper] = {}

@@ -224,9 +224,9 @@ def explore(
 
 def _result(t: Target, budget: int, seed: int, proved: Callable[[Target], Witness | None]) -> SearchResult:
     found = t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides
-    described = [{} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at)]
+    worst, tightest = ({} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at))
     return SearchResult(
         t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations,
         max(t.margin, -1.0),  # -1: nothing it applies to was met
-        t.ratio if np.isfinite(t.ratio) else float("nan"), *described, proved(t) if found else None,
+        t.ratio if np.isfinite(t.ratio) else float("nan"), worst, tightest, proved(t) if found else None,
     )  # fmt: skip

@@ -316,7 +316,7 @@ class Setting:
             claimed = ", ".join(form.established)
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}")
         whole_number("budget", budget, remedy="it is the number of instances to try")
-        target = Target(statement, form, rule, sides or form.sides)  # type: ignore[arg-type]
+        target = Target(statement, form, rule, sides or form.sides)
         return self.explore(form.kind, [target], budget, seed)[0]
 
     def study(

@@ -61,7 +61,8 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     for term in terms:
         scale = scale + abs(term)
     shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
-    return Sides(*(a if a.shape == shape else np.broadcast_to(a, shape) for a in parts), "<=", noise, axes, (lhs, *terms))
+    left, right, size = (a if a.shape == shape else np.broadcast_to(a, shape) for a in parts)
+    return Sides(left, right, size, "<=", noise, axes, (lhs, *terms))
 
 
 def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -164,7 +165,7 @@ def form(
     **more: Any,
 ) -> Form:
     """A `Form`; ``established`` may be one verdict for all rules, mutants are given as (name, sides)."""
-    verdicts = {"any": established} if isinstance(established, str) else established
+    verdicts: Any = {"any": established} if isinstance(established, str) else established
     return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from fedtheory.errors import InvalidInput, suggest
@@ -12,13 +14,15 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.simulation.simulate import check_start
-from fedtheory.verification.check import CONFIDENCE, Checks, judge_view
+from fedtheory.verification.check import CONFIDENCE, judge_view
+from fedtheory.verification.checks import Checks
 from fedtheory.verification.registry import get, setting_of
+from fedtheory.verification.series import keeping
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["keep", "verify"]
+__all__ = ["case_of", "keep", "verify"]
 
 _MORE = {
     "states": 32, "confidence": CONFIDENCE, "max_leaves": 50_000, "on_progress": None, "on_stage": None, "given": None,
@@ -92,8 +96,35 @@ def verify(
     data = [f for f in chosen if f.symbolic is None]
     checks = [judge_view(statement, f, None) for f in identities]
     if data:
-        checks += setting_of(statement).verify(statement, data, case)
-    return _in_order(checks, chosen)
+        with keeping():
+            checks += setting_of(statement).verify(statement, data, case)
+    order = {f.name: i for i, f in enumerate(chosen)}
+    again = partial(_again, statement, data, case) if data else None
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case))
+
+
+def _setup(case: Case) -> str:
+    """What was run, in words."""
+    problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
+    return "; ".join([problem, *(_named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
+
+
+def _named(value: Any) -> str:
+    """A method, a law of cohorts or a solver with what was set of it: 'FedElasticNetDyn(l1=0.1, l2=30)'."""
+    if not is_dataclass(value):
+        return repr(value)
+    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
+    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
+    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"
+
+
+def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int) -> list[Any]:
+    """The checks of a run of fewer rounds; of a method that is made for a number of rounds, of that method made for fewer."""
+    shorter = replace(case, rounds=rounds, on_progress=None, on_stage=None)
+    if is_dataclass(case.algorithm) and any(f.name == "rounds" for f in fields(case.algorithm)):
+        shorter = replace(shorter, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)  # type: ignore[type-var]
+    with keeping():
+        return setting_of(statement).verify(statement, forms, shorter)
 
 
 def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
@@ -110,9 +141,7 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     """
     statement = get(statement) if isinstance(statement, str) else statement
     chosen = statement.form(form)
-    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
-    case = _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
-    return setting_of(statement).witness(statement, chosen, case)
+    return setting_of(statement).witness(statement, chosen, case_of(statement, problem, algorithm, **options))
 
 
 def _case(
@@ -129,7 +158,9 @@ def _case(
     setting = setting_of(statement)
     if not (algorithm is None and setting.own_method):
         check_algorithm(algorithm)
-    check_problem(problem), check_sampling(sampling), check_local_solver(local_solver)
+    check_problem(problem)
+    check_sampling(sampling)
+    check_local_solver(local_solver)
     if rounds is not None:
         whole_number("rounds", rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
@@ -151,9 +182,11 @@ def _case(
     )  # fmt: skip
 
 
-def _in_order(checks: Iterable[Any], forms: Sequence[Form]) -> Checks:
-    order = {f.name: i for i, f in enumerate(forms)}
-    return Checks(sorted(checks, key=lambda c: order[c.form]))
+def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Any) -> Case:
+    """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
+    statement = get(statement) if isinstance(statement, str) else statement
+    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
+    return _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
 
 
 Statement.runner = staticmethod(verify)

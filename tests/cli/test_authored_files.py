@@ -142,9 +142,9 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
         registry._forget(made)
 
 
-def test_the_readmes_lemma_is_judged_on_its_problem():
-    readme = (ROOT / "README.md").read_text()
-    [options] = re.findall(r"`verify\s+descent_lemma\.py::lemma-1 ([^`]*)`", readme)
+def test_the_sites_lemma_is_judged_on_its_problem():
+    page = (ROOT / "docs/your/theorem.md").read_text()
+    [options] = re.findall(r"`verify\s+descent_lemma\.py::lemma-1 ([^`]*)`", page)
     found = json.loads(call("verify", ROOT / "examples/descent_lemma.py::lemma-1", *options.split(), "--json").stdout)
     assert {c["form"]: c["verdict"] for c in found["checks"]} == {"printed": "violated", "repaired": "holds"}
 

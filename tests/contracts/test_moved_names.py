@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import fedtheory
-from fedtheory._moved import GONE, MOVED, NAMES, install
+from fedtheory._moved import GOES_IN, GONE, MOVED, NAMES, install, live
 
 OLD = {module: names.split() for module, names in json.loads(Path(__file__).with_name("old_public_names.json").read_text()).items()}
 PACKAGE = Path(fedtheory.__file__).parent
@@ -57,7 +57,9 @@ def test_a_moved_module_gives_the_objects_of_its_new_places(old, monkeypatch):
         again = import_module(old)
         found = {name: getattr(module, name) for name in names}
     about = told(said, f"{old} has moved")
-    assert again is module and about == [f"{old} has moved: import its names from {' and '.join(MOVED[old])}"]
+    assert again is module and about == [
+        f"{old} has moved: import its names from {' and '.join(MOVED[old])}; the old name goes in fedtheory {GOES_IN}"
+    ]
     for name, value in found.items():
         full = f"{old}.{name}"
         if full in NAMES:
@@ -112,7 +114,9 @@ def test_the_warning_is_about_the_line_that_imports(tmp_path):
     ]  # fmt: skip
     shown = [line.replace("DeprecationWarning: ", "") for line in shown]
     assert [line.partition(" moved")[0] for line in shown] == starts
-    assert shown[2].endswith("import it from fedtheory.optimum.intervals, where it is called Enclosure")
+    assert shown[2].endswith(
+        f"import it from fedtheory.optimum.intervals, where it is called Enclosure; the old name goes in fedtheory {GOES_IN}"
+    )
 
 
 def test_the_table_is_one_of_modules_that_are_gone_and_of_modules_that_exist():
@@ -168,8 +172,20 @@ def test_a_star_import_gives_what_it_gave():
 
 def test_it_is_installed_once():
     before = list(sys.meta_path)
-    install()
+    install(fedtheory.__version__)
     assert sys.meta_path == before
+
+
+def test_old_names_live_until_the_release_that_the_warning_names(monkeypatch):
+    assert live(fedtheory.__version__) and live("0.1.9") and not live(GOES_IN) and not live("0.2.1.dev0") and not live("1.0")
+    with pytest.warns(DeprecationWarning, match=f"goes in fedtheory {GOES_IN}"):
+        _ = import_module("fedtheory.theorems.fedmls").WITNESS
+    monkeypatch.setattr(fedtheory, "__version__", GOES_IN + ".0")
+    with pytest.raises(AttributeError, match="has no attribute 'WITNESS'"):
+        _ = import_module("fedtheory.theorems.fedmls").WITNESS
+    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if type(f).__name__ != "_Finder"])
+    install(fedtheory.__version__)
+    assert not any(type(f).__name__ == "_Finder" for f in sys.meta_path)
 
 
 def test_the_import_is_fast_and_light():

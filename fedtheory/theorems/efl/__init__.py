@@ -1,6 +1,7 @@
 """EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
 from fedtheory._moved import names_before
+from fedtheory.theorems.efl.proofs import PROOFS
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
     complete_round,
@@ -47,10 +48,12 @@ PAPER = Paper(
     printed="with the coefficients of scheme C, where a statement tells the schemes apart",
     rules="the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
     figures="fedtheory.theorems.efl.figures",
+    headline="fedtheory.theorems.efl.headline",
     witnesses="fedtheory.theorems.efl",
     rule_order=("any", "C", "A", "B", "C-corrected"),
     rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
     rule_short={"C-corrected": "C corr."},
+    proofs=PROOFS,
 )  # fmt: skip
 
 __all__ = ["PAPER"]

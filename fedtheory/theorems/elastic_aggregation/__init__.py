@@ -16,6 +16,7 @@ PAPER = Paper(
     ElasticAggregationSetting(),
     printed="as the paper's text claims or Algorithm 1 is printed",
     figures="fedtheory.theorems.elastic_aggregation.figures",
+    headline="fedtheory.theorems.elastic_aggregation.headline",
     witnesses="fedtheory.theorems.elastic_aggregation",
 )
 

@@ -6,6 +6,7 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 """
 
 from fedtheory._moved import names_before
+from fedtheory.theorems.fedelasticnet.proofs import PROOFS
 from fedtheory.theorems.fedelasticnet.setting import SETTING
 from fedtheory.theorems.fedelasticnet.statements import STATEMENTS
 from fedtheory.verification.registry import Paper
@@ -30,9 +31,11 @@ PAPER = Paper(
     figures="fedtheory.theorems.fedelasticnet.figures",
     experiments="fedtheory.theorems.fedelasticnet.experiments",
     reviews="fedtheory.theorems.fedelasticnet.reviews",
+    headline="fedtheory.theorems.fedelasticnet.headline",
     witnesses="fedtheory.theorems.fedelasticnet",
     rule_order=("sign", "any", "true-gradient"),
     rule_short={"true-gradient": "true-gr."},
+    proofs=PROOFS,
 )
 
 __getattr__ = names_before(__name__)

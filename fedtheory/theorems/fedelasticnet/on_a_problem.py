@@ -19,7 +19,8 @@ from fedtheory.theorems.fedelasticnet.notation import RATIO, STRONGLY_CONVEX, ST
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
 from fedtheory.theorems.fedelasticnet.stages import LEAST, growing_views, stage_sizes
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.verification.check import Check, Checks, judge_view, outside
+from fedtheory.verification.check import Check, judge_view, outside
+from fedtheory.verification.checks import Checks
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
@@ -122,7 +123,7 @@ def _over_a_run(
     def after(found: Iterable[Check]) -> None:
         if case.on_stage is not None:
             order = {f.name: i for i, f in enumerate(statement.forms)}
-            case.on_stage(Checks(sorted([*before, *found], key=lambda c: order[c.form])))
+            case.on_stage(Checks(sorted([*before, *found], key=lambda c: order[c.form]), statement))
 
     sizes = stage_sizes(case.scenarios)
     views = growing_views(

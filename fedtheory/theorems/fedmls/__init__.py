@@ -2,6 +2,7 @@
 
 from fedtheory._moved import names_before
 from fedtheory.theorems.fedmls.notation import PAPER_ID
+from fedtheory.theorems.fedmls.proofs import PROOFS
 from fedtheory.theorems.fedmls.setting import FedMLSSetting
 from fedtheory.theorems.fedmls.statements import STATEMENTS
 from fedtheory.verification.registry import Paper
@@ -17,10 +18,12 @@ PAPER = Paper(
     printed="with exact subgradients (deterministic)",
     rules="exact (deterministic) and noisy (stochastic) subgradients",
     figures="fedtheory.theorems.fedmls.local_work",
+    headline="fedtheory.theorems.fedmls.headline",
     witnesses="fedtheory.theorems.fedmls",
     rule_order=("any", "deterministic", "stochastic"),
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},
     rule_short={"deterministic": "exact", "stochastic": "noisy"},
+    proofs=PROOFS,
 )
 
 __getattr__ = names_before(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, isqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -186,6 +186,12 @@ class MLSView:
     exact: bool
     facts: frozenset[str] = frozenset()
     shown: dict[str, Any] = field(default_factory=dict)
+    horizon: ClassVar[str] = "K"
+
+    @property
+    def horizons(self) -> np.ndarray:
+        """(1,) K, the round that a bound on F(x_K) - F* is about."""
+        return np.array([len(self.x) - 1])
 
     @property
     def rule(self) -> str:

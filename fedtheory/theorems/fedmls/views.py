@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,9 +44,16 @@ def column(values: list[Any]) -> np.ndarray:
 
 
 class _OfARule(ClosedView):
-    """A closed view whose forms tell exact subgradients from noisy ones."""
+    """A closed view of K rounds whose forms tell exact subgradients from noisy ones."""
 
     rule = "deterministic"
+    horizon: ClassVar[str] = "K"
+    K: int
+
+    @property
+    def horizons(self) -> np.ndarray:
+        """(1,) K, the round that a bound on F(x_K) - F* is about."""
+        return np.array([self.K])
 
 
 @dataclass

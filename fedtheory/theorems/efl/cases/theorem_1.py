@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundL
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.verification.setting import Case
 
-__all__ = ["ROUNDS", "STEPS", "anchors_of", "assumption_failure", "constants_on", "law_of", "local_sgd_of", "view_of"]
+__all__ = ["ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "constants_on", "law_of", "local_sgd_of", "view_of"]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
@@ -173,6 +174,25 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
     if solver.noise_std:
         raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
     return constants_of(problem, scheme, law, rounds, case.x0[None], solver.batch_size, case.given)[0]
+
+
+def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
+    """The clients' oracles, the laws of T rounds, and the run in exact second moments: what the proof is walked on.
+
+    Raises
+    ------
+    NotCertified, InvalidInput, MissingCapability
+        As `view_of` raises them; losses that are not quadratic, dependent clients, additive noise, anchors.
+    """
+    if anchors_of(case) is not None or case.given:
+        raise InvalidInput("the proof is walked with the theorem's own constants and lambda = 0: give nothing of them")
+    run = view_of("run", replace(case, mode="auto"))
+    law = law_of(case)
+    solver = local_sgd_of(case, law)
+    rounds = case.rounds or ROUNDS
+    if not _enumerable(case.problem, law, case.algorithm.scheme, solver, rounds) or solver.noise_std:
+        raise MissingCapability("a round is enumerated for quadratic losses, independent clients, and no additive noise")
+    return oracles_of(case.problem, solver.batch_size), _laws(case.algorithm.scheme, law, rounds, case.problem.weights), run
 
 
 def view_of(kind: str, case: Case) -> Any:

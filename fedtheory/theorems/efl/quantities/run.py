@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -304,6 +304,7 @@ class IrregularRunView:
     noise: Any = 0
     facts: frozenset[str] = frozenset()
     kind: str = "run"
+    horizon: ClassVar[str] = "tau"
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this run has not, or None."""

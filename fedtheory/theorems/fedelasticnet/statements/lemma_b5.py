@@ -10,7 +10,7 @@ from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
 from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS"]
+__all__ = ["STATEMENTS", "drift_lines"]
 
 
 # --- Lemma B.5 --------------------------------------------------------------------------------------------------------
@@ -97,6 +97,12 @@ def _eq38(v: RoundView, d: Any = None) -> Sides:
 def _eq39(v: RoundView, gap: Any = 2) -> Sides:
     noise = 10 * v.beta * v.noise_D / (v.lambda2 * v.lambda2)
     return le(total(_eq38_rhs(v)), *_eq39_rhs(v, gap), noise=noise)
+
+
+def drift_lines(v: RoundView, subgradient: Any) -> dict[str, Sides]:
+    """(37) and (38) with a subgradient of one's own, for the sign of theta_k^t that they print."""
+    split = _eq37_rhs(v, subgradient)
+    return {"eq-37": le(_eq36_rhs(v, subgradient), *split), "eq-38": le(total(split), *_eq38_rhs(v))}
 
 
 def _shrunk(sides: Sides, factor: int) -> tuple[Any, Any]:

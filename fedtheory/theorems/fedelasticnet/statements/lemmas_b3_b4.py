@@ -17,7 +17,7 @@ from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_s
 from fedtheory.verification.closed import closed
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "eq28_sign"]
+__all__ = ["STATEMENTS", "bend_with", "eq28_sign"]
 
 
 # --- Lemma B.3 --------------------------------------------------------------------------------------------------------
@@ -119,6 +119,11 @@ def _eq33(v: RoundView, subgradient: Any, quadratic: int = 1) -> Sides:
     left = _eq32_rhs(v, subgradient)
     noise = (v.noise_D + 1e-13 * abs(v.losses.values(v.gamma)).sum(axis=-1)) / v.lambda2 if v.noise_D.dtype != object else 0
     return le(left[0] + left[1] + left[2] + left[3], *_eq33_rhs(v, subgradient, quadratic), noise=noise + v.noise_A)
+
+
+def bend_with(v: RoundView, subgradient: Any) -> Sides:
+    """(33), with a subgradient of one's own for the sign that it prints."""
+    return _eq33(v, subgradient)
 
 
 def _eq34_rhs(v: RoundView, subgradient: Any, excess: int = 2) -> list[Any]:

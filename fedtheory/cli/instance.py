@@ -1,0 +1,105 @@
+"""`fedtheory verify STATEMENT --instance NAME`: one statement on one instance of the campaign, built again by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from fedtheory.cli.common import emit, error_line, find_statement, out_console, progress, save, slug
+from fedtheory.cli.options import flag
+from fedtheory.errors import InvalidInput, suggest
+
+__all__ = ["verify_instance"]
+
+
+def verify_instance(
+    name: str | None, instance: str, given: Mapping[str, Any], seed: int, size: tuple[float, bool], as_json: bool, out: Path | None
+) -> int:
+    """Judge a statement on the instance of that name; 1 when a form is violated that is on record as holding.
+
+    Parameters
+    ----------
+    instance : as a report names it; what a check appends to it (how many rounds, how many scenarios) may follow
+    given : options that an instance of the campaign leaves no room for
+    size : the battery's scale, and whether it has long runs
+    """
+    if name is None or name.endswith("/"):
+        raise InvalidInput(f"--instance {instance!r}: only with a statement, as in `fedtheory verify eq-28 --instance NAME`")
+    refused = [n for n, value in given.items() if value is not None]
+    if refused:
+        flags = ", ".join(map(flag, refused))
+        raise InvalidInput(f"{flags}: not with --instance, which is a problem of its own; leave it out, or leave --instance out")
+    statement = find_statement(name)
+    with progress("building the instance"):
+        found = _of_that_name(statement, instance, seed, size)
+    with progress("checking"):
+        checks = _judged(statement, found)
+    return _tell(statement, instance, checks, seed, as_json, out)
+
+
+def _of_that_name(statement: Any, name: str, seed: int, size: tuple[float, bool]) -> list[Any]:
+    """The tasks of the statement's paper whose instance has the name: several where they differ in the rule only."""
+    from dataclasses import replace
+
+    from fedtheory.verification import campaign
+    from fedtheory.verification.registry import paper_of
+
+    about = replace(paper_of(statement), statements=(statement,))
+    kinds = {f.kind for f in statement.forms if f.sides is not None}
+    tasks = [t for t in campaign.plan(seed, size[0], long=size[1], only=[about]) if _kind(t.instance) in {*kinds, None}]
+    found = [t for t in tasks if name == t.instance.name or name.startswith(f"{t.instance.name} ")]
+    if not found:
+        hint = "give --seed, --scale, --quick as the campaign had them"
+        raise suggest(name, list(dict.fromkeys(t.instance.name for t in tasks)), f"instance of {statement.id}", hint)
+    longest = max(len(t.instance.name) for t in found)
+    return [t for t in found if len(t.instance.name) == longest]
+
+
+def _kind(instance: Any) -> Any:
+    return getattr(instance, "kind", None)
+
+
+def _judged(statement: Any, tasks: list[Any]) -> Any:
+    from fedtheory.verification.check import Checks
+
+    return Checks(c for task in tasks for c in task() if c.statement == statement.id)
+
+
+def _tell(statement: Any, name: str, checks: Any, seed: int, as_json: bool, out: Path | None) -> int:
+    from fedtheory.provenance import provenance
+
+    if not checks:
+        raise InvalidInput(f"{statement.id}: no form of it is about {name!r}; the report names the instances on which it was judged")
+    unexpected = [c for c in checks if c.verdict == "violated" and statement.form(c.form).established.get(c.rule, "open") == "holds"]
+    result = {
+        "statement": statement.id,
+        "instance": name,
+        "verdict": checks.verdict,
+        "checks": [asdict(c) for c in checks],
+        "as_recorded": not unexpected,
+        "provenance": provenance(seed),
+    }
+    path = save(out, slug("verify", statement.id.split("/")[-1], name), result)
+    if as_json:
+        emit(result)
+        return int(bool(unexpected))
+    from fedtheory.report.tables import check_table
+    from fedtheory.verification.check import Checks
+    from fedtheory.verification.registry import rule_words
+
+    console = out_console()
+    console.print(Text(f"{statement.id}: {statement.title}", "bold"))
+    console.print(Text(f"on the campaign's instance {name}"))
+    rules = list(dict.fromkeys(c.rule for c in checks))
+    for rule in rules:
+        console.print(Text(f"\n{rule_words(rule, statement.id)}" if len(rules) > 1 else "", "bold"))
+        console.print(check_table(Checks(c for c in checks if c.rule == rule), console.width))
+    for c in unexpected:
+        error_line(f"{c.form}: violated, though it is on record as holding")
+    if path:
+        console.print(f"wrote {path}")
+    return int(bool(unexpected))

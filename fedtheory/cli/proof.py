@@ -1,0 +1,343 @@
+"""`fedtheory proof`: a theorem's proof, step by step on one run, and where the slack of its bound is lost."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import check_out, emit, find_statement, in_words, out_console, progress, save, slug
+from fedtheory.cli.options import given_values
+from fedtheory.cli.verify import CommandRequest
+from fedtheory.errors import InvalidInput, suggest
+
+if TYPE_CHECKING:
+    from fedtheory.verification.walked import Walk
+
+__all__ = ["list_proofs", "prove"]
+
+STYLES = {"violated": "bold red", "inconclusive": "yellow", "holds": "green"}
+
+
+def list_proofs(as_json: bool, out: Path | None) -> int:
+    """The theorems whose proofs can be walked, with their forms and how many steps each has."""
+    from fedtheory.verification.registry import get, paper_of, papers
+    from fedtheory.verification.walk import proofs_of
+
+    rows = [
+        {
+            "theorem": p.theorem,
+            "form": p.form,
+            "rules": list(p.rules),
+            "steps": [s.label for s in p.steps],
+            "weighed": p.weighed,
+            "note": p.note,
+        }
+        for p in proofs_of()
+    ]
+    save(out, "proofs", rows)
+    if as_json:
+        emit(rows)
+        return 0
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for heading in ("theorem", "form", "rule", "steps"):
+        table.add_column(heading, justify="right" if heading == "steps" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(
+            in_words(get(row["theorem"])),
+            row["form"],
+            ", ".join(r for r in row["rules"] if r != "any"),
+            str(len(row["steps"])),
+        )
+    console = out_console()
+    console.print(table)
+    console.print("\n`fedtheory proof THEOREM` walks one; --form says which", style="dim", markup=False)
+    for paper in [p for p in papers() if not p.proofs]:
+        runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
+        one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
+        line = f"{paper.name} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
+        console.print(Text("\n".join(textwrap.wrap(line, min(console.width, 110))), "dim"))
+    return 0
+
+
+def prove(
+    name: str,
+    problem_name: str | None,
+    options: Mapping[str, Any],
+    participants: int | None,
+    how: Mapping[str, Any],
+    seed: int,
+    show: Mapping[str, Any],
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Walk a proof; 1 where a step breaks that is on record as holding, or where the weights do not add up.
+
+    Parameters
+    ----------
+    how : rounds, scenarios, mode
+    show : form, witness, round, details, figure
+    """
+    theorem = find_statement(name)
+    on_problem = problem_name is not None or options.get("data") is not None
+    if show["witness"] is not None and on_problem:
+        raise InvalidInput(
+            f"--witness {show['witness']}: not with --problem or --data, as a witness is an instance of its own"
+        )
+    for key in ("rounds", "scenarios"):
+        if how[key] is not None and how[key] < 1:
+            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
+    if show["figure"] is not None:
+        _check_figure(show["figure"])
+    if on_problem:
+        walk = _on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")
+    else:
+        _refuse_run_options(options, participants, how)
+        walk = _on_witness(theorem, show)
+    if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
+        raise InvalidInput(f"--round {show['round']}: the run has the rounds 1 to {walk.horizon}")
+    result = _told(walk, seed, show["round"], bool(show["details"]))
+    path = save(out, slug("proof", theorem.id.split("/")[-1], walk.proof.form), result)
+    figure = _draw(walk, show["figure"], result) if show["figure"] is not None else []
+    if as_json:
+        emit(result)
+    else:
+        _show(walk, show, [*([path] if path else []), *figure])
+    return int(bool(_unexpected(walk)) or not walk.adds_up)
+
+
+def _refuse_run_options(options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any]) -> None:
+    from fedtheory.cli.options import flag
+
+    given = {**options, "participants": participants, "rounds": how["rounds"], "scenarios": how["scenarios"]}
+    named = [flag(k) for k, v in given.items() if v is not None and k != "rule"]
+    named += ["--mode"] if how["mode"] != "auto" else []
+    if named:
+        raise InvalidInput(
+            f"{', '.join(named)}: only with a problem, as in `fedtheory proof theorem-3.1 --problem diabetes {named[0]} ...`"
+        )
+
+
+def _on_problem(
+    theorem: Any,
+    problem_name: str | None,
+    options: Mapping[str, Any],
+    participants: int | None,
+    how: Mapping[str, Any],
+    seed: int,
+    form: str,
+) -> Walk:
+    from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.walk import proofs_of, walk
+
+    proofs_of(theorem.id)
+    setting = setting_of(theorem)
+    options = {**options, "given": given_values(options.get("given"))}
+    how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
+    request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
+    with progress("certifying the optimum"):
+        prepared = setting.prepare(theorem, request)
+    more = {
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
+        "seed": seed,
+        "given": options["given"], **prepared.options,
+    }  # fmt: skip
+    with progress("walking the proof"):
+        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
+
+
+def _on_witness(theorem: Any, show: Mapping[str, Any]) -> Walk:
+    from fedtheory.verification.replay import builtin_witnesses, load
+    from fedtheory.verification.walk import proofs_of, walk_witness
+
+    proofs = proofs_of(theorem.id)
+    form = show["form"] or next((p.form for p in proofs if p.form == "printed"), proofs[0].form)
+    witness = show["witness"]
+    if witness is not None:
+        known = {w.name: w for w in builtin_witnesses(theorem.paper)}
+        if witness in known:
+            witness = known[witness]
+        elif Path(witness).suffix == ".json" or Path(witness).exists():
+            witness = load(witness)
+        else:
+            raise suggest(
+                witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json"
+            )
+    with progress("walking the proof in fractions"):
+        return walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "")
+
+
+def _unexpected(walk: Walk) -> list[Any]:
+    """Steps that break here and are on record as holding."""
+    from fedtheory.verification.registry import get
+
+    found = []
+    for tally in walk.broken:
+        step = tally.step
+        if step.statement and step.form:
+            verdicts = get(step.statement).form(step.form).established
+            if verdicts.get(walk.rule, verdicts.get("any", "open")) == "holds":
+                found.append(tally)
+    return found
+
+
+def _told(walk: Walk, seed: int, at: int | None, details: bool) -> dict[str, Any]:
+    from fedtheory.provenance import provenance
+
+    more = {"rows": walk.rows(at)} if at is not None or details else {}
+    return {**walk.data(), **more, "provenance": provenance(seed)}
+
+
+def _check_figure(path: Path) -> None:
+    if path.suffix not in ("", ".png", ".pdf", ".svg"):
+        raise InvalidInput(f"--figure {path}: write it as NAME.png, NAME.pdf or NAME.svg")
+    check_out(path.parent)
+
+
+def _draw(walk: Walk, path: Path, result: dict[str, Any]) -> list[Path]:
+    """The waterfall, and beside it the data that it is drawn from."""
+    from fedtheory.plotting.style import save as save_figure
+    from fedtheory.provenance import write_json
+
+    figure = walk.waterfall()
+    formats = (path.suffix[1:],) if path.suffix else ("png", "pdf")
+    stem = path.with_suffix("") if path.suffix else path
+    return [*save_figure(figure, stem, formats=formats), write_json(stem.with_suffix(".json"), result)]
+
+
+# --- what people read -------------------------------------------------------------------------------------------------------
+def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
+    from fedtheory.verification.registry import get, rule_words
+
+    console = out_console()
+    width = min(console.width, 110)
+
+    def block(text: str, style: str = "", indent: int = 0) -> None:
+        pad = " " * indent
+        for line in textwrap.wrap(text, width, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False):
+            console.print(Text(line, style))
+
+    block(walk.headline, "bold")
+    rule = "" if walk.rule == "any" else f", {rule_words(walk.rule, walk.proof.theorem)}"
+    block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
+    console.print()
+    console.print(_table(walk))
+    bound = (
+        "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
+    )
+    console.print(Text(f"\nThe bound {bound}: {float(walk.lhs):.5g} <= {float(walk.rhs):.5g}, slack {float(walk.slack):.5g}"
+                       if bound != "fails" else f"\nThe bound fails: {float(walk.lhs):.5g} > {float(walk.rhs):.5g}"))  # fmt: skip
+    if walk.proof.weighed:
+        block(_sum_in_words(walk), "dim")
+    else:
+        block("The steps have no weights: each is judged by itself, and there is no waterfall.", "dim")
+    if walk.proof.note:
+        block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", "dim")
+    if held := walk.held_here():
+        names = ", ".join(t.step.label for t in held)
+        block(
+            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
+        )
+    others = [f for f in dict.fromkeys(p.form for p in _proofs(walk)) if f != walk.proof.form]
+    if others:
+        block(
+            f"--form walks another: {'; '.join(others)}. --round and --details put the numbers in, --figure draws.",
+            "dim",
+        )
+    if show["round"] is not None or show["details"]:
+        _show_rows(walk, show["round"], console, width)
+    for path in written:
+        console.print(f"wrote {path}", soft_wrap=True)
+
+
+def _proofs(walk: Walk) -> list[Any]:
+    from fedtheory.verification.walk import proofs_of
+
+    return proofs_of(walk.proof.theorem)
+
+
+def _sum_in_words(walk: Walk) -> str:
+    if not walk.adds_up:
+        return f"The weights leave {float(walk.unexplained):.3g} of the slack unexplained: they are not those of this proof."
+    how = (
+        "exactly, in fractions"
+        if isinstance(walk.unexplained, int) or type(walk.unexplained).__name__ == "Fraction"
+        else "to rounding"
+    )
+    return (
+        f"'lost' is what a step adds to the slack over all rounds; together they are the slack, {how}. "
+        "lhs and rhs are of the round named."
+    )
+
+
+def _table(walk: Walk) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for heading in ("step", "verdict", "worst in", "lhs", "rhs", "lost", "share"):
+        right = heading in ("lhs", "rhs", "lost", "share")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading != "step")
+    part = ""
+    for row in walk.steps():
+        if row["part_of"] and row["part_of"] != part:
+            lost = dict(walk.parts()).get(row["part_of"])
+            share = None if lost is None or not walk.slack > 0 else float(lost) / float(walk.slack)
+            table.add_row(row["part_of"], "", "", "", "", _short(lost), _percent(share), style="bold")
+        part = row["part_of"]
+        table.add_row(
+            Text(("  " if part else "") + row["step"]), Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"],
+            _short(row["lhs"]), _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]), _percent(row["share"]),
+        )  # fmt: skip
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return ""
+    number = float(value)
+    return f"{number:.3g}" if abs(number) < 1e5 else f"{number:.2e}"
+
+
+def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
+    """Each step's formula, and below it the numbers of each round asked for."""
+    from fedtheory.report.formulas import to_text, unread
+
+    def line(latex: str, indent: int, style: str = "") -> None:
+        text = to_text(latex) if latex and not unread(latex) else latex
+        pad = " " * indent
+        for piece in textwrap.wrap(
+            text, width, initial_indent=pad, subsequent_indent=pad + "  ", break_on_hyphens=False
+        ):
+            console.print(Text(piece, style))
+
+    words = {t.step.label: t.step.words for t in walk.tallies}
+    seen = ""
+    for row in walk.rows(at):
+        if row["step"] != seen:
+            seen = row["step"]
+            console.print()
+            console.print(Text("\n".join(textwrap.wrap(f"{seen}: {words[seen]}", width)), "bold"))
+            line(row["formula"], 2, "cyan")
+        where = "at the end" if row["round"] is None else f"round {row['round']}"
+        console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))
+        if row["numbers"]:
+            line(row["numbers"], 4)
+            total = f"{row['lhs']:.4g} {'<=' if row['verdict'] != 'violated' else 'against'} {row['rhs']:.4g}"
+            console.print(Text(f"    that is {total}", "dim"))
+
+
+def refuse_without_theorem(given: Mapping[str, Any]) -> None:
+    """Options mean nothing to the list."""
+    from fedtheory.cli.options import flag
+
+    named = [flag(k) for k, v in given.items() if v]
+    if named:
+        raise InvalidInput(
+            f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`"
+        )

@@ -1,0 +1,191 @@
+"""What a reader learns of a paper in a minute: one sentence, how many printed statements hold, fail or are not settled, and tiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.report.tables import MARKS, short
+from fedtheory.verification.headline import Clause, clauses_of
+from fedtheory.verification.registry import Paper, get, rule_words, setting_of
+
+if TYPE_CHECKING:
+    from fedtheory.report.tables import Line
+    from fedtheory.verification.campaign import Row
+    from fedtheory.verification.witness import Witness
+
+__all__ = ["STATES", "Tile", "counts", "counts_in_words", "sentence", "sizes", "state_of", "tiles"]
+
+STATES = {  # of a statement, in the order in which they are shown
+    "fails": "fails as printed",
+    "holds": "holds as printed",
+    "unsettled": "not settled",
+    "readings": "read in several ways",
+    "ours": "ours",
+}
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_SHORT = 24  # characters of a fraction in a sentence
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One statement in the picture.
+
+    Attributes
+    ----------
+    state : key of `STATES`
+    verdict, mark : of what is shown, and its sign
+    worded : whether the paper says it in words, or prints only the algorithm
+    """
+
+    statement: str
+    title: str
+    state: str
+    verdict: str
+    mark: str
+    worded: bool
+    ok: bool
+
+
+def state_of(line: Line) -> str:
+    """Key of `STATES`: how a statement stands as it is printed, or that it is a sharpening of ours, or has readings only."""
+    if line.printed is not None:
+        if line.printed.verdict == "violated":
+            return "fails"
+        settled = line.printed.verdict == "holds" and line.printed.established != "open"
+        return "holds" if settled else "unsettled"
+    return "ours" if get(line.statement).kind == "sharpened" else "readings"
+
+
+def tiles(lines: Iterable[Line]) -> dict[str, list[Tile]]:
+    """state -> the statements that stand so, for every state that there is."""
+    out: dict[str, list[Tile]] = {}
+    for line in lines:
+        state = state_of(line)
+        rows = [line.printed] if line.printed else [*line.repaired, *line.others]
+        verdict = _worst(rows, state)
+        ok = all(r.ok for r in rows)
+        tile = Tile(line.statement, line.title, state, verdict, MARKS[verdict], bool(line.mark), ok)
+        out.setdefault(state, []).append(tile)
+    return {state: sorted(out[state], key=lambda t: t.worded) for state in STATES if state in out}
+
+
+def _worst(rows: Sequence[Row], state: str) -> str:
+    """One verdict for several rows: of readings 'violated' where one fails, of ours where the form that stands does."""
+    found = [r.verdict for r in rows if state != "ours" or r.form == "repaired"] or [r.verdict for r in rows if r.ok]
+    return next((v for v in ("violated", "inconclusive", "holds") if v in found), "not applicable")
+
+
+def counts(lines: Sequence[Line]) -> dict[str, int]:
+    """How many printed statements fail, hold, are not settled; the same of what is in words; how many repairs stand."""
+    printed = [(state_of(line), bool(line.mark)) for line in lines if line.printed is not None]
+    repairs = [line.repaired for line in lines if line.repaired]
+    out = {f"{state}{' in words' * worded}": printed.count((state, worded)) for state in list(STATES)[:3] for worded in (False, True)}
+    stands = sum(all(r.verdict == "holds" for r in rows) for rows in repairs)
+    return {
+        **out,
+        "printed": sum(not worded for _, worded in printed),
+        "in words": sum(worded for _, worded in printed),
+        "repairs": len(repairs),
+        "repairs that hold": stands,
+    }
+
+
+def counts_in_words(n: Mapping[str, int]) -> str:
+    """'4 of 6 printed statements fail, 2 hold; of 3 in words 1 fails; every repair holds.'"""
+    parts = []
+    if n["printed"]:
+        one = n["printed"] == 1
+        parts.append(f"{n['fails']} of {n['printed']} printed statement{'' if one else 's'} {_fail(n['fails'])}{_rest(n, '')}")
+    if n["in words"]:
+        failing = n["fails in words"]
+        parts.append(f"of {n['in words']} said in words only {failing or 'none'} {_fail(failing)}{_rest(n, ' in words')}")
+    if n["repairs"]:
+        failing = n["repairs"] - n["repairs that hold"]
+        parts.append(f"{failing} of {n['repairs']} repairs do not hold" if failing else "every repair holds")
+    text = "; ".join(parts) or "no statement is printed"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _fail(number: int) -> str:
+    return "fails" if number == 1 else "fail"
+
+
+def _rest(n: Mapping[str, int], which: str) -> str:
+    """', 3 hold, 1 is not settled': what there is of both."""
+    holds, open = n[f"holds{which}"], n[f"unsettled{which}"]
+    parts = [f"{holds} hold{'s' * (holds == 1)}" if holds else "", f"{open} {'is' if open == 1 else 'are'} not settled" if open else ""]
+    return "".join(f", {p}" for p in parts if p)
+
+
+def sentence(paper: Paper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
+    """What is found of the paper: its own clauses, as far as these rows bear them out, else one that is computed."""
+    parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
+    text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _told(clause: Clause, paper: Paper, rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
+    """The clause; what was found in its place, where that is otherwise; '' where a verdict or the witness is missing."""
+    found = {(r.statement, r.form, r.rule): r.verdict for r in rows}
+    for rest in clause.rests_on:
+        key = (f"{paper.id}/{rest.statement}", rest.form, rest.rule)
+        verdict = found.get(key, "not applicable")
+        if verdict == rest.verdict:
+            continue
+        if verdict not in ("holds", "violated"):
+            return ""
+        rule = f", {rule_words(rest.rule, key[0])}" if rest.rule != "any" else ""
+        told = "holds" if verdict == "holds" else "is violated"
+        return f"otherwise than on record, {rest.statement} [{rest.form}{rule}] {told}"
+    values: dict[str, Any] = {k: _number(v) for k, v in clause.numbers().items()}
+    if clause.witness:
+        witness = witnesses.get(clause.witness)
+        if witness is None:
+            return ""
+        values |= {"sizes": sizes(witness), "lhs": witness.lhs, "rhs": witness.rhs}
+    return clause.text.format(**values)
+
+
+def _computed(lines: Sequence[Line], witnesses: Mapping[str, Witness]) -> str:
+    """'lemma-1 is false as printed: one client, 0 > -1/2; every repair holds', of a paper without clauses of its own."""
+    failing = [line for line in lines if state_of(line) == "fails"]
+    n = counts(lines)
+    if not failing:
+        return "nothing that is printed was found to fail" if n["printed"] + n["in words"] else "no statement of it is printed"
+    first = failing[0]
+    witness = witnesses.get(first.witness or "")
+    told = f"{short(first.statement)} is false as printed"
+    if witness is not None:
+        sides = f"{witness.lhs} > {witness.rhs}" if max(len(witness.lhs), len(witness.rhs)) <= _SHORT else ""
+        told += f": {', '.join(p for p in (sizes(witness), sides) if p)}".removesuffix(": ")
+    more = f"{_number(len(failing) - 1)} more fail{'s' * (len(failing) == 2)}" if failing[1:] else ""
+    bad = n["repairs"] - n["repairs that hold"]
+    repairs = "" if not n["repairs"] else f"{_number(bad)} of its repairs fail" if bad else "every repair holds"
+    return "; ".join(p for p in (told, more, repairs) if p)
+
+
+def sizes(witness: Witness) -> str:
+    """'two clients, one coordinate, T = 43': how large the instance of a witness is, as far as it says so."""
+    summary = setting_of(witness.statement).summary(witness).partition("]: ")[2]
+    named = dict(re.findall(r"(?<![\w\[])(\w+) = (\d+)(?=,|$)", summary))
+    rows = next((witness.data[k] for k in ("h", "H") if _is_table(witness.data.get(k))), None)
+    clients = named.get("N") or named.get("m") or (rows and len(rows))
+    coordinates = named.get("d") or (rows and len(rows[0]))
+    parts = [_many(clients, "client"), _many(coordinates, "coordinate")]
+    length = next((k for k in ("T", "K") if k in named), "")
+    return ", ".join(p for p in (*parts, f"{length} = {named[length]}" if length else "") if p)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
+
+
+def _many(number: Any, what: str) -> str:
+    return f"{_number(int(number))} {what}{'s' * (int(number) != 1)}" if number else ""
+
+
+def _number(value: Any) -> Any:
+    return _NUMBERS[value] if isinstance(value, int) and 0 <= value < len(_NUMBERS) else value

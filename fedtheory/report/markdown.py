@@ -1,0 +1,83 @@
+"""The report of a campaign as Markdown: a table a paper, and one of every form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.report.evidence import witnesses_of
+from fedtheory.report.headlines import counts, counts_in_words, sentence
+from fedtheory.report.tables import (
+    disagreements,
+    instance_text,
+    lines,
+    other_forms,
+    short,
+    tightness_text,
+    verdict_text,
+    worst_case_key,
+    worst_case_text,
+)
+from fedtheory.report.words import TITLE, findings, headline, subjects, summary, worded
+from fedtheory.verification.registry import by_paper, get, paper_of
+
+if TYPE_CHECKING:
+    from fedtheory.verification.campaign import Row
+
+__all__ = ["markdown_report"]
+
+
+def _findings_markdown(record: dict[str, Any]) -> list[str]:
+    out: list[str] = []
+    for statement, groups in findings(record).items():
+        out += ["", f"### {short(statement)}: {get(statement).title}", ""]
+        out += [f"- **{label}**: {line}" for label, lines in groups for line in lines]
+    return ["", "## What was found", *out] if out else []
+
+
+def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
+    """The report as Markdown; figures are linked relative to `out`."""
+    text = [f"# {TITLE}", "", subjects(rows), "", headline(rows, record), ""]
+    text += [counts_in_words(counts(lines(rows))), ""]
+    text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
+    text += [f"- {k}: {v}" for k, v in summary(record)]
+    witnesses = witnesses_of(rows, out)
+    for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
+        mine = [r for r in rows if paper_of(r.statement) is paper]
+        text += ["", f"## {paper.name}", "", f"**{sentence(paper, group, mine, witnesses)}** {counts_in_words(counts(group))}"]
+        text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
+        text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | worst case/bound "
+                 "| witness |"]  # fmt: skip
+        text += ["|---|---|---|---|---:|---:|---:|---|"]
+        for ln in group:
+            cells = [
+                short(ln.statement) + ln.mark,
+                ln.title,
+                verdict_text([ln.printed] if ln.printed else []),
+                other_forms(ln) or verdict_text(ln.repaired),
+                str(ln.instances),
+                tightness_text(ln.shown),
+                worst_case_text(ln.shown),
+                ln.witness or "",
+            ]
+            text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    text += ["", worst_case_key(rows).strip()] if worst_case_key(rows) else []
+    text += _findings_markdown(record)
+    text += ["", "## Every form", ""]
+    text += ["| paper | statement | form | rule | verdict | on record | violated / instances | tightness | tightest on "
+             "| worst case/bound |"]  # fmt: skip
+    text += ["|---|---|---|---|---|---|---:|---:|---|---|"]
+    for r in rows:
+        where = paper_of(r.statement).name, short(r.statement)
+        cells = [*where, r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
+        worst = f"{worst_case_text(r)} ({r.worst_case_at})" if worst_case_text(r) else ""
+        cells += [tightness_text(r), instance_text(r.tightest), worst]
+        text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    if figures:
+        text += ["", "## Figures", ""]
+        for path in figures:
+            if path.suffix == ".png":
+                link = path.relative_to(out) if out is not None and path.is_relative_to(out) else path
+                text += [f"![{path.stem.replace('_', ' ')}]({link.as_posix()})", ""]
+    return "\n".join(text).rstrip() + "\n"

@@ -1,0 +1,78 @@
+"""Figures inside a page: as small as they get without a loss, with what their files say of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedtheory.verification.registry import Paper
+
+__all__ = ["pictures"]
+
+VERDICTS = "verdicts"
+MAX_JSON = 50_000_000  # bytes of a file beside a picture
+
+
+def pictures(files: Iterable[Path], papers: Sequence[Paper]) -> dict[str, list[dict[str, Any]]]:
+    """id of a paper -> its figures; '' -> those of no paper. The chart of all verdicts is left out: the page has its own."""
+    chosen = [path for path in files if path.suffix == ".png" and path.stem != VERDICTS and path.is_file()]
+    owner = _owners(papers) if chosen else {}
+    out: dict[str, list[dict[str, Any]]] = {}
+    for path in chosen:
+        out.setdefault(owner.get(path.stem, ""), []).append(_picture(path))
+    return out
+
+
+def _owners(papers: Sequence[Paper]) -> dict[str, str]:
+    """name of a figure -> id of its paper; none where there is nothing to draw with."""
+    try:
+        from fedtheory.report.figures import figures_of
+
+        return {f.name: p.id for p in papers for f in figures_of(p)}
+    except ImportError:
+        return {}
+
+
+def _picture(path: Path) -> dict[str, Any]:
+    title, caption = _said(path.with_suffix(".json"))
+    name = path.stem.replace("_", " ")
+    data, width, height = _as_data(path)
+    return {
+        "name": path.stem, "title": title or f"{name[0].upper()}{name[1:]}", "caption": caption, "data": data,
+        "width": width, "height": height, "files": f"{path.parent.name}/{path.stem}.png, .pdf and .json",
+    }  # fmt: skip
+
+
+def _as_data(path: Path) -> tuple[str, int, int]:
+    """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes it, else the PNG as it is."""
+    from PIL import Image, UnidentifiedImageError, features
+
+    content, kind, size = path.read_bytes(), "png", (0, 0)
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            size = image.size
+            if features.check("webp"):
+                packed = io.BytesIO()
+                image.save(packed, "WEBP", lossless=True, method=1)
+                if len(packed.getvalue()) < len(content):
+                    content, kind = packed.getvalue(), "webp"
+    except (UnidentifiedImageError, OSError):
+        pass  # shown as a browser shows it
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
+
+
+def _said(path: Path) -> tuple[str, str]:
+    """Title and caption of a figure, from the JSON beside it; '' where it says nothing."""
+    try:
+        if path.stat().st_size > MAX_JSON:
+            return "", ""
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "", ""
+    said = [content.get(key, "") if isinstance(content, dict) else "" for key in ("title", "caption")]
+    title, caption = (text if isinstance(text, str) else "" for text in said)
+    return title, caption

@@ -1,0 +1,72 @@
+"""What the reports say of a campaign as a whole, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.report.tables import WORDED_NOTE, disagreements, tried
+from fedtheory.verification.registry import by_paper
+
+if TYPE_CHECKING:
+    from fedtheory.report.tables import Line
+    from fedtheory.verification.campaign import Row
+
+__all__ = ["TITLE", "findings", "headline", "subjects", "summary", "worded"]
+
+TITLE = "Verdicts on the theory of federated optimisation"
+
+
+def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
+    """Whether all verdicts are the recorded ones."""
+    wrong = disagreements(rows, record["complete"])
+    if not record["complete"]:
+        return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
+    if wrong:
+        return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
+    return f"All {len(rows)} verdicts are the recorded ones."
+
+
+def summary(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(what, how much) of a campaign: its effort, and where it comes from."""
+    where, memory = record["provenance"], record["memory_mib"]
+    search = record["searches"]
+    out = [
+        ("instances", f"{record['checked']} of {record['instances']}, {record['comparisons']:,} comparisons"),
+        ("witnesses", f"{record['witnesses']['replayed']} replayed in exact arithmetic"),
+        ("time", f"{record['seconds']:.0f} s on {record['settings']['workers']} worker processes"),
+        ("peak memory", f"{memory['main']:.0f} MiB, and {memory['largest_worker']:.0f} MiB in the largest worker"),
+        ("seed", str(where["seed"])),
+        ("commit", str(where["commit"])),
+        ("device", where["device"]),
+        ("python, platform", f"{where['python']}, {where['platform']}"),
+        ("packages", ", ".join(f"{k} {v}" for k, v in where["versions"].items())),
+        ("written", where["written"]),
+    ]
+    if search:
+        found = sum(bool(s["found"]) for s in search)
+        out.insert(1, ("counterexample search", f"{len(search)} forms, {tried(search)}: {found or 'none'} found"))
+    return out
+
+
+def findings(record: Mapping[str, Any]) -> dict[str, list[tuple[str, list[str]]]]:
+    """statement -> [(label, lines)] of its study, where it has one: refuted, constants, what is needed, mutants..."""
+    out: dict[str, list[tuple[str, list[str]]]] = {}
+    for statement, pairs in record.get("findings", {}).items():
+        groups: dict[str, list[str]] = {}
+        for label, words in pairs:
+            groups.setdefault(label, []).append(words)
+        out[statement] = list(groups.items())
+    return out
+
+
+def subjects(rows: Sequence[Row]) -> str:
+    """What the papers are about."""
+    about = [paper.about for paper, _ in by_paper(rows, lambda r: r.statement)]
+    text = ", ".join(about[:-1]) + (", and " if about[1:] else "") + about[-1] if about else "no statement"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def worded(group: Sequence[Line]) -> str:
+    """The note on the sign for what is said in words, where it is used."""
+    return f" {WORDED_NOTE}" if any(ln.mark for ln in group) else ""

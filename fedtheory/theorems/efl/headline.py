@@ -1,0 +1,51 @@
+"""What is found of EFL, in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.verification.headline import Clause
+from fedtheory.verification.reviews import Rests
+
+__all__ = ["HEADLINE"]
+
+SCHEMES = ("A", "B", "C", "C-corrected")
+UNDONE = ("max", "r_t flipped", "bracket", "J")
+
+
+def _repairs() -> dict[str, Any]:
+    return {"repairs": len(UNDONE)}
+
+
+HEADLINE = (
+    Clause(
+        "Theorem 1 is false as printed: {sizes}",
+        (Rests("theorem-1", "printed", "C", "violated"),),
+        "efl-theorem-1-printed-c",
+    ),
+    Clause(
+        "true after {repairs} repairs, each of them needed",
+        (
+            *(Rests("theorem-1", "repaired", scheme, "holds") for scheme in SCHEMES),
+            *(Rests("theorem-1", form, "C", "violated") for form in UNDONE),
+        ),
+        numbers=_repairs,
+    ),
+    Clause(
+        "Corollary 1 can tell to abandon a client without whom the loss of all is larger: {lhs} > {rhs}",
+        (Rests("corollary-1", "printed", "any", "violated"),),
+        "efl-corollary-1-printed",
+    ),
+    Clause(
+        "Theorem 2 is true of a client that leaves and false of one that joins: {lhs} > {rhs}",
+        (Rests("theorem-2-departure", "printed", "any", "holds"), Rests("theorem-2-arrival", "printed", "any", "violated")),
+        "efl-theorem-2-arrival-printed",
+    ),
+    Clause(
+        "with the compression as printed no run need come to the optimum, in a consistent form each does",
+        (
+            Rests("compressed-convergence", "literal formulas", "any", "violated"),
+            Rests("compressed-convergence", "repaired", "any", "holds"),
+        ),
+    ),
+)

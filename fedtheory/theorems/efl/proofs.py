@@ -1,0 +1,321 @@
+r"""The proof of EFL's Theorem 1 as a chain of steps, printed and repaired.
+
+With a_tau = E||w_tau - w*||^2 and U_tau the bound at tau, y = tau E + gamma and rho_tau = 1 - 4E/(y + E), steps 1 to 6 add up to
+
+    E a_{tau+1} <= rho_tau a_tau + b_tau/(y + E)^2 + r_tau J_tau/(y + E),
+
+and U_tau - a_tau =: e_tau has e_0 = 0 and e_{tau+1} = rho_tau e_tau + (slack of steps 1 to 6, of J_tau <= J, of the induction). So a
+slack in round tau arrives at the end with the weight rho_{tau+1} ... rho_{T-1}, and the slack of the theorem is their exact sum. As G
+and sigma_k bound expectations over the state, steps 1 and 6 are claimed in the mean over the states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.efl.courses import EFLRound, course, replayed
+from fedtheory.theorems.efl.quantities.step import StepState
+from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
+from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
+from fedtheory.verification.proof import Ended, Proof, Step
+from fedtheory.verification.statement import Sides, eq, le
+
+__all__ = ["PROOFS"]
+
+
+def _arrives(e: Ended) -> np.ndarray:
+    """rho_{tau+1} ... rho_{T-1} for every tau: (T,)."""
+    c = e.run.constants
+    rho = 1 - 4 * c.E / c.y[1:]
+    out = [rho[0] * 0 + 1]
+    for factor in rho[:0:-1]:
+        out.append(out[-1] * factor)
+    return np.array(out[::-1])
+
+
+def _once(e: Ended) -> Any:
+    return 1
+
+
+# --- each round: sums over the local steps, expectations given the state ---------------------------------------------------
+def _summed(
+    compare: Callable[[StepState], Sides], scale: Callable[[StepState], Any] = lambda v: 1
+) -> Callable[[EFLRound], Sides]:
+    """A comparison (O, P, E) or (O, P) of every outcome, in expectation and summed over the local steps."""
+
+    def of(round: EFLRound) -> Sides:
+        found = [compare(v) for v in round.states]
+        pairs = [
+            [scale(v) * np.sum(v.over_all(x)) for x in (s.lhs, s.rhs, s.scale)]
+            for v, s in zip(round.states, found, strict=True)
+        ]
+        return _made(round, pairs, found[0].relation)
+
+    return of
+
+
+def _made(round: EFLRound, rows: list[list[Any]], relation: Any = "<=") -> Sides:
+    exact = round.states[0].w0.dtype == object
+    lhs, rhs, scale = (np.array(column, dtype=object if exact else float) for column in zip(*rows, strict=True))
+    return Sides(
+        lhs, rhs, scale, relation, 0 if exact else np.array([v.rounding for v in round.states]), (), (lhs, rhs)
+    )
+
+
+def _noise(round: EFLRound) -> Sides:
+    """Step 1 with the run's sigma_k."""
+    c, rows = round.constants, []
+    for v in round.states:
+        plain = sides.noise(v, with_noise=0)
+        after, before = ((x * v.mass[:, None]).sum() for x in (plain.lhs, plain.rhs))
+        right = before + v.eta**2 * (v.law.moments.p2s * c.sigma_sq).sum()
+        rows.append([after, right, after + right])
+    return _made(round, rows)
+
+
+def _drift(round: EFLRound) -> Sides:
+    """Step 6 with the run's G."""
+    c, tau, rows = round.constants, round.tau, []
+    for v in round.states:
+        left = sides.total_drift(v).lhs[0]
+        right = v.eta**2 * (c.B()[tau] - c.noise_term[tau] - c.gap_term[tau])
+        rows.append([left, right, left + right])
+    return _made(round, rows)
+
+
+def _bias(round: EFLRound) -> Sides:
+    rows = []
+    for v in round.states:
+        s = sides.bias_at_start(v)
+        rows.append([s.lhs[0], s.rhs[0], s.scale[0]])
+    return _made(round, rows)
+
+
+def _largest_j(round: EFLRound) -> Sides:
+    """r_tau J_tau/(y + E) <= r_tau J/(y + E)."""
+    c, tau = round.constants, round.tau
+    own, most = (c.r[tau] * j / c.y[tau + 1] for j in (c.J_t[tau], c.J))
+    return _made(round, [[own, most, most]] * len(round.states))
+
+
+def _induction(round: EFLRound) -> Sides:
+    """The bound at tau, put through the recursion, is at most that at tau + 1."""
+    c, tau = round.constants, round.tau
+    y = c.y[tau + 1]
+    before, after = _bound(c, tau), _bound(c, tau + 1)
+    step = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2)[tau] / y**2 + c.r[tau] * c.J / y
+    left = (1 - 4 * c.E / y) * before + step
+    return _made(round, [[left, after, left + after]] * len(round.states))
+
+
+def _bound(c: Any, tau: int) -> Any:
+    C = c.gamma**2 * c.start_sq + c.noise_sum(c.B())[tau]
+    return C / c.y[tau] ** 2 + c.H()[tau] * c.J / c.y[tau]
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------------
+def _drawn(e: Ended) -> Sides:
+    """||w_tau - w*||^2 as it was drawn, and its expectation in the round before."""
+    weight = _arrives(e)[:-1]
+    came = [w * a for w, a in zip(weight, e.series["before"][1:], strict=True)] or [0 * e.series["before"][0]]
+    expected = [w * a for w, a in zip(weight, e.series["after"][:-1], strict=True)] or [0 * e.series["after"][0]]
+    return eq(sum(came[1:], came[0]), sum(expected[1:], expected[0]))
+
+
+def _parts(e: Ended, reading: str) -> tuple[Any, Any]:
+    """gamma^2 ||w_0 - w*||^2/y^2, and the noise with this reading of the bracket, over y^2."""
+    c = e.run.constants
+    y = c.y[-1]
+    return c.gamma**2 * c.start_sq / y**2, c.noise_sum(c.B(reading))[-1] / y**2
+
+
+def _same(e: Ended, before: Any, after: Any) -> Sides:
+    """A comparison of constants, one for each scenario."""
+    zero = 0 * e.run.lhs[-1]
+    return le(np.atleast_1d(before + zero), np.atleast_1d(after + zero))
+
+
+def _bracket(e: Ended) -> Sides:
+    return _same(e, _parts(e, "positive part")[1], _parts(e, "added")[1])
+
+
+def _max(e: Ended) -> Sides:
+    start, noise = _parts(e, "added")
+    return _same(e, start + noise, max(start, noise))
+
+
+def _flipped(e: Ended) -> Sides:
+    c = e.run.constants
+    return _same(e, c.H()[-1] * c.J / c.y[-1], c.H(True)[-1] * c.J / c.y[-1])
+
+
+def _j_printed(e: Ended) -> Sides:
+    c = e.run.constants
+    return _same(e, c.H(True)[-1] * c.J / c.y[-1], c.H(True)[-1] * c.J_printed / c.y[-1])
+
+
+def _step(number: int, label: str, words: str, form: str, compare: Any, **more: Any) -> Step:
+    part = f"step {number}" if number in (2, 5) else ""
+    return Step(label, words, f"efl/theorem-1-step-{number}", form, _arrives, compare, part_of=part, **more)
+
+
+_STEPS = (
+    _step(
+        1,
+        "step 1, noise",
+        "one local step: the noise of the mini-batches is set apart",
+        "repaired",
+        _noise,
+        in_mean=True,
+    ),
+    _step(
+        2,
+        "step 2, Jensen",
+        "the square of the clients' mean gradient, by Jensen's inequality with the weights p^k",
+        "repaired",
+        _summed(sides.gradient, lambda v: v.eta**2),
+    ),
+    _step(
+        2,
+        "step 2, smooth",
+        "a gradient's square is at most 2 L times the gap of a smooth loss",
+        "smoothness",
+        _summed(lambda v: sides.gradient(v, smooth=True), lambda v: v.eta**2 * v.theta),
+    ),
+    _step(
+        3,
+        "step 3",
+        "the inner product with the gradient, by convexity of each client and by Young's inequality",
+        "repaired",
+        _summed(sides.inner),
+    ),
+    _step(
+        4,
+        "step 4",
+        "the distance of the local models from the optimum, in terms of that of the round's start",
+        "repaired",
+        _summed(sides.contraction),
+    ),
+    _step(
+        5,
+        "step 5, values",
+        "the function values of all local steps, expanded at the round's start",
+        "repaired",
+        _summed(sides.from_start),
+    ),
+    _step(
+        5,
+        "step 5, mean",
+        "in expectation what is left at the start is the bias of who takes part",
+        "expectation",
+        _bias,
+    ),
+    _step(
+        6,
+        "step 6",
+        "how far the clients drift in a round, with G for the size of every gradient",
+        "repaired",
+        _drift,
+        in_mean=True,
+    ),
+    Step(
+        "largest J",
+        "J is the largest of the rounds' own",
+        weight=_arrives,
+        sides=_largest_j,
+        formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}",
+    ),
+    Step(
+        "step 7, induction",
+        "the bound of one round is carried to the next",
+        "efl/theorem-1-step-7",
+        "induction",
+        _arrives,
+        _induction,
+        where="in the induction of step 7",
+    ),
+    Step(
+        "chance",
+        "the states that were drawn stand for their expectation: what is left is chance, 0 in the mean",
+        weight=_once,
+        sides=_drawn,
+        over="end",
+        only_drawn=True,
+        formula=r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
+        r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0",
+    ),
+)
+_SUMS = {"before": lambda v: v.before, "after": lambda v: v.after}
+_MAX = r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}\}"
+_SUM = r"\gamma^2\|\omega_0-\omega^*\|^2+(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}"
+_ENDS = (
+    Step(
+        "bracket of B",
+        "(sum p - 2) is printed, where its positive part is needed",
+        weight=_once,
+        sides=_bracket,
+        over="end",
+        formula=r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k",
+    ),
+    Step(
+        "max for the sum",
+        "C is printed as the larger one of two parts, and the induction adds them up",
+        weight=_once,
+        sides=_max,
+        over="end",
+        formula=_SUM + r"\le" + _MAX,
+    ),
+    Step(
+        "r_t as worded",
+        "r_t is 1 where participation differs, and is printed the other way round",
+        weight=_once,
+        sides=_flipped,
+        over="end",
+        formula=r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}",
+    ),
+    Step(
+        "D_k in J",
+        "D_k is printed in the denominator of J",
+        weight=_once,
+        sides=_j_printed,
+        over="end",
+        formula=r"\tfrac{32E\sum_k\mathbb E[p_ks^k]D_k}{\mu S}\le\sum_k\tfrac{32E\,\mathbb E[p_ks^k]}{(D_k/\mu)S}",
+    ),
+)
+
+
+def _proofs() -> tuple[Proof, ...]:
+    made = []
+    for form, steps, note in (
+        (
+            "printed",
+            (*_STEPS, *_ENDS),
+            "the steps of the repaired proof, and what the printed statement has in the place of its end",
+        ),
+        (
+            "repaired",
+            _STEPS,
+            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the rounds after it",
+        ),
+    ):
+        made += [
+            Proof(
+                "efl/theorem-1",
+                form,
+                steps,
+                course,
+                replayed,
+                (scheme,),
+                f"efl-theorem-1-printed-{scheme.lower()}",
+                _SUMS,
+                note,
+            )
+            for scheme in SCHEMES
+        ]
+    return tuple(made)
+
+
+PROOFS = _proofs()

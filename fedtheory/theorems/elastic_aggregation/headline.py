@@ -1,0 +1,29 @@
+"""What is found of Elastic Aggregation, in one sentence."""
+
+from __future__ import annotations
+
+from fedtheory.verification.headline import Clause
+from fedtheory.verification.reviews import Rests
+
+__all__ = ["HEADLINE"]
+
+HEADLINE = (
+    Clause(
+        "with the sign that Algorithm 1 prints a step leads away from all clients: {lhs} > {rhs} after one",
+        (Rests("sign", "printed", "any", "violated"),),
+        "elastic-aggregation-sign-printed",
+    ),
+    Clause(
+        "with the other it converges where its steps are short enough",
+        (Rests("sign", "repaired", "any", "holds"), Rests("stability", "repaired", "any", "holds")),
+    ),
+    Clause(
+        "with all clients it ends where FedAvg ends, which is not the optimum: {sizes}",
+        (
+            Rests("full-participation", "repaired", "any", "holds"),
+            Rests("full-participation", "no other", "any", "holds"),
+            Rests("full-participation", "the optimum", "any", "violated"),
+        ),
+        "elastic-aggregation-full-participation-the-optimum",
+    ),
+)

@@ -1,0 +1,241 @@
+"""A run of Algorithm 3 as a proof looks at it: a `RoundView` a round, and the `RunView` of its horizon when it has ended.
+
+Over all sequences of cohorts where these are few, on scenarios that are drawn where they are many, and in fractions for a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
+from fedtheory.clients.clients import Clients
+from fedtheory.errors import InvalidInput
+from fedtheory.local.exact import Exact
+from fedtheory.participation.cohorts import Full
+from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.exact import RationalState, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
+from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, inner, norm_sq
+from fedtheory.verification.case import Case
+from fedtheory.verification.proof import Course, Proof
+from fedtheory.verification.registry import get
+from fedtheory.verification.witness import Witness
+
+__all__ = ["ROUNDS", "SCENARIOS", "course", "replayed"]
+
+ROUNDS = 30  # where none are asked for, and there are not too many sequences of cohorts
+SCENARIOS = 200  # the most that are walked
+FEW = 40  # scenarios below which cohorts are not enumerated in every round
+WHOLE = "printed, whole expectation"
+NUMBERS = 2_000_000  # of the models of all clients, in all states, of one round
+LINES = {  # of a `RunView`: what is summed over the rounds, from a round
+    "exact": lambda v: v.lambda1_s, "sign": lambda v: v.lambda1_sign, "own_sign": lambda v: v.lambda1_sign_own,
+}  # fmt: skip
+
+
+@dataclass
+class _Sums:
+    """What a run's view needs of its rounds, along every path."""
+
+    expect: Callable[[Any], Any]
+    gamma: Any = None
+    inner: dict[str, Any] = field(default_factory=dict)
+    split: dict[str, Any] = field(default_factory=dict)
+    zeros: Any = 0
+    first: RoundView | None = None
+    last: RoundView | None = None
+
+    def add(self, view: RoundView) -> None:
+        self.first = self.first or view
+        self.last = view
+        self.gamma = view.gamma if self.gamma is None else self.gamma + view.gamma
+        away = view.gamma - view.losses.theta_star
+        for name, part in LINES.items():
+            mean = view.mean_k(part(view))
+            self.inner[name] = self.inner.get(name, 0) + self.expect(inner(away, mean))
+            self.split[name] = self.split.get(name, 0) + inner(_mean(away), _mean(mean))
+        self.zeros = self.zeros + self.expect(view.zeros)
+
+    def run(self, T: int, exact: bool) -> RunView:
+        """The view of T rounds: one column, or one for each scenario."""
+        first, last = self.first, self.last
+        if first is None or last is None:
+            raise InvalidInput("a run without a round has no view: walk it to its end first")
+        losses, rational = last.losses, last.theta.dtype == object
+        number = Fraction(T) if rational else float(T)
+
+        def row(value: Any) -> Any:
+            return np.asarray(value, dtype=object if rational else float).reshape(1, -1)
+
+        star = norm_sq(first.stored - first.grad_star)
+        norms = _roots(star)
+        scattered = losses.gradients(first.theta) - first.grad_star
+        split = {f"inner_split{'' if n == 'exact' else '_' + n}": row(value) for n, value in self.split.items()}
+        return RunView(
+            losses=losses,
+            constants=last.constants,
+            rule=last.rule,
+            d=last.d,
+            horizons=np.array([T], dtype=object if rational else int),
+            exact=exact,
+            excess=row(self.expect(losses.excess(self.gamma / number))),
+            noise=0 if rational else float(np.max(losses.noise(self.gamma / number))),
+            start_sq=_mean(first.A),
+            C0=_mean(first.C),
+            C0_printed=_mean(first.mean_k(norms)),
+            C0_true=_mean(first.mean_k(norm_sq(scattered))),
+            **{f"inner_{n}": row(value) for n, value in self.inner.items()},
+            **split,
+            zeros=row(self.zeros / number),
+        )
+
+
+def _mean(values: Any) -> Any:
+    """Over equally likely states: the first axis."""
+    return values.sum(axis=0) / (Fraction(len(values)) if values.dtype == object else len(values))
+
+
+def _roots(squares: Any) -> Any:
+    return (
+        np.sqrt(squares)
+        if squares.dtype != object
+        else np.array([[sqrt_upper(q) for q in row] for row in squares], dtype=object)
+    )
+
+
+def _after(view: RoundView) -> RationalState:
+    """The states after a round, one behind the other: those of a state's cohorts together."""
+    parts = (view.theta_next, view.h_next, view.stored_next, view.local_next)
+    return RationalState(*(a.reshape(-1, *a.shape[2:]) for a in parts))
+
+
+def _rounds(
+    state: RationalState, T: int, view_of: Callable[[RationalState, int], RoundView], sums: _Sums, draw: Any
+) -> Iterator[Any]:
+    for t in range(1, T + 1):
+        view = view_of(state, t)
+        sums.add(view)
+        yield view, None
+        if t < T:
+            count = len(view.members)
+            state = _after(view)
+            if draw is None:
+                sums.gamma = np.repeat(sums.gamma, count, axis=0)
+            else:  # of each state's cohorts the one that was drawn
+                rows = np.arange(len(view.theta)) * count + draw(t, count)
+                state = RationalState(*(a[rows] for a in state))
+
+
+def _made(
+    name: str, rule: str, T: int, start: RationalState, view_of: Callable[..., RoundView], exact: bool = True, draw: Any = None,
+    conditional: bool = False,
+) -> Course:  # fmt: skip
+    """``draw`` (round, number of cohorts) gives each scenario's cohort; None: all are taken."""
+    sums = _Sums(_mean if exact else lambda values: values)
+    return Course(name, rule, T, _rounds(start, T, view_of, sums, draw), lambda: sums.run(T, exact), exact, conditional)
+
+
+def replayed(witness: Witness, proof: Proof) -> Course:
+    """The run of a witness in fractions.
+
+    Raises
+    ------
+    InvalidInput
+        A witness that is about one round, or whose identical clients are merged.
+    """
+    w = DiagonalWitness.from_witness(witness)
+    instance = instance_of(w)
+    if w.T is None:
+        raise InvalidInput(
+            f"{witness.name} is about one round: a proof is walked along a run, give a witness with a horizon T"
+        )
+    if w.copies is not None:
+        raise InvalidInput(
+            f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
+        )
+    name = f"{instance.m} client{'s' * (instance.m > 1)}, {instance.P} taking part, d = {instance.d}, T = {w.T} (in fractions)"
+    return _made(name, w.rule, w.T, instance.start(), lambda state, t: instance.round_view(state))
+
+
+def course(case: Case, proof: Proof) -> Course:
+    """The run of a user's problem: all sequences of cohorts where `NUMBERS` allows it, else scenarios.
+
+    Raises
+    ------
+    InvalidInput
+        An assumption that fails, with value and limit; too many sequences of cohorts with ``mode='exact'``.
+    NotCertified
+        An optimum that cannot be certified.
+    """
+    problem, algorithm, sampling = case.problem, case.algorithm, case.sampling or Full()
+    form = get(proof.theorem).form(proof.form)
+    reason = assumption_failure(form, problem, algorithm, sampling)
+    if reason is not None:
+        raise InvalidInput(f"{proof.theorem} [{form.name}] does not apply: {reason}")
+    count, size = sampling.count(problem.num_clients), problem.num_clients * problem.dim
+    most = next((t for t in range(1, ROUNDS) if count ** (t + 1) * size > NUMBERS), ROUNDS)
+    T = case.rounds or (most if case.mode == "exact" else ROUNDS)
+    fits = count**T * size <= NUMBERS
+    if case.mode == "exact" and not fits:
+        raise InvalidInput(
+            f"{T} rounds of {count} cohorts make {count**T} states: walk at most {most} rounds, or take mode = 'monte-carlo'"
+        )
+    if (case.mode == "monte-carlo" or not fits) and form.exact_only and form.name != WHOLE:
+        raise InvalidInput(
+            f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds "
+            f"(rounds = {most}), let everybody take part, or walk its form '{WHOLE}'"
+        )
+    losses = FederatedLosses(problem)
+    name = (
+        f"{problem.name}: m = {problem.num_clients}, P = {getattr(sampling, 'size', problem.num_clients)}, d = {problem.dim}, "
+        f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2 / float(problem.beta_k.max()):.4g} beta, T = {T}"
+    )
+
+    def start(scenarios: int) -> RationalState:
+        begin = algorithm.init(
+            np.repeat(np.asarray(case.x0, dtype=float)[None], scenarios, axis=0), problem.num_clients
+        )
+        return RationalState(begin.x, begin.h, begin.stored, begin.local)
+
+    def over_all(state: RationalState, t: int) -> RoundView:
+        return round_view(problem, algorithm, sampling, _state(state), losses=losses)
+
+    if fits and case.mode != "monte-carlo":
+        how = f", all {count**T:,} sequences of cohorts" if count > 1 else ""
+        return _made(name + how, algorithm.rule, T, start(1), over_all)
+    stream, states = Stream(case.seed), NUMBERS // (count * size)
+    if states >= FEW:
+        scenarios = min(case.scenarios, SCENARIOS, states)
+
+        def draw(t: int, cohorts: int) -> np.ndarray:
+            return stream.generator("proof", t).integers(cohorts, size=scenarios)
+
+        how = f", {scenarios} scenarios, each round over all {count} cohorts"
+        return _made(name + how, algorithm.rule, T, start(scenarios), over_all, False, draw, conditional=True)
+    scenarios = min(case.scenarios, SCENARIOS, max(2, 4 * NUMBERS // size))
+
+    def drawn(state: RationalState, t: int) -> RoundView:
+        cohort = sampling.sample(stream, t, range(scenarios), problem.num_clients)
+        everyone = round_view(problem, algorithm, Full(), _state(state), losses=losses)
+        new = algorithm.round(_state(state), Clients(problem, cohort, Exact(), state.theta))
+        after = {
+            f"{n}_next": getattr(new, k)[:, None]
+            for n, k in (("theta", "x"), ("h", "h"), ("stored", "stored"), ("local", "local"))
+        }
+        return replace(everyone, constants=replace(everyone.constants, P=sampling.size), **after)
+
+    how = f", {scenarios} scenarios"
+    return _made(
+        name + how, algorithm.rule, T, start(scenarios), drawn, False, lambda t, cohorts: np.zeros(scenarios, dtype=int)
+    )
+
+
+def _state(state: RationalState) -> FedElasticNetDynState:
+    return FedElasticNetDynState(state.theta, state.stored, state.h, state.local)

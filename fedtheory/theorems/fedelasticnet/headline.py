@@ -1,0 +1,51 @@
+"""What is found of FedElasticNet, in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.verification.headline import Clause
+from fedtheory.verification.registry import get
+from fedtheory.verification.reviews import Rests
+
+__all__ = ["HEADLINE"]
+
+UNDONE = ("sign(0) = 0", "1/kappa_0 missing", "C_0 not squared", "expectation of the sign only", "anchor theta_k")
+RULES = ("sign", "true-gradient")
+
+
+def _repairs() -> dict[str, Any]:
+    return {"repairs": len(UNDONE)}
+
+
+def _conditions() -> dict[str, Any]:
+    """What lambda_2/beta must exceed as printed, and in Theorem E."""
+    printed = get("fedelasticnet/theorem-3.1").form("printed").limits["lambda_2/beta"]
+    enough = get("fedelasticnet/theorem-e").form("repaired").limits["lambda_2/beta"]
+    return {"printed": printed, "enough": enough, "factor": printed / enough}
+
+
+HEADLINE = (
+    Clause(
+        "Theorem 3.1 is false as printed: {sizes}",
+        (Rests("theorem-3.1", "printed", "sign", "violated"),),
+        "fedelasticnet-theorem-3.1-printed-sign",
+    ),
+    Clause(
+        "true after {repairs} repairs, each of them needed",
+        (
+            *(Rests("theorem-3.1", "repaired", rule, "holds") for rule in RULES),
+            *(Rests("theorem-3.1", form, rule, "violated") for form in UNDONE for rule in RULES),
+        ),
+        numbers=_repairs,
+    ),
+    Clause(
+        "its condition lambda_2 > {printed:g} beta is {factor:.1f} times as strong as Theorem E asks where the true gradient is stored",
+        (Rests("theorem-e", "repaired", "true-gradient", "holds"), Rests("theorem-e-proof", "repaired", "any", "holds")),
+        numbers=_conditions,
+    ),
+    Clause(
+        "the printed sign rule can rest where nothing is optimal",
+        (Rests("consistency", "stationary for R", "sign", "violated"),),
+    ),
+)

@@ -1,0 +1,208 @@
+"""Bound against measured on a problem of the user's, as a table of plain values that a picture is drawn from.
+
+The table comes from the series that checks keep (`fedtheory.verification.series`). Where a statement about runs compares one pair
+of numbers, at its last round, it is judged again at shorter horizons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.verification.check import Check, judge_worst
+from fedtheory.verification.series import Series
+from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.summary import as_sentence, number, reading
+
+__all__ = ["FIGURE", "MOST_SHOWN", "caption", "comparison", "horizons_up_to"]
+
+FIGURE = "bound-against-measured"
+MOST_SHOWN = 4  # forms that are drawn where nobody chose
+LOOKS = 12  # horizons at which a statement about a run's end is judged
+HORIZONS = ("T", "K", "tau", "round")
+VIOLATED = 1e-9  # as `fedtheory.verification.check.RELATIVE_TOLERANCE`
+
+
+def comparison(
+    checks: Sequence[Check],
+    statement: Statement,
+    again: Callable[[int], Iterable[Check]] | None = None,
+    *,
+    forms: Iterable[str] | None = None,
+    worst: bool = True,
+    setup: str = "",
+    on_progress: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """What a picture of the checks is drawn from: strings, numbers, lists and dicts only.
+
+    Parameters
+    ----------
+    checks : with their series
+    again : callable(rounds) -> the checks of a shorter run
+    forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
+    worst : whether the worst case of all problems is computed, where there is a programme for it; it takes a second or two
+    setup : what was run, in words
+    on_progress : callable, after every shorter run
+
+    Returns
+    -------
+    dict
+        'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
+        (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption'.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing was compared, so that there is nothing to draw; the reasons are named.
+    """
+    kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in ("holds", "violated", "inconclusive")}
+    if not kept:
+        symbols = "it is an identity between symbols, or proved for every instance: no numbers are compared"
+        reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
+        raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
+    judged = [c for c in checks if c.form in kept]
+    chosen = _shown(judged, statement) if forms is None else [statement.form(f).name for f in forms]
+    ends = [c for c in judged if c.series is not None and c.series.total == 1 and c.series.at is not None]
+    if again is not None and len(ends) == len(judged):
+        _lengthen(kept, int(max(c.series.at[0] for c in ends)), again, on_progress)  # type: ignore[union-attr,index]
+    horizon = _horizon(kept, chosen)
+    data: dict[str, Any] = {
+        "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
+        "problem": next((c.instance for c in checks if c.instance), ""), "setup": setup,
+        "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
+    }  # fmt: skip
+    for check in judged:
+        rows = [row for series in kept[check.form] for row in _rows(check, series, horizon)]
+        data["forms"][check.form] = _about(check, statement, rows, check.form in chosen, worst)
+        data["rows"] += rows
+    data["caption"] = caption(data)
+    return data
+
+
+def horizons_up_to(last: int) -> list[int]:
+    """The horizons below ``last``; of more than `LOOKS` so many, evenly on a logarithmic axis."""
+    if last <= LOOKS:
+        return list(range(1, last))
+    return [int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last]
+
+
+def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], Iterable[Check]], tell: Any) -> None:
+    """The series of shorter runs before that of the whole one; a form that is not judged there has none."""
+    before: dict[str, list[Series]] = {name: [] for name in kept}
+    for rounds in horizons_up_to(last):
+        try:
+            found = list(again(rounds))
+        except FedTheoryError:
+            found = []
+        for check in found:
+            if check.series is not None and check.form in before and check.verdict in ("holds", "violated", "inconclusive"):
+                before[check.form].append(check.series)
+        if tell is not None:
+            tell()
+    for name, series in before.items():
+        kept[name] = series + kept[name]
+
+
+def _shown(checks: Sequence[Check], statement: Statement) -> list[str]:
+    """All forms where they are few, else the one as printed (or in its place) and the repaired one."""
+    names = list(dict.fromkeys(c.form for c in checks))
+    if len(names) <= MOST_SHOWN:
+        return names
+    printed = statement.as_printed
+    main = [n for n in names if (printed is not None and n == printed.name) or n in ("printed", "repaired")]
+    return main or names[:MOST_SHOWN]
+
+
+def _horizon(kept: Mapping[str, list[Series]], chosen: Sequence[str]) -> str:
+    """The letter of the horizon where all entries that are drawn have one, and there are several; else ''."""
+    drawn = [s for name in chosen for s in kept.get(name, [])]
+    letters = {s.horizon for s in drawn}
+    several = len({int(t) for s in drawn if s.at is not None for t in s.at}) > 1
+    return letters.pop() if len(letters) == 1 and several else ""
+
+
+def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
+    """One dict an entry."""
+    out = []
+    for i in range(len(series.lhs)):
+        row: dict[str, Any] = {
+            "form": check.form,
+            "at": int(series.at[i]) if horizon and series.at is not None else None,
+            "where": series.where(i),
+            "measured": float(series.lhs[i]),
+            "bound": float(series.rhs[i]),
+            "slack": float(series.slack[i]),
+            "floor": float(series.floor[i]),
+            "violated": _violated(check, series, i),
+        }
+        for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):
+            if error is not None:
+                reach = series.quantile * float(error[i])
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] - reach, row[name] + reach
+        if series.terms is not None:
+            row |= {f"term_{n}": float(t[i]) for n, t in enumerate(series.terms, start=1)}
+        out.append(row)
+    return out
+
+
+def _violated(check: Check, series: Series, i: int) -> bool:
+    """Whether the entry violates the form: beyond rounding, of scenarios beyond the interval of its slack. Only of a form that is
+    judged so."""
+    if check.verdict != "violated":
+        return False
+    if series.slack_error is not None:
+        return bool(series.rhs[i] - series.lhs[i] + series.quantile * series.slack_error[i] < 0)
+    return bool(series.slack[i] < -VIOLATED)
+
+
+def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]], shown: bool, worst: bool) -> dict[str, Any]:
+    form = statement.form(check.form)
+    ratio = check.relation == "<=" and "no_ratio" not in check.where
+    ratios = [r["measured"] / r["bound"] for r in rows if r["bound"] > 0] if ratio else []
+    first = [r["at"] for r in rows if r["violated"] and r["at"] is not None]
+    about: dict[str, Any] = {
+        "verdict": check.verdict, "rule": check.rule, "mode": check.mode, "relation": check.relation, "shown": shown,
+        "reading": reading(check, statement), "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
+        "confidence": check.confidence, "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
+        "least_slack": check.slack if math.isfinite(check.slack) else None,
+    }  # fmt: skip
+    if worst and form.worst is not None and shown:
+        found = next((c for c in judge_worst(statement, form) if c.rule == check.rule and c.verdict == "holds"), None)
+        if found is not None:
+            about["worst"] = {"share": found.tightness, "at": form.worst.at}
+    return about
+
+
+def _latex(form: Form) -> str:
+    try:
+        return form.latex
+    except (FedTheoryError, ArithmeticError, ValueError, TypeError):
+        return ""
+
+
+def caption(data: Mapping[str, Any]) -> str:
+    """What to see in the picture, in whole sentences with the numbers of the data."""
+    shown = {n: f for n, f in data["forms"].items() if f["shown"]}
+    how = "over the horizon" if data["kind"] == "horizon" else "entry by entry"
+    told = [f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the inequality {how}.", data["sentence"]]
+    for form in shown.values():
+        if form["first_violated"] is not None:
+            told.append(f"{_upper(form['reading'])} it fails from {data['horizon']} = {form['first_violated']} on.")
+        if "worst" in form:
+            share, at = number(form["worst"]["share"]), form["worst"]["at"]
+            told.append(f"{_upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
+    runs = {(f["scenarios"], f["confidence"]) for f in shown.values() if f["scenarios"]}
+    for count, confidence in sorted(runs):
+        told.append(f"Bands: {100 * confidence:g} % intervals of the means of {count:,} runs, for all horizons together.")
+    hidden = [n for n, f in data["forms"].items() if not f["shown"]]
+    if hidden:
+        told.append(f"Not drawn, but in the data: {', '.join(hidden)}.")
+    return " ".join(told)
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,153 @@
+"""Checks (`fedtheory.verification.check.Check`) in one sentence, as rows, and as the table that Jupyter shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from fedtheory.verification.statement import Form, Statement
+
+__all__ = ["as_html", "as_rows", "as_sentence", "number", "reading"]
+
+READINGS = {
+    "printed": "as printed",
+    "repaired": "as repaired",
+    "in words": "as the paper says it in words",
+    "algorithm": "as we read it off the printed algorithm",
+}
+COLUMNS = {  # of `as_rows`, as Jupyter heads them
+    "form": "form", "rule": "rule", "verdict": "verdict", "mode": "how", "measured_over_bound": "measured/bound",
+    "measured": "measured", "bound": "bound", "slack": "slack", "place": "worst at", "reason": "why",
+}  # fmt: skip
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Three digits; whole thousands without an exponent, as in 885,460."""
+    if math.isfinite(value) and 1e3 <= abs(value) < 1e7:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def reading(check: Any, statement: Statement | None = None) -> str:
+    """How a form reads the statement: 'as printed', 'as repaired', "in the form 'sharpened'"."""
+    form = _form(check, statement)
+    return READINGS.get((form.wording if form else "") or check.form, f"in the form '{check.form}'")
+
+
+def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> str:
+    """What was found, in a sentence or two: of the printed form (or what stands in its place) and of the repaired one.
+
+    Where there is neither, of the first form. Numbers are those of the checks: of `Check.lhs` and `Check.rhs` where the form
+    is worst, and the largest measured/bound.
+    """
+    if not checks:
+        return "Nothing was checked."
+    told = _told(checks, statement)
+    found = [(reading(c, statement), _finding(c)) for c in told]
+    if len({words for _, words in found}) == 1 and all(c.reason for c in told):
+        return f"It {found[0][1]}."
+    if len(told) == 2 and {c.verdict for c in told} == {"holds"} and all(math.isfinite(c.tightness) for c in told):
+        ratios = [number(c.tightness) for c in told]
+        at_most = ratios[0] if len(set(ratios)) == 1 else f"{ratios[0]} and {ratios[1]}"
+        return f"{_upper(found[0][0])} and {found[1][0]} it holds here, with measured/bound at most {at_most}."
+    return " ".join(f"{_upper(how)} it {words}." for how, words in found)
+
+
+def _told(checks: Sequence[Any], statement: Statement | None) -> list[Any]:
+    """The printed form and the repaired one, under the first rule of each; else the first form."""
+    printed = next((c for c in checks if c.form == "printed"), None)
+    if printed is None:
+        printed = next((c for c in checks if (f := _form(c, statement)) is not None and f.wording), None)
+    repaired = next((c for c in checks if c.form == "repaired"), None)
+    return [c for c in (printed, repaired) if c is not None] or list(checks[:1])
+
+
+def _form(check: Any, statement: Statement | None) -> Form | None:
+    return next((f for f in statement.forms if f.name == check.form), None) if statement is not None else None
+
+
+def _finding(check: Any) -> str:
+    """'is false here: at T = 43 the left side is 0.53, the bound 0.12', without a full stop."""
+    reason = check.reason.rstrip(".")
+    if check.verdict == "not applicable":
+        return f"does not apply here: {reason}"
+    if check.verdict == "inconclusive":
+        return f"is not decided here: {reason}"
+    if check.mode in ("symbolic", "proved"):
+        known = "an identity between symbols" if check.mode == "symbolic" else "a proof for every instance"
+        return f"holds, by {known}" if check.verdict == "holds" else f"is false: {known} was tried and fails"
+    if check.verdict == "holds":
+        return "holds here" + (f", with measured/bound at most {number(check.tightness)}" if math.isfinite(check.tightness) else "")
+    return f"is false here{_sides(check)}"
+
+
+def _sides(check: Any) -> str:
+    """': at T = 43 the left side is 0.53, the bound 0.12'; of an equality by how much its sides differ."""
+    place = f"at {check.place} " if check.place else ""
+    if check.relation == "==":
+        share = f", {number(-check.slack)} of their size" if math.isfinite(check.slack) else ""
+        return f": {place}its two sides differ by {number(check.lhs)}{share}"
+    runs = f" in the mean of {check.scenarios:,} runs" if check.scenarios else ""
+    return f": {place}the left side is {number(check.lhs)}{runs}, the bound {number(check.rhs)}"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def as_rows(checks: Sequence[Any]) -> list[dict[str, Any]]:
+    """One dict a check, of plain values, as `pandas.DataFrame` takes them.
+
+    Keys: statement, form, rule, verdict, mode, measured_over_bound (`Check.tightness`), measured and bound (the two sides where
+    the form is worst), standard_error, slack, place, compared, runs (None where nothing is random), instance, reason.
+    """
+    return [
+        {
+            "statement": c.statement,
+            "form": c.form,
+            "rule": c.rule,
+            "verdict": c.verdict,
+            "mode": c.mode,
+            "measured_over_bound": c.tightness,
+            "measured": c.lhs,
+            "bound": c.rhs,
+            "standard_error": c.standard_error,
+            "slack": c.slack,
+            "place": c.place,
+            "compared": c.count,
+            "runs": c.scenarios,
+            "instance": c.instance,
+            "reason": c.reason,
+        }
+        for c in checks
+    ]
+
+
+def as_html(checks: Sequence[Any], statement: Statement | None = None) -> str:
+    """The sentence, and a table below it: a row a form; everything escaped, no script, no colour of its own but the verdict's."""
+    rows = as_rows(checks)
+    shown = {k: v for k, v in COLUMNS.items() if any(_cell(r[k]) for r in rows) and not (k == "rule" and _one_rule(rows))}
+    head = "".join(f'<th style="text-align:left">{escape(v)}</th>' for v in shown.values())
+    body = "".join(f"<tr>{''.join(_td(k, r[k]) for k in shown)}</tr>" for r in rows)
+    names = dict.fromkeys(c.statement for c in checks)
+    title = ", ".join(f"<strong>{escape(n)}</strong>" for n in names)
+    return f"<div><p>{title}: {escape(as_sentence(checks, statement))}</p><table><tr>{head}</tr>{body}</table></div>"
+
+
+def _one_rule(rows: Sequence[dict[str, Any]]) -> bool:
+    return {r["rule"] for r in rows} <= {"any"}
+
+
+def _td(key: str, value: Any) -> str:
+    right = isinstance(value, float)
+    mark = {"violated": "✗ ", "holds": "✓ "}.get(value, "") if key == "verdict" else ""
+    weight = ";font-weight:bold" if value == "violated" else ""
+    return f'<td style="text-align:{"right" if right else "left"}{weight}">{mark}{escape(_cell(value))}</td>'
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value) if math.isfinite(value) else ""
+    return "" if value is None else str(value)

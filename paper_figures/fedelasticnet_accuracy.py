@@ -1,0 +1,97 @@
+"""FedElasticNet's Figures 1, 6, 8 and 9: test accuracy against rounds, and whether the elastic nets keep up with their baselines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.plotting.figure import Figure
+from paper_figures._networks.families import PAIRS, SPLIT_WORDS, compute
+
+__all__ = ["FIGURES"]
+
+
+def _points(panel: dict[str, Any]) -> list[Any]:
+    from paper_figures._networks.words import difference
+
+    methods = panel["methods"]
+    return [difference(methods[b]["test_accuracy"], methods[a]["test_accuracy"]) for a, b in PAIRS]
+
+
+def _largest_loss(data: dict[str, Any]) -> tuple[float, str, str]:
+    """The mean difference that is furthest below 0 (or least above it), the elastic net and the split."""
+    from fedtheory.plotting.style import METHOD_NAMES
+
+    losses = [
+        (float(p.mean()), METHOD_NAMES[net], SPLIT_WORDS[panel["split"]])
+        for panel in data["panels"]
+        for (_, net), p in zip(PAIRS, _points(panel), strict=True)
+        if p.size
+    ]
+    return min(losses, default=(float("nan"), "no elastic net", "any split"))
+
+
+def draw(data: dict[str, Any]) -> Any:
+    """Curves with the range over the seeds, and the differences at the end."""
+    from paper_figures._networks.drawing import accuracy_figure
+
+    loss, net, _ = _largest_loss(data)
+    finding = (
+        f"Elastic nets lose at most {-loss:.1f} points against their baselines"
+        if loss < 0
+        else "No elastic net loses accuracy"
+    )
+    several = (
+        f"line: mean of {len(data['seeds'])} seeds, band: all of them; dashed: the baseline, solid: its elastic net"
+    )
+    return accuracy_figure(
+        data, f"{finding} ({net})" if loss < 0 else finding, f"{several}; bar on the right: mean difference"
+    )
+
+
+def caption(data: dict[str, Any]) -> str:
+    """Where it was run, the differences panel by panel, and what the paper says."""
+    from paper_figures._networks.words import cited, data_words, where
+
+    loss, net, split = _largest_loss(data)
+    said = [f"{data_words(p)}, {SPLIT_WORDS[p['split']]}: {cited(PAIRS, _points(p))}" for p in data["panels"]]
+    paper = (
+        "The paper says that FedElasticNet 'maintains the classification accuracy or incurs marginal degradation', "
+        "with a gap between "
+        "FedProx and Algorithm 1 on CIFAR alone, and that FedDyn and Algorithm 3 are 'almost identical in the "
+        "converged regime'."
+    )
+    verdict = (
+        f"The largest mean loss here is {-loss:.1f} points ({net}, {split})."
+        if loss < 0
+        else "No elastic net loses here on the mean."
+    )
+    diverged = [f"{m}: {e}" for p in data["panels"] for m, row in p["methods"].items() for e in row["errors"]]
+    more = [f"Diverged: {'; '.join(diverged)}."] if diverged else []
+    numbers = "Points of accuracy at the end, mean and range over the seeds. "
+    return " ".join([where(data), numbers + ". ".join(said) + ".", paper, verdict, *more, *data["notes"]])
+
+
+_ALL: dict[str, Any] = {"paper": "fedelasticnet", "takes": ("data", "keep", "progress"), "caption": caption}
+_QUICK = {"rounds": 30, "seeds": 3, "published_rounds": 15, "published_seeds": 2, "most": 60}
+_ONE_SPLIT = {"splits": ("dirichlet-0.3",)}
+_DENSE = {"datasets": ("mnist", "emnist-l"), "participation": "100%"}
+_CIFAR = {"datasets": ("cifar10", "cifar100"), "participation": "100%", "networks": ("cnn-8-16",)}
+FIGURES = (
+    Figure(
+        "fedelasticnet_figure1", compute, draw, _QUICK | _ONE_SPLIT, {"networks": ("mlp-100-100", "logistic")} | _ONE_SPLIT,
+        title="Test accuracy against rounds, a tenth of the clients, Dirichlet (.3)", number="Figure 1", **_ALL,
+    ),
+    Figure(
+        "fedelasticnet_figure6", compute, draw, _QUICK, {"networks": ("mlp-100-100", "logistic")},
+        title="Test accuracy against rounds, a tenth of the clients, three splits", number="Figure 6", **_ALL,
+    ),
+    Figure(
+        "fedelasticnet_figure8", compute, draw, _QUICK | _DENSE | _ONE_SPLIT | {"rounds": 20}, _DENSE | {"rounds": 60},
+        title="Test accuracy against rounds, all clients, fully connected networks", number="Figure 8", **_ALL,
+    ),
+    Figure(
+        "fedelasticnet_figure9", compute, draw, _QUICK | _CIFAR | _ONE_SPLIT | {"rounds": 8, "seeds": 2},
+        _CIFAR | {"rounds": 25, "seeds": 3},
+        title="Test accuracy against rounds, all clients, convolutional networks", number="Figure 9", **_ALL,
+    ),
+)  # fmt: skip

@@ -1,0 +1,291 @@
+"""FedElasticNet's Figures 3 to 5: accuracy and sparsity against lambda_1, for each of its algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory.plotting.figure import Figure
+
+__all__ = ["FIGURES"]
+
+PRINTED = (1e-8, 1e-6, 1e-4, 1e-2)  # what the paper tries
+MORE = (0.0, *PRINTED, 1e-3, 3e-2)
+BASELINES = {"algorithm-1": "fedprox", "algorithm-2": "scaffold", "algorithm-3": "feddyn"}
+LEAST_RANGE = 4.0  # points of accuracy that an axis shows
+MARGIN = 1.0  # points of accuracy that we call a degradation, for the paper names no number
+
+
+def compute(
+    method: str,
+    lambdas: Sequence[float] = MORE,
+    rounds: int = 100,
+    seeds: int = 5,
+    datasets: Sequence[str] = ("cifar10", "mnist"),
+    first_found: bool = False,
+    published_rounds: int | None = None,
+    published_seeds: int = 3,
+    most: int | None = None,
+    seed: int = 0,
+    data: Path | str | None = None,
+    keep: Path | str | None = None,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """Runs of one algorithm with several lambda_1, all else as in Table 5, and of its baseline; Dirichlet (.3), a tenth of the clients.
+
+    Parameters
+    ----------
+    lambdas : of the runs, in any order
+    first_found : only the first of ``datasets`` that ``data`` has
+    The others are as `paper_figures._networks.families.compute` takes them.
+
+    Returns
+    -------
+    dict
+        'panels': data set, network, clients, rounds, epsilon and lambda_1 of Table 5, 'lambdas' (increasing), 'baseline', 'alone'
+        (lambda_1 of Table 5, epsilon = 0) and 'runs' (one a lambda), each what `measured` returns.
+    """
+    from fedtheory.neural.benchmarks import presets
+    from fedtheory.neural.data import digits
+    from paper_figures._networks.families import digits_of
+    from paper_figures._networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
+
+    need_torch()
+    notes: list[str] = []
+    if data is None:
+        sets = {DIGITS: digits()}
+    else:
+        sets, notes = found_sets(datasets, data, seed, progress or quietly, first_found)
+    values = sorted(set(lambdas))
+    used = seeds_from(seed, seeds if data is None else published_seeds)
+    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+    panels = []
+    for name in sets:
+        plain, net = (
+            presets.get(f"fedelasticnet/{'mnist' if data is None else name}/dirichlet-0.3/10%/{m}")
+            for m in (BASELINES[method], method)
+        )
+        if data is None:
+            plain, net = (replace(digits_of(p, "mlp-100-100"), rounds=rounds) for p in (plain, net))
+        elif published_rounds is not None:
+            plain, net = (replace(p, rounds=min(p.rounds, published_rounds)) for p in (plain, net))
+        runs = {v: replace(net, hyperparameters={**net.hyperparameters, "l1": v}) for v in values}
+        alone = replace(net, hyperparameters={**net.hyperparameters, "epsilon": 0.0})
+        found = measured({"baseline": plain, "alone": alone, **runs}, sets, used, keep, progress, **options)
+        panels.append(
+            {
+                "dataset": net.dataset,
+                "network": net.network,
+                "clients": net.clients,
+                "participation": net.participation,
+                "rounds": net.rounds,
+                "epsilon": net.hyperparameters["epsilon"],
+                "table_5": net.hyperparameters["l1"],
+                "lambdas": np.array(values),
+                "baseline": found["baseline"],
+                "runs": [found[v] for v in values],
+                "alone": found["alone"],
+            }
+        )
+    return {
+        "panels": panels,
+        "method": method,
+        "seeds": used,
+        "notes": notes,
+        "published": data is not None,
+        "most": most if options else None,
+    }
+
+
+def _share(panel: dict[str, Any], run: dict[str, Any]) -> np.ndarray:
+    """Numbers sent over all rounds, against its baseline's (seeds,): NaN where a run diverged."""
+
+    def total(row: dict[str, Any]) -> np.ndarray:
+        sent, senders = (np.asarray(row[k], dtype=float)[:, 1:] for k in ("nonzeros", "participants"))
+        return (sent * senders).sum(axis=1)
+
+    return total(run) / total(panel["baseline"])
+
+
+def _largest_kept(panel: dict[str, Any]) -> float | None:
+    """The largest lambda_1 up to which the mean accuracy stays within `MARGIN` points of that without an l1 term."""
+    from paper_figures._networks.words import difference
+
+    first = panel["runs"][0]["test_accuracy"]
+    kept = None
+    for value, run in zip(panel["lambdas"], panel["runs"], strict=True):
+        points = difference(run["test_accuracy"], first)
+        if len(points) < len(np.asarray(first)) or points.mean() < -MARGIN:
+            break
+        kept = float(value)
+    return kept
+
+
+def _power(value: float) -> str:
+    """'0', '10⁻⁴' or '3·10⁻²'."""
+    if value == 0:
+        return "0"
+    digit, _, power = f"{value:.0e}".partition("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digit == "1" else f"{digit}·10{raised}"
+
+
+def _colours(values: Any) -> list[Any]:
+    """From light to dark with lambda_1; black for 0."""
+    import matplotlib
+
+    ramp = matplotlib.colormaps["viridis_r"](np.linspace(0.15, 0.95, max(1, len(values) - 1)))
+    shades = iter(ramp)
+    return ["#000000" if v == 0 else next(shades) for v in values]
+
+
+def draw(data: dict[str, Any], number: str) -> Any:
+    """Curves of all lambda_1, the accuracy at the end, and what is sent."""
+    from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
+    from paper_figures._networks.drawing import band, from_below, legend
+    from paper_figures._networks.words import ends, short
+
+    panels = data["panels"]
+    figure, axes = new_figure(10.4, 3.2 * len(panels) + 1.2, len(panels), 3, width_ratios=(1.35, 1, 1))
+    for panel, (curves, accuracy, sent) in zip(panels, axes, strict=True):
+        colours = _colours(panel["lambdas"])
+        every = [100 * np.asarray(r["test_accuracy"], dtype=float) for r in panel["runs"]]
+        for value, colour, values in zip(panel["lambdas"], colours, every, strict=True):
+            band(curves, np.arange(values.shape[1]), values, color=colour, label=f"λ₁ = {_power(value)}")
+        from_below(curves, [v for v in every if np.isfinite(v[:, -1]).all()])
+        curves.set(title=short(panel), xlabel="round", ylabel="test accuracy, %")
+        for x, (colour, run) in enumerate(zip(colours, panel["runs"], strict=True)):
+            for axis, values in ((accuracy, 100 * ends(run["test_accuracy"])), (sent, 100 * _share(panel, run))):
+                values = values[np.isfinite(values)]
+                axis.plot(
+                    np.full(len(values), x),
+                    values,
+                    "o",
+                    color=colour,
+                    markersize=5,
+                    markeredgecolor="white",
+                    markeredgewidth=0.5,
+                )
+                if values.size:
+                    axis.plot([x - 0.3, x + 0.3], [values.mean()] * 2, "-", color=colour, linewidth=2.2)
+                else:
+                    axis.annotate(
+                        "diverged",
+                        (x, 0.02),
+                        xycoords=("data", "axes fraction"),
+                        rotation=90,
+                        ha="center",
+                        fontsize=7.5,
+                    )
+        base = 100 * ends(panel["baseline"]["test_accuracy"])
+        accuracy.axhline(np.nanmean(base), color="#777777", linewidth=1, linestyle="--")
+        plain = METHOD_NAMES[BASELINES[data["method"]]]
+        accuracy.annotate(
+            plain, (0, np.nanmean(base)), xytext=(0, 3), textcoords="offset points", fontsize=7.5, color="#555555"
+        )
+        for axis, what in ((accuracy, "accuracy at the end, %"), (sent, f"numbers sent, % of {plain}'s")):
+            axis.set_xticks(range(len(panel["lambdas"])), [_power(v) for v in panel["lambdas"]], fontsize=7.5)
+            axis.set(title=what, xlabel="λ₁")
+            axis.set_xlim(-0.6, len(panel["lambdas"]) - 0.4)
+            chosen = int(np.argmin(abs(np.asarray(panel["lambdas"]) - panel["table_5"])))
+            axis.axvspan(chosen - 0.45, chosen + 0.45, color="#EEEEEE", zorder=0)
+        sent.set_ylim(bottom=0)
+        low, high = accuracy.get_ylim()
+        accuracy.set_ylim(min(low, high - LEAST_RANGE), high)  # a tenth of a point is not to look like much
+    legend(figure, axes[:, 0], 8)
+    detail = f"{number}; band and points: all of {len(data['seeds'])} seeds; grey: the λ₁ of the paper's Table 5"
+    headline(figure, _finding(data), detail)
+    return figure
+
+
+def _finding(data: dict[str, Any]) -> str:
+    from fedtheory.plotting.style import METHOD_NAMES
+
+    alone, both, cut = _three(data["panels"][0])
+    name = METHOD_NAMES[data["method"]]
+    return f"{name}: the paper's λ₁ alone leaves {alone} to send, ε alone {cut}, both {both}"
+
+
+def _three(panel: dict[str, Any]) -> tuple[str, str, str]:
+    """Shares that are sent with lambda_1 of Table 5 alone, with epsilon too, and with epsilon alone."""
+    from paper_figures._networks.words import percent
+
+    chosen = int(np.argmin(abs(np.asarray(panel["lambdas"]) - panel["table_5"])))
+    shares = [_share(panel, r) for r in (panel["alone"], panel["runs"][chosen], panel["runs"][0])]
+    alone, both, cut = (
+        percent(float(np.nanmean(s))) if np.isfinite(s).any() else "nothing, for it diverged" for s in shares
+    )
+    return alone, both, cut
+
+
+def caption(data: dict[str, Any], number: str) -> str:
+    """What lambda_1 does to both, where accuracy falls, and which value the paper's rule picks here."""
+    from fedtheory.plotting.style import METHOD_NAMES
+    from paper_figures._networks.words import difference, joined, percent, spread, where
+
+    parts = [where(data)]
+    for panel in data["panels"]:
+        values, runs = np.asarray(panel["lambdas"]), panel["runs"]
+        shares = [_share(panel, r) for r in runs]
+        said = [
+            f"{_power(v)}: {percent(float(np.nanmean(s)))}" if np.isfinite(s).any() else f"{_power(v)}: diverged"
+            for v, s in zip(values, shares, strict=True)
+        ]
+        parts.append(
+            f"{METHOD_NAMES[data['method']]} with ε = {panel['epsilon']:g} sends, of its baseline's numbers, by λ₁, "
+            f"{joined(said)}."
+        )
+        last = len(runs) - 1
+        fall = difference(runs[last]["test_accuracy"], runs[0]["test_accuracy"])
+        parts.append(f"Against λ₁ = 0 the largest changes the accuracy at the end by {spread(fall)} points.")
+        kept = _largest_kept(panel)
+        if kept is not None:
+            same = (
+                "which is also the paper's"
+                if np.isclose(kept, panel["table_5"])
+                else f"the paper's is {_power(panel['table_5'])}"
+            )
+            parts.append(
+                f"The paper takes the largest λ₁ that does not degrade accuracy; within {MARGIN:g} point of λ₁ = 0 "
+                "that is "
+                f"{_power(kept)} of those tried here, {same}."
+            )
+        falls = [float(np.nanmean(s)) for s in shares if np.isfinite(s).any()]
+        falling = falls[-1] < 0.98 * falls[0] and bool(np.all(np.diff(falls) <= 0.02))
+        parts.append(
+            f"That a larger λ₁ makes the updates sparser is {'seen' if falling else 'not seen at every step here'}. With λ₁ of Table 5 "
+            f"and ε = 0, {_three(panel)[0]} is sent: local steps are subgradient steps, which hardly leave a number at exactly 0, and "
+            "what is not sent is what ε cuts off."
+        )
+    return " ".join([*parts, *data["notes"]])
+
+
+def _figure(n: int, method: str) -> Figure:
+    number = f"Figure {n + 2}"
+    quick = {
+        "lambdas": (0.0, *PRINTED, 1e-3),
+        "rounds": 30,
+        "seeds": 3,
+        "datasets": ("mnist", "cifar10"),
+        "first_found": True,
+    }
+    return Figure(
+        f"fedelasticnet_figure{n + 2}",
+        compute,
+        partial(draw, number=number),
+        quick | {"method": method, "published_rounds": 15, "published_seeds": 2, "most": 60},
+        {"method": method},
+        title=f"Algorithm {n}: accuracy and sparsity against λ₁",
+        paper="fedelasticnet",
+        number=number,
+        caption=partial(caption, number=number),
+        takes=("data", "keep", "progress"),
+    )
+
+
+FIGURES = tuple(_figure(n, f"algorithm-{n}") for n in (1, 2, 3))

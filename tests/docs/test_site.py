@@ -1,0 +1,233 @@
+"""The README and the site: their commands parse, their code runs, their links lead somewhere, and they name what exists.
+
+The whole site is built by `make docs`; here is what can be known of it without building it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import re
+import shlex
+import sys
+from functools import cache
+
+import click
+import numpy as np
+import pytest
+import typer
+from repository import ROOT
+
+import fedtheory
+from fedtheory.cli import app
+from fedtheory.cli.common import find_statement, shipped_witnesses
+
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if not {"statements", "commands", "api"} & set(p.relative_to(DOCS).parts))
+NAMES = [p.relative_to(DOCS).as_posix() for p in PAGES]
+STORIES = sorted((DOCS / "papers").glob("*.md"))
+ELSEWHERE = {"networks.md"}  # its code is run in tests/report
+WORD = re.compile(r"\b(FILE|FOLDER|NAME|STATEMENT|PAPER|ID)\b")
+
+
+@cache
+def text_of(page):
+    return page.read_text()
+
+
+def blocks(text, *languages):
+    """The fenced blocks of these languages."""
+    return [body for lang, body in re.findall(r"^ *```\{?([\w-]*)\}?[^\n]*\n(.*?)^ *```", text, re.S | re.M) if lang in languages]
+
+
+def prose(text):
+    """The text without its fenced blocks and code in line."""
+    return re.sub(r"`[^`]*`", "", re.sub(r"^ *(```+|~~~+).*?^ *\1", "", text, flags=re.S | re.M))
+
+
+def commands(text):
+    """What it shows of the command line: lines of its blocks, of what is indented, and whole code in line."""
+    shown = "\n".join(blocks(text, "sh", "console", "bash"))
+    shown = re.sub(r" *\\\n\s*", " ", shown + "\n" + re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    lines = re.findall(r"^(?:\$ | {4})?(fedtheory .*)$", shown, re.M)
+    lines += re.findall(r"`(fedtheory [^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    lines += re.findall(r"\{program-output\} (fedtheory .*)", text)
+    return [" ".join(re.sub(r"\s+# .*", "", line).split()) for line in lines]
+
+
+SHOWN = sorted({(page.relative_to(ROOT).as_posix(), c) for page in (README, *PAGES) for c in commands(text_of(page))})
+
+
+def test_every_page_is_in_a_table_of_contents():
+    reached, todo = set(), ["index.md"]
+    while todo:
+        name = todo.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        page = DOCS / name
+        for body in blocks(text_of(page), "toctree"):
+            for entry in (ln.strip() for ln in body.splitlines()):
+                if entry and not entry.startswith(":"):
+                    wanted = (page.parent / f"{entry}.md").resolve()
+                    todo += [n for n, p in zip(NAMES, PAGES, strict=True) if fnmatch.fnmatch(str(p), str(wanted))]
+    assert set(NAMES) == reached
+
+
+@pytest.mark.parametrize(("page", "command"), SHOWN, ids=lambda v: v)
+def test_every_command_that_is_shown_is_one(page, command):
+    program, *words = shlex.split(command.replace("...", "X"))
+    assert program == "fedtheory"
+    group = typer.main.get_command(app)
+    if not words or words[0].startswith("-"):
+        assert not words or words[0] in ("--help", "--version")
+        return
+    name, *words = words
+    assert name in group.commands, f"{page}: there is no command {name}"
+    if not words:
+        return
+    if WORD.search(command) or "X" in words or "--help" in words or "..." in command:
+        options = {o for p in group.commands[name].params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
+        assert {w.partition("=")[0] for w in words if re.match(r"--?[a-zA-Z]", w)} <= options
+        return
+    if "--problem" in words and words[words.index("--problem") + 1].endswith(".json"):
+        return  # the file is made by the command before
+    found = group.commands[name].make_context(name, list(words)).params
+    if name in ("explain", "verify") and found["statement"] and not re.search(r"\.py|/$|^[a-z-]+/$", found["statement"]):
+        find_statement(found["statement"])
+    if name == "replay" and not found["file"].endswith(".json"):
+        assert found["file"] in {w.name for w in shipped_witnesses()}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and n not in ELSEWHERE and "lessons" not in n])
+def test_the_python_of_a_page_runs(name, capsys):
+    names = {}
+    for code in blocks(text_of(DOCS / name), "python"):
+        if "torch" in code:
+            pytest.importorskip("torch").manual_seed(0)
+        exec(compile(code, name, "exec"), names)
+    printed = capsys.readouterr().out
+    if name == "your/problem.md":
+        assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in printed
+    if name == "your/network.md":
+        start, end, size = map(float, re.search(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", printed).groups())
+        assert end < start / 3 and size == 4 * 32 + 33
+    if name == "your/theorem.md":
+        from fedtheory.authoring import study
+
+        found = study(names["paper"], 120, 0)
+        assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
+        assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in str(found) and "violated at half = 1001/2000" in str(found)
+
+
+def test_the_readme_is_one_screen_and_its_example_says_what_it_prints(capsys):
+    readme = text_of(README)
+    text = re.sub(r"^\|.*$|```.*?```", "", readme, flags=re.M | re.S)
+    assert len(readme.splitlines()) <= 70 and max(map(len, text.splitlines())) <= 105
+    [code] = blocks(readme, "python")
+    assert len([ln for ln in code.splitlines() if ln.strip()]) <= 10
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.split() == blocks(readme, "text")[0].split()
+    example = (ROOT / "examples/three_numbers.py").read_text()
+    numbers = r"numbers = np\.array\(.*?\)"
+    assert re.search(numbers, code)[0] == re.search(numbers, example)[0], "the file of the example is the example"
+
+
+def slugs(page):
+    """The anchors of a page's headings, as MyST makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text_of(page), flags=re.S | re.M), re.M):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text_of(page))):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        if path.startswith("api/") or "reference/api/" in path:  # made from the table of public names
+            module = path.rpartition("/")[2].removesuffix(".rst")
+            assert module in public_names(), target
+            continue
+        where = page if not path else (page.parent / path)
+        assert where.exists(), f"{target} is not there"
+        if anchor and where.suffix == ".md":
+            assert anchor in slugs(where), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```{statement}" in text_of(p)], ids=lambda p: p.name)
+def test_statements_on_a_page_are_those_of_the_registry(page, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    made = importlib.import_module("record")
+    for argument, options in re.findall(r"^```\{statement\} (\S+)\n(.*?)^```", text_of(page), re.S | re.M):
+        given = dict(re.findall(r"^:(\w+): ?(.*)$", options, re.M))
+        forms = [f.strip() for f in given.get("forms", "").split(",") if f.strip()]
+        lines = made.markdown(argument, forms, given.get("rule", ""), "witness" in given, brief=True)
+        verdicts = [v for f in find_statement(argument).forms if f.name in (forms or ["repaired"]) for v in f.established.values()]
+        assert all(any(v in line for line in lines) for v in verdicts if not given.get("rule"))
+        if "witness" in given:
+            assert any(line.startswith("| left side") for line in lines), f"{argument}: :witness: shows no witness"
+
+
+def test_formulas_are_broken_into_rows_that_lose_nothing(monkeypatch):
+    from fedtheory.verification.registry import all_statements
+
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    formulas = importlib.import_module("formulas")
+
+    def plain(latex):
+        latex = re.sub(r"\\(begin|end)\{aligned\}|\\\\ |&|\{\}|\\q?quad\b|\\ |\s", "", latex)
+        return latex
+
+    rows = []
+    for form in (f for s in all_statements() for f in s.forms if r"\begin" not in f.latex):
+        broken = formulas.broken(form.latex)
+        assert plain(broken) == plain(form.latex)
+        for row in broken.split(r"\\ &") if "aligned" in broken else []:
+            rows.append(formulas.width(row))
+            assert row.count("{") - row.count("}") in (0,) or "begin{aligned}" in row or "end{aligned}" in row
+    assert rows and np.median(rows) <= 31
+
+
+@cache
+def public_names():
+    """Module -> names, as the site's table has them."""
+    table = text_of(DOCS / "reference/public_names.md")
+    rows = re.findall(r"^\| \[`([\w.]+)`\]\(api/\1\.rst\) \| (.*) \|$", table, re.M)
+    return {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
+
+
+def test_the_table_of_public_names_names_what_exists():
+    named = public_names()
+    assert len(named) > 30
+    for module, names in named.items():
+        loaded = importlib.import_module(module)
+        for name in names:
+            assert hasattr(loaded, name), f"{module}.{name}"
+    for module in (m for m in named if ".neural" not in m or m == "fedtheory.neural.data"):
+        public = set(importlib.import_module(module).__all__) - {"__version__"}
+        assert public == named[module], f"{module}: the site's table and __all__ differ"
+
+
+def test_the_page_that_says_how_to_cite_has_this_version():
+    page = text_of(DOCS / "cite.md")
+    assert f"version = {{{fedtheory.__version__}}}" in page
+
+
+def test_pages_are_made_for_every_command_and_every_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    generated = importlib.import_module("generated")
+    table = generated.public_names(text_of(DOCS / "reference/public_names.md"))
+    assert {m: set(n) for m, n in table.items()} == public_names()
+    shown = {n for n, c in typer.main.get_command(app).commands.items() if not c.hidden}
+    pages = generated.commands()
+    assert set(pages) == shown
+    for name, text in pages.items():
+        assert text.startswith(f"# `fedtheory {name}`") and "--help" in text
+    assert "$ fedtheory verify" in pages["verify"]
+    page = generated.module_page(sys.modules["fedtheory.errors"], table["fedtheory.errors"], {id(click): "x"})
+    assert all(name in page for name in table["fedtheory.errors"])

@@ -108,7 +108,9 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.curves": ("fedtheory.plotting.curves",),
     "fedtheory.report.figures_bounds": ("fedtheory.theorems.fedelasticnet.figures.bounds",),
     "fedtheory.report.figures_efl": ("fedtheory.theorems.efl.figures.statements",),
-    "fedtheory.report.figures_efl_runs": ("fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.theorem_2"),
+    "fedtheory.report.figures_efl_runs": (
+        "fedtheory.theorems.efl.figures.runs", "fedtheory.theorems.efl.figures.bits", "fedtheory.theorems.efl.figures.theorem_2",
+    ),
     "fedtheory.report.figures_elastic": ("fedtheory.theorems.elastic_aggregation.figures",),
     "fedtheory.report.figures_rates": ("fedtheory.theorems.fedmls.figures",),
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),

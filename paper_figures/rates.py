@@ -17,6 +17,7 @@ def compute(quick: bool = False, seed: int = 0, progress: Callable[[str], Any] |
 
 
 _SHARED: dict[str, Any] = {"quick": {"quick": True}, "paper": "fedmls", "number": "Selected Results", "takes": ("progress",)}
+_SHARED["caption"] = figures.caption
 FIGURES = (
     Figure("rates", compute, figures.draw, title="Rounds to ε of FedMLS and of seven other methods on five instances", **_SHARED),
     Figure("rates_summary", compute, figures.draw_summary, title="Rounds to ε of FedMLS on two instances", **_SHARED),

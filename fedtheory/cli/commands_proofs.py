@@ -183,7 +183,8 @@ def proof_command(
         str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME; without one, those that there are.")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions).")
+        str | None,
+        typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions)."),
     ] = None,
     form: Annotated[
         str | None, typer.Option("--form", help="Which form's proof (default: printed on its witness, repaired on a problem).")

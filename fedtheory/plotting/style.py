@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 from fedtheory.provenance import write_atomic
 
 __all__ = [
-    "COLOURS", "ELASTIC_NETS", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_NAMES", "headline",
-    "house_style", "method_style", "new_figure", "save", "thresholds",
+    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES",
+    "band", "headline", "house_style", "legend_below", "method_style", "middle", "new_figure",
+    "page_figure", "save", "thresholds", "times",
 ]  # fmt: skip
 
 COLOURS = {
@@ -79,29 +83,40 @@ ELASTIC_NETS = {"algorithm-1": "fedprox", "algorithm-2": "scaffold", "algorithm-
 _ALSO = {"fedelasticnet-prox": "algorithm-1", "fedelasticnet-scaffold": "algorithm-2", "fedelasticnet-dyn": "algorithm-3"}
 for _net, _plain in [*ELASTIC_NETS.items(), *((also, ELASTIC_NETS[net]) for also, net in _ALSO.items())]:
     METHOD_COLOURS[_net], METHOD_MARKERS[_net] = METHOD_COLOURS[_plain], METHOD_MARKERS[_plain]
+# The two rules of Algorithm 3's line 5: what is printed has the algorithm's own colour.
+RULE_COLOURS = {"sign": METHOD_COLOURS["algorithm-3"], "true-gradient": "#56B4E9"}
+GREY = "#555555"  # what is said, and what is no method
 _RC = {
-    "font.size": 9.5,
-    "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#E6E6E6",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.8,
+    "legend.handlelength": 1.8,
+    "legend.columnspacing": 1.4,
+    "lines.markersize": 4,
     "savefig.facecolor": "white",
     "xtick.minor.visible": False,
     "ytick.minor.visible": False,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "axes.labelpad": 2.5,
+    "axes.titlepad": 4,
 }
+_SIZES = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7}
+_WORD = re.compile(r"(?:\$[^$]*\$|[^ $])+")  # mathematics is not broken
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw inside this context; matplotlib's own settings are left as they were."""
-    with mpl.rc_context(_RC):
+    """Draw inside this context; matplotlib's own settings are left as they were.
+
+    Line widths are those of tueplots for a paper; letters are matplotlib's own, which are everywhere, in sizes that a page can bear.
+    """
+    from tueplots import axes
+
+    with mpl.rc_context({**axes.lines(base_width=0.6, line_base_ratio=2.5), **_SIZES, **_RC}):
         yield
 
 
@@ -118,10 +133,96 @@ def method_style(method: str, paired: bool = False) -> dict[str, Any]:
     return {"color": METHOD_COLOURS[method], "linestyle": line, "label": METHOD_NAMES[_ALSO.get(method, method)]}
 
 
+def page_figure(
+    rows: int = 1, columns: int = 1, ratio: float = 0.75, width: float = 1.0, more: float = 0.0, **options: Any
+) -> tuple[Figure, Any]:
+    """A figure as wide as a page of text (ICML's, by tueplots): (figure, array of axes).
+
+    ratio : height of a panel over its width
+    width : share of the page's
+    more : inches added to the height, for legends
+    """
+    from tueplots import figsizes
+
+    size = figsizes.icml2024_full(rel_width=width, nrows=rows, ncols=columns, height_to_width_ratio=ratio)
+    wide, high = size["figure.figsize"]
+    return new_figure(wide, high + more, rows, columns, **options)
+
+
+def _lines(figure: Figure, text: str, size: float, weight: str) -> list[str]:
+    """The text in lines that fit the figure's width."""
+    renderer, room = figure.canvas.get_renderer(), figure.bbox.width * 0.96  # type: ignore[attr-defined]
+    font = FontProperties(size=size, weight=weight)
+
+    def fits(line: str) -> bool:
+        return renderer.get_text_width_height_descent(line, font, line.count("$") > 1)[0] <= room
+
+    out: list[str] = []
+    for paragraph in text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n"):
+        line = ""
+        for word in _WORD.findall(paragraph):
+            longer = f"{line} {word}".strip()
+            if line and not fits(longer):
+                out.append(line)
+                longer = word
+            line = longer
+        out.append(line)
+    return out
+
+
 def headline(figure: Figure, finding: str, detail: str = "") -> None:
-    """The finding in bold above everything, and under it what was run."""
-    figure.suptitle(f"\n{detail}", x=0.01, ha="left", fontsize=8.5, color="#444444", linespacing=1.9)
-    figure.text(0.01, 1 - 0.06 / figure.get_figheight(), finding, ha="left", va="top", fontsize=12, fontweight="bold")
+    """The finding in bold above everything, and under it what was run; both broken into lines, and the figure made taller for them."""
+    bold = _lines(figure, finding, 9.5, "bold")
+    small = _lines(figure, detail, 7, "normal") if detail else []
+    above, gap = (13.5 * len(bold) + 9.5 * len(small) + 8) / 72, 13.5 * len(bold) / 72
+    height = figure.get_figheight() + above
+    figure.set_figheight(height)
+    figure.text(0.01, 1 - 0.03 / height, "\n".join(bold), va="top", fontsize=9.5, fontweight="bold", linespacing=1.15)
+    if small:
+        top = 1 - (0.05 + gap) / height
+        figure.text(0.01, top, "\n".join(small), va="top", fontsize=7, color=GREY, linespacing=1.15)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=(0, 0, 1, 1 - above / height))
+
+
+def legend_below(figure: Figure, axes: Iterable[Any], columns: int = 4, **options: Any) -> Any:
+    """One legend for several panels, each name once."""
+    seen: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            seen.setdefault(label, handle)
+    return figure.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=min(columns, max(1, len(seen))), **options)
+
+
+def middle(values: Any, axis: int = -1, share: float = 0.8) -> dict[str, np.ndarray]:
+    """What `band` draws of many seeds: 'low', 'middle' and 'high', the median and the ends of that share of the values around it."""
+    values = np.asarray(values, dtype=float)
+    low, median, high = np.quantile(values, [(1 - share) / 2, 0.5, (1 + share) / 2], axis=axis)
+    return {"low": low, "middle": median, "high": high}
+
+
+def band(ax: Any, x: Any, values: Any, floor: float | None = None, **style: Any) -> Any:
+    """A line of medians, and a band around it that holds 80 % of the values; returns the line.
+
+    values : (..., S), one entry a seed, or what `middle` returned
+    floor : smaller numbers are drawn there, on log axes
+    """
+    ends = values if isinstance(values, Mapping) else middle(values)
+    low, median, high = (np.asarray(ends[name], dtype=float) for name in ("low", "middle", "high"))
+    if floor is not None:
+        low, median, high = (np.maximum(v, floor) for v in (low, median, high))
+    (line,) = ax.plot(x, median, **style)
+    if (high > low).any():
+        ax.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=line.get_zorder() - 0.5)
+    return line
+
+
+def times(value: float) -> str:
+    """A factor as a sentence has it: 0.0042, 1.4, 19, 1,800."""
+    if not np.isfinite(value):
+        return "infinitely many" if value > 0 else "no"
+    return f"{float(f'{value:.2g}'):,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
 def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:

@@ -39,7 +39,7 @@ class Effort:
 
     level: Literal["quick", "full"] = "quick"
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    dpi: int = 120
+    dpi: int = 160
 
     def of(self, figure: Figure) -> Mapping[str, Any]:
         """Keyword arguments of a figure's ``compute``."""
@@ -47,7 +47,7 @@ class Effort:
 
 
 QUICK = Effort()
-FULL = Effort("full", dpi=250)
+FULL = Effort("full", dpi=300)
 
 
 def figures_of(chosen: Paper) -> tuple[Figure, ...]:

@@ -20,11 +20,32 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.result import Result
     from fedtheory.neural.data import Data
 
-__all__ = ["DIGITS", "Told", "found_sets", "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "shortened"]
+__all__ = [
+    "DIGITS",
+    "Told",
+    "found_sets",
+    "kept_or",
+    "measured",
+    "need_torch",
+    "on_digits",
+    "quietly",
+    "seeds_from",
+    "simulated",
+]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
-METRICS = ("test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy", "bits", "client_accuracy")
+METRICS = (
+    "test_accuracy",
+    "test_loss",
+    "drift",
+    "nonzeros",
+    "participants",
+    "entropy",
+    "update_entropy",
+    "bits",
+    "client_accuracy",
+)
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
 Told = Callable[[str], Any]
@@ -39,7 +60,9 @@ def need_torch() -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
-        raise MissingCapability("trained networks need torch, which is not installed: pip install 'fedtheory[torch]'") from error
+        raise MissingCapability(
+            "trained networks need torch, which is not installed: pip install 'fedtheory[torch]'"
+        ) from error
 
 
 def seeds_from(seed: int, seeds: int) -> list[int]:
@@ -51,17 +74,21 @@ def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIEN
     """The same method, hyperparameters, split and participation on scikit-learn's digits and a small network."""
     cohort = preset.cohort and max(1, round(preset.cohort * clients / preset.clients))
     deal = preset.partition if preset.partition["partition"] != "users" else {"partition": "dirichlet", "alpha": 0.3}
-    small = {"dataset": DIGITS, "network": network, "other_network": None, "clients": clients, "cohort": cohort, "partition": deal}
+    small = {
+        "dataset": DIGITS,
+        "network": network,
+        "other_network": None,
+        "clients": clients,
+        "cohort": cohort,
+        "partition": deal,
+    }
     return replace(preset, **(small | more))
 
 
-def shortened(presets: Mapping[Any, Preset], rounds: int | None) -> dict[Any, Preset]:
-    """The same presets with at most so many rounds each (None: their own)."""
-    return {key: replace(p, rounds=p.rounds if rounds is None else min(p.rounds, rounds)) for key, p in presets.items()}
-
-
-def found_sets(wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly) -> tuple[dict[str, Data], list[str]]:
-    """The data sets that the folder has, and a sentence for each that it has not.
+def found_sets(
+    wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly, first_only: bool = False
+) -> tuple[dict[str, Data], list[str]]:
+    """The data sets that the folder has, or the first of them, and a sentence for each that it has not.
 
     Raises
     ------
@@ -74,6 +101,8 @@ def found_sets(wanted: Sequence[str], folder: Path | str, seed: int, told: Told 
     left_out: list[str] = []
     first: DataFileError | None = None
     for name in dict.fromkeys(wanted):
+        if sets and first_only:
+            break
         try:
             sets[name] = load_data(_RELEASE.get(name, name), folder, seed, progress=False)
             told(f"{name}: {sets[name].num_train} training samples")
@@ -106,12 +135,18 @@ def _kept(path: Path) -> dict[str, Any] | None:
     """What a finished run has left; None where there is nothing that can be read."""
     try:
         found = json.loads(path.read_text())
-        return found if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"]) else None
+        return (
+            found
+            if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"])
+            else None
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def kept_or(keep: Path | str | None, preset: Preset, data: Data, seed: int, what: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+def kept_or(
+    keep: Path | str | None, preset: Preset, data: Data, seed: int, what: Mapping[str, Any], make: Callable[[], Any]
+) -> Any:
     """JSON values that ``make`` returns, or those it returned before for the same setting, data, code and ``what``."""
     if keep is None:
         return to_jsonable(make())
@@ -123,6 +158,54 @@ def kept_or(keep: Path | str | None, preset: Preset, data: Data, seed: int, what
     found = to_jsonable(make())
     write_json(path, {"found": found, "provenance": provenance(seed, arrays="torch")})
     return found
+
+
+def simulated(
+    preset: Preset,
+    data: Data,
+    seeds: Sequence[int],
+    keep: Path | str | None = None,
+    sampling: Any = None,
+    solver: Any = None,
+    record: Sequence[str] = ("test_accuracy", "objective"),
+    **options: Any,
+) -> dict[str, np.ndarray]:
+    """A setting under another law of participation, or with other local work, than a preset has: {metric: (seeds, rounds + 1)}.
+
+    After a divergence the metrics are NaN. ``options`` are as `Preset.make_problem` takes them.
+    """
+    from fedtheory import simulate
+    from fedtheory.errors import Diverged
+
+    need_torch()
+
+    def run(seed: int) -> dict[str, Any]:
+        problem = preset.make_problem(data, seed, **options)
+        done: dict[str, Any] = {}
+
+        def look(at: Any) -> None:
+            done.update({m: np.array(v[: at.round_index + 1, 0]) for m, v in at.metrics.items()})
+
+        try:
+            simulate(
+                problem, preset.make_algorithm(), preset.rounds, problem.initial(), sampling or preset.make_sampling(), seed=seed,
+                local_solver=solver or preset.make_solver(), record=tuple(record), like=problem.like_array(), checkpoint=look,
+            )  # fmt: skip
+        except Diverged:
+            pass
+        return {
+            m: _series([None if not np.isfinite(v) else v for v in done.get(m, [])], preset.rounds + 1) for m in record
+        }
+
+    about = {
+        "simulated": list(record),
+        "sampling": repr(sampling),
+        "laws": getattr(sampling, "laws", None),
+        "solver": repr(solver),
+        **options,
+    }
+    rows = [kept_or(keep, preset, data, s, about, lambda s=s: run(s)) for s in seeds]
+    return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
 
 def _finished(result: Result) -> dict[str, Any]:
@@ -200,7 +283,11 @@ def measured(
         length = preset.rounds + 1
         row: dict[str, Any] = {m: np.stack([_series(f["metrics"].get(m), length) for f in found]) for m in METRICS}
         row = {name: values for name, values in row.items() if np.isfinite(values).any()}
-        row |= {"parameters": found[0]["parameters"], "rounds": preset.rounds, "errors": [f["error"] for f in found if f["error"]]}
+        row |= {
+            "parameters": found[0]["parameters"],
+            "rounds": preset.rounds,
+            "errors": [f["error"] for f in found if f["error"]],
+        }
         out[key] = row
         ends = row["test_accuracy"][:, np.isfinite(row["test_accuracy"]).any(axis=0)][:, -1]
         told(f"{n}/{len(presets)} {preset.name}: accuracy {_percent(ends)} ({len(seeds)} seeds)")

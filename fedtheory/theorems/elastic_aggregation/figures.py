@@ -9,14 +9,15 @@ import numpy as np
 from matplotlib import figure as matplotlib_figure
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.plotting.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import METHOD_COLOURS, METHOD_NAMES, band, headline, legend_below, page_figure
 from fedtheory.randomness import Stream
 
-__all__ = ["FIGURES", "compute", "draw", "mean_field_zero"]
+__all__ = ["FIGURES", "caption", "compute", "draw", "mean_field_zero"]
 
 CLIENTS, DIM, TAU, COHORT = 6, 4, 0.5, 2
 STEPS = (1, 10)  # local steps E
-COLOUR = {"FedAvg": COLOURS["first"], "elastic": COLOURS["repaired"]}
+COLOUR = {name: METHOD_COLOURS[name] for name in ("fedavg", "elastic-aggregation")}
+SHORT = {"fedavg": "FedAvg", "elastic-aggregation": "elastic"}
 
 
 def _factors(h: np.ndarray, theta: np.ndarray, members: list[int], tau: float) -> np.ndarray:
@@ -104,32 +105,61 @@ def compute(instances: int = 40, seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _nearer(data: dict[str, Any]) -> tuple[float, float]:
+    """(least, largest) share of the instances on which Elastic Aggregation ends nearer to the optimum, over P < N and E."""
+    shares = [share for row in data["nearer"].values() for share in np.asarray(row)[: len(data["sizes"]) - 1].tolist()]
+    return min(shares), max(shares)
+
+
+def caption(data: dict[str, Any]) -> str:
+    """How often it ends nearer to the optimum than FedAvg, and how far each is."""
+    low, high = _nearer(data)
+    E, P = STEPS[-1], data["sizes"].index(COHORT) if isinstance(data["sizes"], list) else int(np.argmax(data["sizes"] == COHORT))
+    found = data["by_size"][E][P]
+    elastic, naive = float(np.median(found["elastic"])), float(np.median(found["FedAvg"]))
+    return (
+        f"With cohorts of {COHORT} of {CLIENTS} clients and E = {E} local steps Elastic Aggregation ends {elastic:.2g} from the "
+        f"optimum, FedAvg {naive:.2g} (medians). It ends nearer than FedAvg on {low:.0%} to {high:.0%} of the instances, whatever the "
+        "cohort and E. When all take part both end at the same point; Elastic Aggregation gets there sooner where sensitive "
+        f"coordinates are the steep ones. {data['instances']} random instances, no noise: zeros of the mean motion over all cohorts; "
+        "bands: middle 80 %."
+    )
+
+
 def draw(data: dict[str, Any]) -> matplotlib_figure.Figure:
     """Three panels: the end against the cohort's size, against heterogeneity, and the path with all clients."""
-    figure, axes = new_figure(13.5, 4.8, 1, 3)
+    figure, axes = page_figure(1, 3, ratio=1.05, more=0.4)
     by_size, by_spread, path = axes[0]
+    by_spread.sharey(by_size)
     for axis, key, x in ((by_size, "by_size", data["sizes"]), (by_spread, "by_spread", data["spreads"])):
         for E, style in zip(STEPS, ("--", "-"), strict=True):
             for name, colour in COLOUR.items():
-                label = f"{'Elastic Aggregation' if name == 'elastic' else name}, E = {E}"
-                axis.plot(x, [b[name].mean() for b in data[key][E]], color=colour, linestyle=style, label=label)
-        axis.set_ylim(bottom=-0.02 * axis.get_ylim()[1])  # a line at 0 is seen
-    title = f"N = {CLIENTS} clients, log curvatures ±1"
-    by_size.set(xlabel="cohort size P", ylabel=r"$\|\theta_\infty-\theta_*\|$, mean", title=title)
-    by_spread.set(xlabel="spread of the clients' log curvatures", title=f"P = {COHORT}")
-    for (name, values), colour in zip(data["paths"].items(), ("#009E73", "#D55E00", COLOUR["FedAvg"]), strict=True):
-        path.plot(values, color=colour, label=name)
-    path.set(yscale="log", xlabel="rounds", ylabel="distance to the fixed point", title="all take part: the same end, another path")
-    path.legend()
-    handles, labels = by_size.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+                label = f"{METHOD_NAMES[name]}, E = {E}"
+                band(axis, x, np.stack([b[SHORT[name]] for b in data[key][E]]), color=colour, linestyle=style, label=label)
+    by_size.set(xlabel="cohort size P", ylabel=r"$\|\theta_\infty-\theta_*\|$", title=f"N = {CLIENTS}, log curvatures ±1")
+    by_spread.set(xlabel="spread of the log curvatures", title=f"P = {COHORT}")
+    by_size.set_ylim(bottom=-0.02 * by_size.get_ylim()[1])  # a line at 0 is seen
+    for (name, values), style in zip(data["paths"].items(), ("-", ":", "--"), strict=True):
+        path.plot(values, color=COLOUR["fedavg" if name == "FedAvg" else "elastic-aggregation"], linestyle=style, label=name)
+    path.set(yscale="log", xlabel="rounds", ylabel="distance to the fixed point", title="all take part:\nthe same end, another path")
+    path.minorticks_off()
+    path.legend(fontsize=6, loc="lower left", handlelength=1.4)
+    legend_below(figure, (by_size,), 4)
+    low, high = _nearer(data)
+    more = "mostly ends farther from" if high < 0.5 else "may end farther from"
     headline(
         figure,
-        "With cohorts, Elastic Aggregation mostly ends farther from the optimum than FedAvg",
+        f"With cohorts, Elastic Aggregation {more} the optimum than FedAvg: it is nearer on {low:.0%} to {high:.0%} of the instances",
         f"{data['instances']} random instances of diagonal quadratics in dimension {DIM}, held-out data like the training data, "
-        f"τ = {TAU:g}; zeros of the mean field over all cohorts" + (", all of which attract" if data["growth"] < 0 else ""),
+        f"τ = {TAU:g}; zeros of the mean field over all cohorts" + (", all of which attract" if data["growth"] < 0 else "")
+        + "; median and middle 80 %",
     )
     return figure
 
 
-FIGURES = (Figure("elastic_aggregation", compute, draw, full={"instances": 200}),)
+FIGURES = (
+    Figure(
+        "elastic_aggregation", compute, draw, full={"instances": 200},
+        title="Where Elastic Aggregation ends under client sampling", caption=caption,
+    ),
+)  # fmt: skip

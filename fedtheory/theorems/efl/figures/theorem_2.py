@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedtheory.plotting.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import COLOURS, GREY, headline, legend_below, page_figure, times
 from fedtheory.theorems.efl.statements.theorem_2 import shift_view
 from fedtheory.verification.registry import get
 
-__all__ = ["compute_theorem2", "draw_theorem2"]
+__all__ = ["caption", "compute_theorem2", "draw_theorem2"]
 
 
 def compute_theorem2(points: int = 41, curvature: int = 4) -> dict[str, Any]:
@@ -34,28 +34,52 @@ def compute_theorem2(points: int = 41, curvature: int = 4) -> dict[str, Any]:
     return out
 
 
+def _worst(data: dict[str, Any]) -> tuple[float, float]:
+    """(largest true/printed of an arrival, at which n_a/n the printed bound is first crossed; inf where never)."""
+    p = data["arrival"]
+    ratio, at = np.asarray(p["true"]) / np.asarray(p["printed"]), np.asarray(p["ratio"])
+    crossed = at[ratio > 1 + 1e-12]
+    return float(ratio.max()), float(crossed[0]) if len(crossed) else float("inf")
+
+
+def caption(data: dict[str, Any]) -> str:
+    """Where the printed bound fails, and by how much."""
+    most, first = _worst(data)
+    loose = float(np.min(np.asarray(data["departure"]["printed"]) / np.asarray(data["departure"]["true"])))
+    return (
+        f"How far the optimum moves when a client leaves (left) or arrives (right). The printed bound (11) of an arrival is false from "
+        f"n_a/n = {first:.2g} on, where the newcomer has more samples than all others together: the optimum moves {times(most)} times "
+        f"the bound at most. The printed bound (10) of a departure is {times(loose)} times too large or more. With the sharp constant "
+        "(11) is attained. Exact, one dimension."
+    )
+
+
 def draw_theorem2(data: dict[str, Any]) -> Figure:
     """Left: departure. Right: arrival."""
-    figure, axes = new_figure(11.0, 4.6, 1, 2)
+    figure, axes = page_figure(1, 2, ratio=0.72, more=0.35, sharey=True)
     titles = {"departure": "(10): a client leaves", "arrival": "(11): a client arrives"}
     for ax, (event, title) in zip(axes[0], titles.items()):
         p = data[event]
         x, broken = p["ratio"], p["printed"] < p["true"] * (1 - 1e-12)
-        ax.plot(x, p["repaired"], color=COLOURS["repaired"], linewidth=5, alpha=0.5, label="with the sharp constant")
-        ax.plot(x, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 2)), label="as printed")
-        ax.plot(x, p["true"], color=COLOURS["measured"], linewidth=2.4, label="true squared distance")
+        ax.plot(x, p["repaired"], color=COLOURS["repaired"], linewidth=4.5, alpha=0.5, label="with the sharp constant (wide: attained)")
+        ax.plot(x, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 1.5)), label="as printed")
+        ax.plot(x, p["true"], color=COLOURS["measured"], label="true squared distance")
         if broken.any():
             ax.fill_between(x, p["printed"], p["true"], where=broken, color=COLOURS["printed"], alpha=0.3, linewidth=0)
-            ax.axvline(1, color="#555555", linewidth=0.8, linestyle=":")
-        ax.set(yscale="log", xlabel="$n_a/n$ (samples of the client, of all before the shift)", title=title)
+            ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
+            words = f"false: up to {times(_worst(data)[0])} ×\nthe printed bound"
+            ax.annotate(
+                words, (0.97, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=7, color=COLOURS["printed"], weight="bold"
+            )
+        ax.set(yscale="log", xlabel="$n_a/n$: the client's samples over all before", title=title)
     axes[0, 1].set_xscale("log")
     for ax in axes[0]:
         ax.minorticks_off()
     axes[0, 0].set_ylabel("squared distance of the two optima")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend_below(figure, axes[0, :1], 3)
     headline(
         figure,
-        "Theorem 2: the printed bound for an arrival fails as soon as the newcomer has more samples than all others",
+        "EFL's Theorem 2: the printed bound for an arrival fails as soon as the newcomer has more samples than all others",
         f"one dimension, others w²/2, client a {data['curvature']}(w − 1)²/2; exact",
     )
     return figure

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.errors import NotCertified
-from fedtheory.plotting.style import COLOURS, LINESTYLES, headline, new_figure
+from fedtheory.plotting.style import COLOURS, GREY, LINESTYLES, headline, legend_below, page_figure
 from fedtheory.theorems.fedelasticnet.notation import (
     PRINTED_THRESHOLD,
     REPAIRED_THRESHOLD,
@@ -22,7 +22,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.worst_cases import Potential, best_potential
 
-__all__ = ["THRESHOLDS", "compute", "draw", "least_ratio"]
+__all__ = ["THRESHOLDS", "caption", "compute", "draw", "least_ratio"]
 
 CLIENTS = 20
 REPAIRED = "Theorem 3.1 as repaired"
@@ -86,51 +86,71 @@ def compute(participants: Sequence[int] = (1, 5, 20), halvings: int = 5, ratios:
     }
 
 
-def draw(data: dict[str, Any]) -> Figure:
-    """Left: thresholds against P/m. Right: kappa_0 against lambda_2/beta."""
-    figure, axes = new_figure(11.5, 5.0, 1, 2, width_ratios=(1, 1.15))
-    left, right = axes[0]
+def _bracket(data: dict[str, Any]) -> tuple[float, float]:
+    """(largest ratio up to which no potential is found, smallest from which on one is), whatever the participants."""
+    ends = data["brackets"].values()
+    return min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
+
+
+def caption(data: dict[str, Any]) -> str:
+    """The thresholds, and the least lambda_2 of all."""
+    none, lowest = _bracket(data)
+    said = ", ".join(f"{name} {float(least):.5g}" for name, least in data["thresholds"].items())
+    return (
+        f"The least λ₂/β that each theorem asks for: {said}. With the ℓ₁ term a potential of this kind is found, and proved in "
+        f"fractions, from {lowest:.5g} on, and none is found at {none:.5g}, for {min(data['brackets'])} to {max(data['brackets'])} of "
+        f"{data['clients']} clients. Without the ℓ₁ term every λ₂ > 0 will do. On the right: κ₀ of each theorem, and the largest "
+        "κ₀ that a potential of this kind can have."
+    )
+
+
+def _thresholds(ax: Any, data: dict[str, Any]) -> None:
     m = data["clients"]
-    none, lowest = (pick(ends[i] for ends in data["brackets"].values()) for i, pick in ((0, min), (1, max)))
-    both = f"Theorem 3.1 as printed: {PRINTED_THRESHOLD:.5g}, repaired: {REPAIRED_THRESHOLD:.5g}"  # too close for labels of their own
+    none, lowest = _bracket(data)
+    both = f"Theorem 3.1: printed {PRINTED_THRESHOLD:.5g}, repaired {REPAIRED_THRESHOLD:.5g}"  # too close for labels of their own
     labels = {name: f"{name}: {row[0]:.5g}" for name, row in THRESHOLDS.items()} | {"Theorem 3.1 as printed": both, REPAIRED: ""}
     for name, (least, _, colour, rule) in THRESHOLDS.items():
-        left.axhline(least, color=colour, linestyle=LINESTYLES[rule], linewidth=2.2)
+        ax.axhline(least, color=colour, linestyle=LINESTYLES[rule])
         below = rule == "sign"  # where there is room
-        left.annotate(
-            labels[name], (0.015, least), xycoords=("axes fraction", "data"), xytext=(0, -3 if below else 3),
-            textcoords="offset points", va="top" if below else "bottom", fontsize=9, color=colour, fontweight="bold",
+        ax.annotate(
+            labels[name], (0.015, least), xycoords=("axes fraction", "data"), xytext=(0, -2 if below else 2),
+            textcoords="offset points", va="top" if below else "bottom", fontsize=6.5, color=colour, fontweight="bold",
         )  # fmt: skip
-    shares = [P / m for P in data["brackets"]]
-    for share, (low, high) in zip(shares, data["brackets"].values(), strict=True):
-        left.plot([share, share], [low, high], color="black", linewidth=1.2)
-        left.plot(share, high, marker=6, color="black", markersize=8, clip_on=False, zorder=4)  # the tip at the number
-    left.annotate(
-        f"with the ℓ₁ term a potential of this kind is found\nfrom {lowest:.5g} on (▲, proved there) and not at {none:.5g}",
-        (0.015, none), xycoords=("axes fraction", "data"), xytext=(0, -14), textcoords="offset points", va="top", fontsize=9,
+    for P, (low, high) in data["brackets"].items():
+        ax.plot([P / m, P / m], [low, high], color="black", linewidth=1)
+        ax.plot(P / m, high, marker=6, color="black", markersize=6, clip_on=False, zorder=4)  # the tip at the number
+    ax.annotate(
+        f"a potential is found, and proved,\nfrom {lowest:.5g} on (▲), none at {none:.5g}",
+        (0.015, none), xycoords=("axes fraction", "data"), xytext=(0, -9), textcoords="offset points", va="top", fontsize=6.5,
     )  # fmt: skip
-    left.axhspan(0.01, none, color="#EEEEEE", zorder=0)
+    ax.axhspan(0.01, none, color="#EEEEEE", zorder=0)
     feddyn = "FedDyn, without the ℓ₁ term: every λ₂ > 0"
-    left.annotate(feddyn, (0.015, 0.03), xycoords="axes fraction", fontsize=9, color="#444444", fontweight="bold")
-    left.set(yscale="log", ylim=(0.3, 60), xlim=(0, 1.02), xlabel=f"participants P/m (m = {m})", ylabel=r"least $\lambda_2/\beta$")
-    left.set_yticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
-    left.minorticks_off()
-    left.set_title("no threshold depends on how many take part")
+    ax.annotate(feddyn, (0.015, 0.03), xycoords="axes fraction", fontsize=6.5, color=GREY, fontweight="bold")
+    ax.set(yscale="log", ylim=(0.3, 60), xlim=(0, 1.02), xlabel=f"participants P/m (m = {m})", ylabel=r"least $\lambda_2/\beta$")
+    ax.set_yticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+    ax.minorticks_off()
+    ax.set_title("no threshold depends on how many take part")
 
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Left: thresholds against P/m. Right: kappa_0 against lambda_2/beta."""
+    figure, axes = page_figure(1, 2, ratio=0.95, more=0.35)
+    left, right = axes[0]
+    _thresholds(left, data)
     for name, (_, _, colour, rule) in THRESHOLDS.items():
         if name != "Theorem 3.1 as printed":  # its kappa_0 is the repaired one's
-            right.plot(data["grid"], data["kappa_0"][name], color=colour, linestyle=LINESTYLES[rule], linewidth=2.2, label=name)
+            right.plot(data["grid"], data["kappa_0"][name], color=colour, linestyle=LINESTYLES[rule], label=name)
     for (P, values), marker in zip(data["best"].items(), ("o", "s"), strict=False):
         right.plot(
-            data["best_at"], values, color="black", marker=marker, markersize=6, markerfacecolor="none", linestyle="none",
-            label=f"best possible, P = {P}", zorder=4,
+            data["best_at"], values, color="black", marker=marker, markersize=5 - (marker == "o"), markerfacecolor="none",
+            linestyle="none", label=f"best possible, P = {P}", zorder=4,
         )  # fmt: skip
     right.set(xscale="log", yscale="log", xlabel=r"$\lambda_2/\beta$", ylabel=r"$\kappa_0\beta$: the larger, the faster")
-    right.set_ylim(2e-3, 1.5)
+    right.set_ylim(1e-3, 1.5)
     right.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     right.minorticks_off()
-    right.legend(loc="lower left")
-    right.set_title(r"what a threshold costs: $\kappa_0$ of each theorem and the largest there is")
+    legend_below(figure, (right,), 3)
+    right.set_title(r"what it costs: $\kappa_0$, and the largest there is")
     headline(
         figure,
         f"FedElasticNet's potential works from λ₂ = {THEOREM_E_THRESHOLD:.4g} β on, however many take part; "

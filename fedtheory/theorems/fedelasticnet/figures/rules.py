@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Full
-from fedtheory.plotting.style import COLOURS, LINESTYLES, RULE_NAMES, headline, new_figure
+from fedtheory.plotting.style import GREY, LINESTYLES, METHOD_COLOURS, RULE_COLOURS, RULE_NAMES, headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 
-__all__ = ["against_l1", "compute", "draw", "plane_problem", "rest_set", "start_set"]
+__all__ = ["against_l1", "caption", "compute", "draw", "plane_problem", "rest_set", "start_set"]
 
 _HALF = 1.8  # the maps show [-1.8, 1.8]^2
 _LAMBDA1 = 0.5
@@ -112,68 +112,80 @@ def _draw_map(ax: Any, data: dict[str, Any], rule: str) -> None:
     rest, start = rest_set(problem, points), start_set(problem, points)
     ax.grid(False)
     if rule == "sign":
-        ax.contourf(axis, axis, rest, levels=[0, 1], colors=[COLOURS["printed"]], alpha=0.15)
-        ax.contourf(axis, axis, start, levels=[0, 1], colors=[COLOURS["printed"]], alpha=0.35)
-    ax.contour(axis, axis, rest, levels=[1], colors=[COLOURS["printed"]], linewidths=1)
-    ax.plot(*m["starts"].T, ".", color="#BBBBBB", markersize=2.5, label="starts")
-    for path in np.moveaxis(m["paths"], 1, 0):
-        ax.plot(*path.T, color=COLOURS["repaired"], linewidth=0.9, linestyle=LINESTYLES[rule])
-    ax.plot(*m["ends"].T, "o", color=COLOURS["repaired"], markersize=3.6, markeredgewidth=0, label=f"after {data['rounds']} rounds")
-    ax.plot(*problem.optimum().x, "*", color="black", markersize=11, markeredgecolor="white", label=r"$\theta_*$")
+        ax.contourf(axis, axis, rest, levels=[0, 1], colors=["#000000"], alpha=0.07)
+        ax.contourf(axis, axis, start, levels=[0, 1], colors=["#000000"], alpha=0.14)
+    ax.contour(axis, axis, rest, levels=[1], colors=[GREY], linewidths=0.8)
+    ax.plot(*m["starts"].T, ".", color="#BBBBBB", markersize=2, label="starts")
+    for n, path in enumerate(np.moveaxis(m["paths"], 1, 0)):
+        ax.plot(*path.T, color=RULE_COLOURS[rule], linewidth=0.8, label="four of the runs" if n == 0 else None)
+    label = f"after {data['rounds']} rounds"
+    ax.plot(*m["ends"].T, "o", color=RULE_COLOURS[rule], markersize=2.8, markeredgewidth=0, label=label)
+    ax.plot(*problem.optimum().x, "*", color="black", markersize=9, markeredgecolor="white", markeredgewidth=0.6, label=r"$\theta_*$")
     ax.set(xlim=(-_HALF, _HALF), ylim=(-_HALF, _HALF), aspect="equal", xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
-    legend = ax.legend(loc="upper right", framealpha=0.9, frameon=True, edgecolor="none", fontsize=7.5)
-    legend.legend_handles[0].set_markersize(6)  # a start's own dot is too small to be seen here
+    legend = ax.legend(loc="upper right", framealpha=0.9, frameon=True, edgecolor="none", fontsize=6.5)
+    legend.legend_handles[0].set_markersize(5)  # a start's own dot is too small to be seen here
+
+
+def _counts(data: dict[str, Any]) -> tuple[int, int, int, float]:
+    """(starts, that never move, that still wander at the end: sign rule; the farthest end of the true-gradient rule)."""
+    sign, true = data["map"]["sign"], data["map"]["true-gradient"]
+    far = float(np.linalg.norm(np.asarray(true["ends"]) - plane_problem().optimum().x, axis=-1).max())
+    return len(sign["ends"]), int((np.asarray(sign["moved"]) == 0).sum()), int((np.asarray(sign["wander"]) > 1e-6).sum()), far
+
+
+def caption(data: dict[str, Any]) -> str:
+    """Where runs end, and what small lambda_2 does."""
+    starts, stuck, wandering, far = _counts(data)
+    scan, ratios = data["against_ratio"], np.asarray(data["against_ratio"]["ratios"])
+    settled = ratios[np.asarray(scan["true-gradient"]) < 1e-6]
+    least = f"it settles from λ₂/β = {settled.min():.2g} on" if len(settled) else "it does not settle"
+    return (
+        f"Three quadratics in the plane, everybody in every round. Under the sign rule {stuck} of {starts} starts never move (dark), "
+        f"and {wandering} still wander after {data['rounds']} rounds, in and around the set where every |∂R/∂θ_i| is at most λ₁ "
+        "(light). "
+        f"Under the true-gradient rule every run ends within {far:.1g} of the optimum. Below: the sign rule's error grows with λ₁, and "
+        f"no λ₂ mends it; of the true-gradient rule {least}. FedDyn has λ₁ = 0."
+    )
 
 
 def draw(data: dict[str, Any]) -> Figure:
     """Two maps of where runs end, and two scans."""
-    figure, axes = new_figure(11.5, 10.2, 2, 2)
-    sign, true = data["map"]["sign"], data["map"]["true-gradient"]
+    figure, axes = page_figure(2, 2, ratio=0.9)
+    starts, stuck, wandering, far = _counts(data)
     _draw_map(axes[0, 0], data, "sign")
-    stuck, wandering = int((sign["moved"] == 0).sum()), int((sign["wander"] > 1e-6).sum())
-    axes[0, 0].set_title(f"sign rule: {stuck} of {len(sign['ends'])} starts never move, {wandering} still wander at the end")
+    axes[0, 0].set_title(f"sign rule: {stuck} of {starts} never move,\n{wandering} still wander at the end")
     axes[0, 0].annotate(
-        r"dark: no client moves from here", (0.02, 0.06), xycoords="axes fraction", color=COLOURS["printed"], fontsize=8,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
-    )
-    axes[0, 0].annotate(
-        r"light: $\max_i|\partial R/\partial\theta_i|\leq\lambda_1$ (can rest)",
-        (0.02, 0.02),
-        xycoords="axes fraction",
-        color=COLOURS["printed"],
-        fontsize=8,
-    )
+        "dark: no client moves from here\n" r"light: $\max_i|\partial R/\partial\theta_i|\leq\lambda_1$, can rest", (0.02, 0.02),
+        xycoords="axes fraction", fontsize=6, color=GREY, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1},
+    )  # fmt: skip
     _draw_map(axes[0, 1], data, "true-gradient")
-    axes[0, 1].set_title(
-        rf"true-gradient rule: every run ends within {np.linalg.norm(true['ends'] - plane_problem().optimum().x, axis=-1).max():.1g}"
-        r" of $\theta_*$"
-    )
+    axes[0, 1].set_title(f"true-gradient rule: every run ends\nwithin {far:.1g} of " r"$\theta_*$")
 
     ax, scan = axes[1, 0], data["against_l1"]
-    for rule, colour in (("sign", COLOURS["printed"]), ("true-gradient", COLOURS["repaired"])):
+    for rule, marker in (("sign", "o"), ("true-gradient", "s")):
         ends = np.maximum(scan[rule], 1e-16)
-        ax.plot(scan["lambda1"], ends.max(axis=1), color=colour, linestyle=LINESTYLES[rule], marker="o", markersize=4,
-                label=f"{RULE_NAMES[rule]}, farthest of {ends.shape[1]} starts")  # fmt: skip
-    ax.plot(scan["lambda1"], scan["ceiling"], color="#555555", linestyle=":", label=r"edge of the rest set, $\lambda_1/R''$")
+        label = f"{RULE_NAMES[rule]}, farthest of {ends.shape[1]} starts"
+        ax.plot(scan["lambda1"], ends.max(axis=1), color=RULE_COLOURS[rule], marker=marker, label=label)
+    ax.plot(scan["lambda1"], scan["ceiling"], color=GREY, linestyle=":", label=r"edge of the rest set, $\lambda_1/R''$")
     ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_1$", ylabel=rf"$|\theta_T-\theta_*|$ after T = {data['rounds'] // 2} rounds")
-    ax.set_title(rf"one dimension, $\lambda_2/\beta$ = {_LINE_RATIO:g}: the sign rule's error grows with $\lambda_1$")
+    ax.set_title(rf"one dimension, $\lambda_2/\beta$ = {_LINE_RATIO:g}: the sign rule's" "\n" r"error grows with $\lambda_1$")
     ax.legend(loc="center left")
 
     ax, scan = axes[1, 1], data["against_ratio"]
-    styles = {"sign": (COLOURS["printed"], "--"), "true-gradient": (COLOURS["repaired"], "-"), "feddyn": ("#555555", ":")}
-    names = {**RULE_NAMES, "feddyn": r"FedDyn ($\lambda_1=0$)"}
-    for name, (colour, style) in styles.items():
-        ax.plot(scan["ratios"], np.clip(scan[name], 1e-14, None), color=colour, linestyle=style, marker="o", markersize=4,
-                label=names[name])  # fmt: skip
-    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_2/\beta$", ylabel=r"worst $R(\theta_t)-R_*$ over the last quarter")
-    ax.set_title(r"small $\lambda_2/\beta$: neither rule settles, FedDyn does")
+    looks = {name: (RULE_COLOURS[name], RULE_NAMES[name], "-", marker) for name, marker in (("sign", "o"), ("true-gradient", "s"))}
+    looks["feddyn"] = (METHOD_COLOURS["feddyn"], r"FedDyn ($\lambda_1=0$)", "--", "D")
+    for name, (colour, label, line, marker) in looks.items():
+        white = "white" if name == "feddyn" else colour  # where it lies on the true-gradient rule both are seen
+        y = np.clip(scan[name], 1e-14, None)
+        ax.plot(scan["ratios"], y, color=colour, linestyle=line, marker=marker, markerfacecolor=white, label=label)
+    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_2/\beta$", ylabel=r"worst $R(\theta_t)-R_*$, last quarter")
+    ax.set_title("small " r"$\lambda_2/\beta$: neither rule settles," "\nFedDyn does")
     ax.legend(loc="center right")
     for a in axes[1]:
         a.minorticks_off()
     headline(
         figure,
-        "The sign rule ends in and around the set where it stalls; the true-gradient rule ends at the optimum",
-        rf"three quadratics in the plane, full participation, $\lambda_1$ = {data['lambda1']:g}, "
-        rf"$\lambda_2/\beta$ = {data['ratio']:g}; blue lines: four of the runs",
+        f"The sign rule ends in and around the set where it stalls; the true-gradient rule ends within {far:.1g} of the optimum",
+        rf"three quadratics in the plane, full participation, $\lambda_1$ = {data['lambda1']:g}, $\lambda_2/\beta$ = {data['ratio']:g}",
     )
     return figure

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.plotting.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import COLOURS, headline, legend_below, page_figure, times
 from fedtheory.problems import random_quadratic
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import tree
@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.worst_runs import bound_of, worst_excess
 from fedtheory.worst_cases import best_potential
 
-__all__ = ["BOUNDS", "PANELS", "compute", "draw"]
+__all__ = ["BOUNDS", "PANELS", "caption", "compute", "draw"]
 
 EVERYBODY, COHORTS = (10, 10), (3, 1)  # m, P: of all, every history of cohorts is in the programme
 PANELS = ((1, EVERYBODY), (1, COHORTS), (12, EVERYBODY), (30, EVERYBODY))  # lambda_2/beta, (m, P)
@@ -71,25 +71,51 @@ def compute(
     return {"panels": [_panel(r, *who, at, rounds if who[0] == who[1] else max(at) + 4, seed) for r, who, at in sizes]}
 
 
+def _said(data: dict[str, Any]) -> tuple[float, str]:
+    """(largest worst case over the run, how far the bounds of the last panel are above the worst case at the end)."""
+    panels = data["panels"]
+    luck = max(float(np.max(p["worst"] / p["measured"][np.asarray(p["horizons"]) - 1])) for p in panels)
+    end = panels[-1]
+    last = int(end["horizons"][-1])
+    above = [f"{name} is {times(bound[last - 1] / end['worst'][-1])} ×" for name, bound in end["bounds"].items()]
+    return luck, f"at λ₂ = {end['ratio']} β, T = {last} {' and '.join(above[::2])} above that"
+
+
+def caption(data: dict[str, Any]) -> str:
+    """What is lost in the theorems, and what in the run."""
+    luck, above = _said(data)
+    share = [
+        f"{np.max(p['worst'] / np.min(np.stack(list(p['bounds'].values())), axis=0)[np.asarray(p['horizons']) - 1]):.2g} "
+        f"(λ₂/β = {p['ratio']:g}, {p['participants']} of {p['clients']})"
+        for p in data["panels"]
+    ]
+    return (
+        f"FedDyn's run (λ₁ = 0) is within {times(luck)} × of the worst of all convex β-smooth losses with its own distance and C₀; "
+        f"{above}. The worst case as a share of the lowest bound drawn is at most {', '.join(share)}. Worst cases are proved in "
+        f"fractions ({sum(float(p['seconds']) for p in data['panels']):.1f} s in all); the instance is quadratic, d = 3."
+    )
+
+
 def draw(data: dict[str, Any]) -> Figure:
     """A panel a lambda_2/beta and a law of cohorts."""
     panels = data["panels"]
-    figure, axes = new_figure(3.6 * len(panels) + 0.3, 4.9, 1, len(panels), sharey=True)
-    for ax, p in zip(axes[0], panels, strict=True):
+    figure, axes = page_figure(-(-len(panels) // 2), min(2, len(panels)), ratio=0.8, more=0.5, sharey=True)
+    drawn = list(zip(axes.ravel(), panels, strict=False))
+    for ax, p in drawn:
         at = np.asarray(p["horizons"]) - 1
         least = np.min(np.stack(list(p["bounds"].values())), axis=0)
         for name, bound in p["bounds"].items():
             colour = BOUNDS[name][2] if name in BOUNDS else COLOURS["repaired"]
-            ax.plot(p["T"], bound, color=colour, linewidth=2.2, label=name if name in BOUNDS else f"{name}: V₀/(κ₀ T)")
+            ax.plot(p["T"], bound, color=colour, label=name if name in BOUNDS else f"{name}: V₀/(κ₀ T)")
         ax.fill_between(p["horizons"], p["worst"], least[at], color=COLOURS["worst case"], alpha=0.1, linewidth=0)
-        worst = {"color": COLOURS["worst case"], "marker": "D", "markersize": 5, "linewidth": 1.6}
-        ax.plot(p["horizons"], p["worst"], **worst, label="worst case over all losses")
-        ax.plot(p["T"], p["measured"], color=COLOURS["measured"], linewidth=2.4, label="this instance")
+        worst = {"color": COLOURS["worst case"], "marker": "D", "label": "worst case over all losses"}
+        ax.plot(p["horizons"], p["worst"], **worst)
+        ax.plot(p["T"], p["measured"], color=COLOURS["measured"], label="this instance")
         share = p["worst"] / least[at]
         said = f"worst case/bound: {share[0]:.2f} at T = {at[0] + 1}, {share[-1]:.2f} at {at[-1] + 1}"
         ax.annotate(
             f"{said}\nworst case/instance: {p['worst'][-1] / p['measured'][at[-1]]:,.1f} at {at[-1] + 1}", (0.03, 0.02),
-            xycoords="axes fraction", fontsize=8.5, color=COLOURS["worst case"], va="bottom",
+            xycoords="axes fraction", fontsize=6.5, color=COLOURS["worst case"], va="bottom",
         )  # fmt: skip
         everybody = p["clients"] == p["participants"]
         who = "everybody" if everybody else f"{p['participants']} of {p['clients']} clients a round"
@@ -97,22 +123,19 @@ def draw(data: dict[str, Any]) -> Figure:
         ax.minorticks_off()
         ticks = [t for t in (1, 2, 5, 10, 30, 100) if t <= p["T"][-1]]
         ax.set_xticks(ticks, [str(t) for t in ticks])
+    for ax in axes.ravel()[len(panels) :]:
+        ax.set_visible(False)
     low, high = axes[0, 0].get_ylim()
-    axes[0, 0].set_ylim(low / 4, high)
-    axes[0, 0].set_ylabel(r"$R(\bar\gamma_T)-R_*$ over $\beta\|\gamma^0-\theta_*\|^2$")
-    seen: dict[str, Any] = {}
-    for ax in axes[0]:
-        seen.update({label: h for h, label in zip(*ax.get_legend_handles_labels(), strict=True)})
-    figure.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=len(seen))
-    luck = max(float(np.max(p["worst"] / p["measured"][np.asarray(p["horizons"]) - 1])) for p in panels)
-    end = panels[-1]
-    last, who = end["horizons"][-1], next(p["clients"] for p in panels if p["clients"] == p["participants"])
-    above = [f"{name} is {bound[last - 1] / end['worst'][-1]:.2g} ×" for name, bound in end["bounds"].items()]
+    axes[0, 0].set_ylim(low / 6, high)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$R(\bar\gamma_T)-R_*$ over $\beta\|\gamma^0-\theta_*\|^2$")
+    legend_below(figure, (ax for ax, _ in drawn), 3)
+    luck, above = _said(data)
+    who = next(p["clients"] for p in panels if p["clients"] == p["participants"])
     headline(
         figure,
-        f"FedDyn's run is within {luck:.1f} × of the worst of all losses; at λ₂ = {end['ratio']} β, T = {last} "
-        f"{' and '.join(above[::2])} above that",
-        f"worst case: all convex β-smooth losses with this run's distance and C₀, proved in fractions "
-        f"({sum(p['seconds'] for p in panels):.1f} s in all); instance: quadratics, d = 3, λ₁ = 0; everybody: m = {who}",
+        f"FedDyn's run is within {times(luck)} × of the worst of all losses; {above}",
+        f"worst case: all convex β-smooth losses with this run's distance and C₀, proved in fractions; "
+        f"instance: quadratics, d = 3, λ₁ = 0; everybody: m = {who}",
     )
     return figure

@@ -69,9 +69,9 @@ def compute(rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, s
 
 
 def _slope(x: Any, y: Any) -> float:
-    """Of log y against log x, over the upper half of x."""
-    x, y = (np.log(np.asarray(v, dtype=float)[len(x) // 2 :]) for v in (x, y))
-    return float(np.polyfit(x, y, 1)[0])
+    """Of log y against log x, over the upper half of x; NaN where that is one point."""
+    x, y = (np.log(np.asarray(v, dtype=float)[max(0, min(len(x) // 2, len(x) - 2)) :]) for v in (x, y))
+    return float(np.polyfit(x, y, 1)[0]) if len(x) > 1 else float("nan")
 
 
 def _loose(data: dict[str, Any], name: str) -> float:

@@ -47,7 +47,9 @@ def monotone(q):
 def rate(q):
     """The last iterate's suboptimality after T rounds."""
     start = q.beta * q.distance_sq[0]
-    yield printed(le(q.gap[-1], start / (4 * q.T + 4)), r"F(x_T) - F^* \le \frac{\beta\|x_0 - x^*\|^2}{4T + 4}", fails=True)
+    yield printed(
+        le(q.gap[-1], start / (4 * q.T + 4)), r"F(x_T) - F^* \le \frac{\beta\|x_0 - x^*\|^2}{4T + 4}", fails=True
+    )
     yield repaired(le(q.gap[-1], start / (2 * q.T)), r"F(x_T) - F^* \le \frac{\beta\|x_0 - x^*\|^2}{2T}", holds=True)
 
 

@@ -33,7 +33,7 @@ def typeset(words: str) -> str:
 def _sentence(words: str) -> str:
     """The same with a capital letter, where it begins with a word and not with a symbol."""
     first = words.partition(" ")[0]
-    return typeset(words[:1].upper() + words[1:] if first.isalpha() and typeset(first) == first else words)
+    return typeset(words[:1].upper() + words[1:] if re.fullmatch(r"[a-z][a-z-]*", first) and typeset(first) == first else words)
 
 
 def _plain(text: str) -> str:

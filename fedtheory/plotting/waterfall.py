@@ -24,7 +24,9 @@ def draw(data: dict[str, Any]) -> Any:
     """
     steps = [s for s in data["steps"] if s["lost"] is not None]
     if not steps:
-        raise InvalidInput(f"the steps of {data['name']} have no weights, so there is no waterfall: the table shows each by itself")
+        raise InvalidInput(
+            f"the steps of {data['name']} have no weights, so there is no waterfall: the table shows each by itself"
+        )
     largest = max(*(abs(s["lost"]) for s in steps), abs(data["lhs"]), abs(data["rhs"]))
     shown = [s for s in steps if abs(s["lost"]) > SMALL * largest or s["verdict"] == "violated"]
     left_out = [s for s in steps if s not in shown]
@@ -65,11 +67,17 @@ def _bars(ax: Any, data: dict[str, Any], shown: list[dict[str, Any]]) -> list[tu
     _tell(ax, 0, 0.0, at, f"{at:.3g}")
     for y, step in enumerate(shown, 1):
         fails = step["verdict"] == "violated"
-        ax.barh(y, step["lost"], left=at, color=FAILS if fails or step["lost"] < 0 else LOST, height=0.62, hatch="///" if fails else None,
-                edgecolor="white" if fails else "none", linewidth=0)  # fmt: skip
+        colour, marks = FAILS if fails or step["lost"] < 0 else LOST, {"hatch": "///", "edgecolor": "white"} if fails else {}
+        ax.barh(y, step["lost"], left=at, color=colour, height=0.62, linewidth=0, **marks)
         share = "" if step["share"] is None else f"  ({100 * step['share']:.1f} %)"
         error = f" ± {step['error']:.1g}" if step["error"] > 0.02 * abs(step["lost"]) else ""
-        _tell(ax, y, at, at + step["lost"], f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""))
+        _tell(
+            ax,
+            y,
+            at,
+            at + step["lost"],
+            f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""),
+        )
         ax.plot([at, at], [y - 1 + 0.31, y - 0.31], color="#888888", linewidth=0.8)
         at += step["lost"]
         part = step["part_of"].removeprefix("the ")

@@ -21,6 +21,7 @@ from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import experiments_of, figures_of
+from fedtheory.report.saved import read_campaign
 from fedtheory.verification.registry import papers
 
 __all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
@@ -56,7 +57,9 @@ def opened(path: Path | str) -> Saved:
     Raises
     ------
     DataFileError
-        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against measured that is wrong.
+        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against measured, or a campaign, that is wrong.
+    UnknownName
+        A campaign on statements that are not known here.
     """
     path = Path(path)
     text = _text(path)
@@ -191,5 +194,5 @@ def _solved(content: Mapping[str, Any], path: Path) -> Saved | None:
 def _campaign(content: Mapping[str, Any], path: Path) -> Saved | None:
     if not isinstance(content.get("rows"), list) or "instances" not in content:
         return None
-    figure = figures_verdicts.FIGURE
-    return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(content)))
+    figure, (_, record) = figures_verdicts.FIGURE, read_campaign(path)
+    return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(record)))

@@ -16,7 +16,9 @@ from fedtheory.verification.registry import get, paper_of, rule_words
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
-_PICTURE = "fedtheory.plotting.waterfall"  # by its name, as a paper's figures are: nothing is drawn before it is asked for
+_PICTURE = (
+    "fedtheory.plotting.waterfall"  # by its name, as a paper's figures are: nothing is drawn before it is asked for
+)
 _WORDS = (
     (Fraction(1, 4), "a quarter"), (Fraction(1, 3), "a third"), (Fraction(1, 2), "half"), (Fraction(2, 3), "two thirds"),
     (Fraction(3, 4), "three quarters"),
@@ -81,7 +83,11 @@ class Tally:
     def worst(self) -> Place:
         """The first round in which it fails, else the one in which it is tightest."""
         broken = [p for p in self.places if p.check.verdict == "violated"]
-        return broken[0] if broken else min(self.places, key=lambda p: p.check.slack if p.check.slack == p.check.slack else float("inf"))
+        return (
+            broken[0]
+            if broken
+            else min(self.places, key=lambda p: p.check.slack if p.check.slack == p.check.slack else float("inf"))
+        )
 
     @property
     def verdict(self) -> str:
@@ -149,7 +155,11 @@ class Walk:
             return True
         if isinstance(self.unexplained, Fraction):
             return self.unexplained == 0
-        scale = sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None) + abs(float(self.lhs)) + abs(float(self.rhs))
+        scale = (
+            sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
+            + abs(float(self.lhs))
+            + abs(float(self.rhs))
+        )
         return abs(float(self.unexplained)) <= 1e-8 * scale
 
     @property
@@ -187,13 +197,17 @@ class Walk:
             tight = [t for t in self.tallies if t.step.over == "round"]
             nearest = min(tight, key=lambda t: t.worst.check.slack) if tight else None
             tail = f", nearest to equality in {nearest.step.label}" if nearest else ""
-            return f"Every step of {self.name} holds on this run{tail}; its steps have no weights, so nobody says where the bound is lost."
+            return f"Every step of {self.name} holds on this run{tail}; they have no weights, so nobody says where the bound is lost."
         if not total > 0:
             return f"{self.name} is attained on this run: no step loses anything."
         (most, label), rest = parts[0], parts[1:]
         share = share_in_words(most / total)
         inside = self._line_of(label, most)
-        tail = f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}" if rest and rest[0][0] > 0.03 * total else ""
+        tail = (
+            f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}"
+            if rest and rest[0][0] > 0.03 * total
+            else ""
+        )
         verb = "are" if share.endswith("s") else "is"
         return f"{share[0].upper() + share[1:]} of the slack of {self.name} {verb} lost {self._where(label)}{inside}{tail}."
 
@@ -215,7 +229,9 @@ class Walk:
             sides = f"the sides differ by {place.check.lhs:.4g}"
         else:
             sides = f"lhs {place.check.lhs:.4g} > rhs {place.check.rhs:.4g}"
-        others = f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
+        others = (
+            f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
+        )
         bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
         where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
         return f"Breaks at {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
@@ -241,9 +257,9 @@ class Walk:
         """A row a step: its worst round, both sides there, and what the bound loses in it over all rounds."""
         return [
             {
-                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form, "words": t.step.words,
-                "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
-                "rhs": float(t.worst.rhs), "weight": _one(t.weight),
+                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form,
+                "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at,
+                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": _one(t.weight),
                 "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
@@ -306,7 +322,9 @@ class Walk:
 
     def _repr_html_(self) -> str:
         """A table a step, for notebooks."""
-        head = "".join(f"<th>{h}</th>" for h in ("step", "why", "formula", "verdict", "worst", "lhs", "rhs", "lost", "share"))
+        head = "".join(
+            f"<th>{h}</th>" for h in ("step", "why", "formula", "verdict", "worst", "lhs", "rhs", "lost", "share")
+        )
         body = "".join(self._html_row(row) for row in self.steps())
         caption = f"<p><b>{escape(self.headline)}</b><br>{escape(self.instance)}</p>"
         return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -318,7 +336,7 @@ class Walk:
         verdict = f"<b>{row['verdict']}</b>" if row["verdict"] == "violated" else row["verdict"]
         indent = "&nbsp;&nbsp;" if row["part_of"] else ""
         texts = (
-            indent + escape(row["step"]), escape(row["words"]), formula, verdict, row["worst"], f"{row['lhs']:.4g}", f"{row['rhs']:.4g}",
-            lost, share,
+            indent + escape(row["step"]), escape(row["words"]), formula, verdict, row["worst"], f"{row['lhs']:.4g}",
+            f"{row['rhs']:.4g}", lost, share,
         )  # fmt: skip
         return "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"

@@ -73,7 +73,9 @@ def test_on_a_problem_and_with_cohorts():
     @paper.statement("shift", over="round", **about)
     def shift(q):
         """A move is at most twice as far as both distances."""
-        yield repaired(le(q.moved_sq, 2 * q.distance_sq, 2 * q.distance_sq_next), r"\|x^+-x\|^2\le2\|x-x^*\|^2+2\|x^+-x^*\|^2")
+        yield repaired(
+            le(q.moved_sq, 2 * q.distance_sq, 2 * q.distance_sq_next), r"\|x^+-x\|^2\le2\|x-x^*\|^2+2\|x^+-x^*\|^2"
+        )
 
     @paper.statement("moves", over="run", rounds=(2, 3), **about)
     def moves(q):
@@ -85,7 +87,9 @@ def test_on_a_problem_and_with_cohorts():
     registry.register(made := paper.as_paper())
     try:
         drawn = made.setting.random_instance("moves", __import__("numpy").random.default_rng(3))
-        walked = walk_witness("drawn/moves", Witness("drawn/moves", "repaired", "any", "moves", drawn.data), form="repaired")
+        walked = walk_witness(
+            "drawn/moves", Witness("drawn/moves", "repaired", "any", "moves", drawn.data), form="repaired"
+        )
         assert walked.unexplained == 0 and walked.slack > 0  # expectations over all cohorts of every round
     finally:
         registry._forget(made)
@@ -93,7 +97,11 @@ def test_on_a_problem_and_with_cohorts():
 
 def test_without_weights_there_is_no_waterfall():
     paper = Paper("unweighed", title="No weights")
-    about = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta), "problems": SmoothConvex(clients=1, dimension=1)}
+    about = {
+        "about": FedAvg(),
+        "local": GradientSteps(1, lr=lambda c: 1 / c.beta),
+        "problems": SmoothConvex(clients=1, dimension=1),
+    }
 
     @paper.statement("monotone", over="round", **about)
     def monotone(q):
@@ -103,13 +111,18 @@ def test_without_weights_there_is_no_waterfall():
     @paper.statement("last", over="run", rounds=3, **about)
     def last(q):
         """The last value is the least."""
-        yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)")
+        yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)", holds=True)
 
     paper.proof("last", steps=[step(monotone)])
     registry.register(made := paper.as_paper())
     try:
         found = walk_witness("unweighed/last", form="repaired")
-        assert found.unexplained is None and found.adds_up and "no weights" in found.headline and found.share(found.tallies[0]) is None
+        assert (
+            found.unexplained is None
+            and found.adds_up
+            and "no weights" in found.headline
+            and found.share(found.tallies[0]) is None
+        )
         with pytest.raises(InvalidInput, match="have no weights, so there is no waterfall"):
             found.waterfall()
     finally:

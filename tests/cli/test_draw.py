@@ -118,7 +118,7 @@ BAD = {
     "a run of words": ('{"method": "m", "metrics": {"objective": ["a"]}, "problem": {"name": "p"}}', "cannot be drawn from its data"),
     "ragged": ('{"method": "m", "metrics": {"a": [1, 2], "b": [1]}, "problem": {"name": "p"}}', "lists of one length"),
     "an optimum of words": ('{"problem": {}, "optimum": {"x": "y"}, "constants": {}}', "cannot be drawn from its data"),
-    "a campaign of nothing": ('{"rows": [1], "instances": 2}', "cannot be drawn from its data"),
+    "a campaign cut off": ('{"rows": [1], "instances": 2}', "no 'complete': this is not a campaign.json"),
     "a table": (f"{saved.FIRST_LINE}\n# {{}}\n", "statement is None"),
 }
 

@@ -190,7 +190,7 @@ def test_formulas_are_broken_into_rows_that_lose_nothing(monkeypatch):
         for row in broken.split(r"\\ &") if "aligned" in broken else []:
             rows.append(formulas.width(row))
             assert row.count("{") - row.count("}") in (0,) or "begin{aligned}" in row or "end{aligned}" in row
-    assert rows and np.median(rows) <= 36
+    assert rows and np.median(rows) <= 31
 
 
 @cache

@@ -67,7 +67,8 @@ def test_the_first_violated_horizon_is_where_the_sides_cross(data):
     printed = [r for r in data["rows"] if r["form"] == "printed"]
     crossed = [r["at"] for r in printed if r["measured"] > r["bound"]]
     assert data["forms"]["printed"]["first_violated"] == crossed[0] == 2
-    assert data["forms"]["repaired"]["first_violated"] is None and not any(r["violated"] for r in data["rows"] if r["form"] == "repaired")
+    assert data["forms"]["repaired"]["first_violated"] is None
+    assert not any(r["violated"] for r in data["rows"] if r["form"] == "repaired")
     assert finding(data) == "As printed it fails from T = 2 on; as repaired it holds"
 
 
@@ -175,8 +176,8 @@ def test_horizons_are_spread_over_a_logarithmic_axis():
 def test_the_worst_case_is_drawn_only_where_it_is_asked_for(checks):
     assert "worst" not in checks.compared(worst=False)["forms"]["repaired"]
     asked = []
-    statement = checks.statement
-    spied = [replace(f, worst=Worst("T = 3", lambda: asked.append(1) or 0)) for f in statement.forms if f.name in ("printed", "repaired")]
+    statement, worst = checks.statement, Worst("T = 3", lambda: asked.append(1) or 0)
+    spied = [replace(f, worst=worst) for f in statement.forms if f.name in ("printed", "repaired")]
     comparison(checks, replace(statement, forms=tuple(spied)), forms=["printed"])
     assert asked == [1]  # of the form that is drawn
 
@@ -212,7 +213,8 @@ def test_a_plot_is_written_with_its_data_and_drawn_again_from_them_alone(checks,
     for one, other in zip(figure.axes, again.axes, strict=True):
         for a, b in zip(one.lines, other.lines, strict=True):
             assert np.array_equal(np.asarray(a.get_xydata(), float), np.asarray(b.get_xydata(), float), equal_nan=True)
-    assert back["provenance"]["versions"]["fedtheory"] and back["setup"].startswith("quadratic, 3 clients")
+    assert back["setup"].startswith("quadratic, N = 3, d = 1; FedElasticNetDyn(l1=0.1, l2=30)")
+    assert back["provenance"]["versions"]["fedtheory"]
     assert back["rows"] == checks.compared()["rows"]
 
 

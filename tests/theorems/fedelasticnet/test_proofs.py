@@ -37,11 +37,17 @@ def test_the_steps_lose_exactly_the_slack(proof, data):
     found = walk_witness(proof, witness(data, proof))
     assert isinstance(found.unexplained, Q) and found.unexplained == 0 and found.adds_up
     assert sum(t.lost for t in found.tallies if t.lost is not None) == found.rhs - found.lhs
-    check = get(proof.theorem).form(proof.form).sides(instance_of(DiagonalWitness.from_witness(witness(data, proof))).run_view(data["T"]))
+    check = (
+        get(proof.theorem)
+        .form(proof.form)
+        .sides(instance_of(DiagonalWitness.from_witness(witness(data, proof))).run_view(data["T"]))
+    )
     assert (found.lhs, found.rhs) == (check.lhs[-1, 0], check.rhs[-1, 0])  # the bound of the other engine's run
 
 
-@pytest.mark.parametrize("proof", [p for p in PROOFS if p.form in ("printed", "repaired")][::2], ids=lambda p: f"{p.form} {p.rules[0]}")
+@pytest.mark.parametrize(
+    "proof", [p for p in PROOFS if p.form in ("printed", "repaired")][::3], ids=lambda p: f"{p.form} {p.rules[0]}"
+)
 def test_a_weight_that_is_a_tenth_off_is_noticed(proof):
     plain = walk_witness(proof, witness(TWO, proof))
     for i, step in enumerate(proof.steps):
@@ -49,7 +55,9 @@ def test_a_weight_that_is_a_tenth_off_is_noticed(proof):
         if step.weight is None or tally is None or tally.lost == 0:
             continue
         wrong = replace(step, weight=lambda e, own=step.weight: own(e) * Q(11, 10))
-        found = walk_witness(replace(proof, steps=(*proof.steps[:i], wrong, *proof.steps[i + 1 :])), witness(TWO, proof))
+        found = walk_witness(
+            replace(proof, steps=(*proof.steps[:i], wrong, *proof.steps[i + 1 :])), witness(TWO, proof)
+        )
         assert found.unexplained == -tally.lost / 10 and not found.adds_up
         assert "do not add up" in found.headline or found.broken
 
@@ -63,7 +71,9 @@ def test_what_breaks_is_on_record_as_violated():
     for tally in found.broken:
         if tally.step.statement:
             assert get(tally.step.statement).form(tally.step.form).established["sign"] == "violated"
-    assert found.check.verdict == "holds" and found.headline.startswith("Breaks at Lemma B.3, round 1: the sides differ by ")
+    assert found.check.verdict == "holds" and found.headline.startswith(
+        "Breaks at Lemma B.3, round 1: the sides differ by "
+    )
     assert {t.step.label for t in found.held_here()} == {"Theorem B.6"}
 
 
@@ -81,9 +91,16 @@ def test_nothing_breaks_in_the_repaired_proof(rule):
 def test_the_shipped_witness_breaks_where_kappa_0_is_lost():
     found = walk_witness(THEOREM)
     assert [t.step.label for t in found.broken] == ["division by κ₀T"] and found.check.verdict == "violated"
-    assert found.headline.startswith("Breaks at the end (division by κ₀T: ") and "The bound fails: 0.004717 against -1.563" in found.headline
+    assert (
+        found.headline.startswith("Breaks at the end (division by κ₀T: ")
+        and "The bound fails: 0.004717 against -1.563" in found.headline
+    )
     row = next(r for r in found.rows(2) if r["step"] == "(28)")
-    assert r"\cdot" in row["numbers"] and row["numbers"].startswith(r"(8.88\cdot10^{-9})\le ") and row["verdict"] == "holds"
+    assert (
+        r"\cdot" in row["numbers"]
+        and row["numbers"].startswith(r"(8.88\cdot10^{-9})\le ")
+        and row["verdict"] == "holds"
+    )
 
 
 def test_the_view_of_a_walked_run_is_that_of_the_run():
@@ -92,7 +109,16 @@ def test_the_view_of_a_walked_run_is_that_of_the_run():
     for _ in made.rounds:
         pass
     own, other = made.end(), instance_of(DiagonalWitness.from_witness(witness(THREE, proof))).run_view(2)
-    for name in ("excess", "inner_exact", "inner_sign", "inner_own_sign", "inner_split", "inner_split_sign", "inner_split_own_sign", "zeros"):
+    for name in (
+        "excess",
+        "inner_exact",
+        "inner_sign",
+        "inner_own_sign",
+        "inner_split",
+        "inner_split_sign",
+        "inner_split_own_sign",
+        "zeros",
+    ):
         assert getattr(own, name)[-1, 0] == getattr(other, name)[-1, 0], name
     for name in ("start_sq", "C0", "C0_printed", "C0_true"):
         assert getattr(own, name) == np.ravel(getattr(other, name))[0], name
@@ -106,8 +132,11 @@ def problem():
 
 
 @pytest.mark.parametrize("rule", ["sign", "true-gradient"])
-@pytest.mark.parametrize("how", [{}, {"sampling": Uniform(2), "rounds": 3}, {"sampling": Uniform(2), "rounds": 6, "mode": "monte-carlo"}],
-                         ids=["all clients", "all cohorts", "drawn"])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"sampling": Uniform(2), "rounds": 3}, {"sampling": Uniform(2), "rounds": 6, "mode": "monte-carlo"}],
+    ids=["all clients", "all cohorts", "drawn"],
+)
 def test_on_a_problem_in_floats(problem, rule, how):
     algorithm = FedElasticNetDyn(l1=0.05, l2=30 * problem.constants().beta, rule=rule)
     found = walk(THEOREM, problem, algorithm, scenarios=20, **{"rounds": 8, **how})
@@ -140,7 +169,7 @@ def test_what_is_refused(problem):
         walk("fedelasticnet/lemma-b4", problem, good)
     with pytest.raises(InvalidInput, match="is about one round"):
         walk_witness(THEOREM, "fedelasticnet-eq-28-printed-sign")
-    with pytest.raises(InvalidInput, match="identical clients|merged clients"):
+    with pytest.raises(InvalidInput, match="has merged clients"):
         walk_witness(THEOREM, witness({**TWO, "copies": [2, 1]}, PROOFS[0]))
 
 
@@ -149,3 +178,11 @@ def test_a_step_needs_a_statement_or_sides():
     bare = replace(proof.steps[0], statement="", form="", sides=None)
     with pytest.raises(InvalidInput, match="give a statement and a form, or its sides"):
         follow(replace(proof, steps=(bare,)), courses.replayed(witness(TWO, proof), proof))
+
+
+def test_the_repaired_lines_are_shown_with_the_exact_subgradient():
+    for proof in PROOFS:
+        shown = {s.label: s.formula or get(s.statement).form(s.form).latex for s in proof.steps if s.part_of}
+        lines = [latex for label, latex in shown.items() if label not in ("(39)",)]
+        assert all((r"\mathrm{sign}" in latex) == (proof.form != "repaired") for latex in lines), proof.form
+        assert all(("s_k^t" in latex) == (proof.form == "repaired") for latex in lines), proof.form

@@ -59,7 +59,13 @@ MAP: tuple[Entry, ...] = (
         "fedtheory bench fedelasticnet-table4",
         _DIGITS,
     ),
-    Entry("fedelasticnet", "Table 5", "hyperparameters", command="fedtheory bench fedelasticnet-table2 --help"),
+    Entry(
+        "fedelasticnet",
+        "Table 5",
+        "hyperparameters",
+        ("fedelasticnet_table5",),
+        why_not="inputs, no results; drawn: what they do",
+    ),
     Entry(
         "fedelasticnet",
         "Figure 1",

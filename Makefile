@@ -6,7 +6,7 @@ SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: docs verify test lint figures performance mutants package clean help
+.PHONY: docs lessons verify test lint figures performance mutants package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make docs         the documentation as a site: results/site/index.html"
+	@echo "make lessons      six lessons as executed Jupyter notebooks: results/lessons (ARGS='--only drift': one of them)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
 	@echo "make package      sdist and wheel, checked, and the wheel tried on every Python from 3.11 on (ARGS=/path/to/python)"
@@ -59,6 +60,13 @@ $(VENV)/.documented: $(BIN)/python $(SOURCES)
 docs: $(VENV)/.documented
 	$(BIN)/python -m sphinx -b html -W --keep-going -q -d results/.doctrees docs results/site $(ARGS)
 	@echo "results/site/index.html"
+
+$(VENV)/.taught: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lessons]'
+	@touch $@
+
+lessons: $(VENV)/.taught
+	$(BIN)/python docs/lessons/execute.py $(ARGS)
 
 performance: $(VENV)/.installed
 	$(BIN)/python validation/timings/performance.py $(ARGS)

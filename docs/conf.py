@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
@@ -23,16 +25,17 @@ extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax",
     "sphinx_design", "sphinx_copybutton", "sphinxcontrib.programoutput", "statements", "generated",
 ]  # fmt: skip
+highlight_language = "none"  # what is indented is a formula
 smartquotes = False  # "--out" is an option
-exclude_patterns = ["_ext", "_static", "lessons/*.py", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_ext", "_static", "**/.ipynb_checkpoints"]
 root_doc = "index"
 
-# Markdown, and notebooks written in it: cells run once and are kept until they change; one that fails ends the build
+# Markdown, and notebooks written in it: cells run once and are kept until they change
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE.parent / "results" / ".lessons")
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # a cell that fails is a warning with its traceback, and a warning fails `make docs`
 nb_execution_timeout = 180
 nb_merge_streams = True
 
@@ -52,7 +55,7 @@ toc_object_entries_show_parents = "hide"
 
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # docstrings write types as words: "array (N, d)", "None or float"
-suppress_warnings = ["ref.python", "toc.empty_glob", "toc.glob"]  # one class may have two public places; chapters may be absent
+suppress_warnings = ["ref.python"]  # one class may have two public places
 
 # MathJax beside the pages, so that formulas are typeset without a network
 _mathjax = importlib.util.find_spec("sphinx-mathjax-offline")
@@ -86,7 +89,7 @@ def _plain(app, what, name, obj, options, lines):
             if lines[n].startswith("    ") and not lines[n - 1].strip() and re.match(r"\S", lines[n - 2]):
                 if not lines[n - 2].endswith("::"):
                     lines.insert(n, "")
-                    lines.insert(n, "::")
+                    lines.insert(n, ".. code-block:: default")
     code = -1  # how far the line stands in that opened a block of code
     for n, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
@@ -95,13 +98,24 @@ def _plain(app, what, name, obj, options, lines):
         if code < 0:
             head = re.match(r"\s*(:\w[^:]*:|\* |\.\. .*|-{3,}|={3,}|)", line)[0]
             lines[n] = head + _escaped(line[len(head) :])
-            code = indent if line.rstrip().endswith("::") else -1
+            code = indent if line.rstrip().endswith(("::", ":: default")) else -1
 
 
 def _escaped(text):
     parts = re.split(r"(``.*?``|`[^`]*`|(?<![\w*])\*\w(?:[^*]*\w)?\*(?![\w*]))", text)
-    return "".join(p if n % 2 else re.sub(r"([*|\\])|_(?![A-Za-z0-9])", lambda m: "\\" + m[0], p) for n, p in enumerate(parts))
+    parts = [p if n % 2 else re.sub(r"([*|\\])|_(?![A-Za-z0-9])", lambda m: "\\" + m[0], p) for n, p in enumerate(parts)]
+    for n in range(1, len(parts), 2):  # `step`s: a letter may follow
+        parts[n] += "\\ " if parts[n + 1][:1].isalnum() else ""
+    return "".join(parts)
+
+
+def _fields(app, doctree):
+    """Between a parameter and its words stands a colon, not two hyphens."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(": "))
 
 
 def setup(app):
+    app.connect("doctree-read", _fields)
     app.connect("autodoc-process-docstring", _plain, priority=900)

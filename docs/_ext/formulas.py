@@ -7,7 +7,8 @@ import re
 __all__ = ["broken", "width"]
 
 _RELATIONS = (r"\le", r"\ge", r"=", r"<", r">", r"\Rightarrow", r"\iff")
-_NARROW = 36  # letters of a formula that fit a page of 400 pixels
+_TAIL = 3  # what is no longer, such as "= 0", stands behind what is before it
+_NARROW = 31  # letters of a formula that fit a page of 400 pixels
 
 
 def width(latex: str) -> int:
@@ -45,21 +46,21 @@ def broken(latex: str) -> str:
     if width(latex) <= _NARROW or r"\begin" in latex or r"\\" in latex:
         return latex
     rows: list[str] = []
-    for part in _pieces(re.sub(r"([,;])\\ ", r"\1\\quad ", latex), (r"\quad", r"\qquad")):
+    for part in _packed(_pieces(re.sub(r"([,;])\\ ", r"\1\\quad ", latex), (r"\quad", r"\qquad"))):
         part = re.sub(r"^\\q?quad\s*", "", part)
-        for n, side in enumerate(_packed(_pieces(part, _RELATIONS))):
-            for m, row in enumerate(_packed(_pieces(side, ("+", "-")))):
-                rows.append((r"\qquad " if m else r"\quad " if n else "{}") + row)
+        pieces = [term for side in _pieces(part, _RELATIONS) for term in _pieces(side, ("+", "-"))]
+        for n, row in enumerate(_packed(pieces)):
+            rows.append(("" if not n else r"\qquad " if row[0] in "+-" else r"\quad ") + row)
     if len(rows) == 1:
         return latex
-    return r"\begin{aligned}" + r"\\ ".join("&" + row for row in rows) + r"\end{aligned}"
+    return r"\begin{aligned}" + r"\\ ".join("&{}" + row for row in rows) + r"\end{aligned}"
 
 
 def _packed(pieces: list[str]) -> list[str]:
     """As many pieces a row as fit."""
     rows = pieces[:1]
     for piece in pieces[1:]:
-        if width(rows[-1] + piece) > _NARROW:
+        if width(piece) > _TAIL and width(rows[-1] + piece) > _NARROW:
             rows.append(piece)
         else:
             rows[-1] = f"{rows[-1]} {piece}"

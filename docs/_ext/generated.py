@@ -1,4 +1,4 @@
-"""Pages that are made from the code before the build: one a command, one a public module.
+"""Pages that are made from the code before the build: one a command, one a public module, one a paper with all its statements.
 
 Which modules are public says the table of `docs/reference/public_names.md`; that it agrees with their `__all__` is tested.
 """
@@ -103,6 +103,22 @@ def modules(table: dict[str, list[str]]) -> dict[str, str]:
     return {name: module_page(module, table[name], first) for name, module in loaded.items()}
 
 
+def statements() -> dict[str, str]:
+    """Paper -> a page with all its statements."""
+    from record import anchor
+
+    from fedtheory.verification.registry import papers
+
+    pages = {}
+    for paper in papers():
+        told = f"Every form, as it is on record. `fedtheory verify {paper.id}/` judges them anew."
+        lines = [f"# All statements of {paper.name}", "", told, ""]
+        for s in paper.statements:
+            lines += [f"({anchor(s.id)})=", f"## `{s.id.partition('/')[2]}`", "", f"```{{statement}} {s.id}", ":witness:", "```", ""]
+        pages[paper.id] = "\n".join(lines)
+    return pages
+
+
 def write(app: Sphinx) -> None:
     from sphinx.ext.autodoc.mock import mock
 
@@ -111,7 +127,8 @@ def write(app: Sphinx) -> None:
     pages = {f"reference/commands/{name}.md": text for name, text in commands().items()}
     with mock(app.config.autodoc_mock_imports):  # torch need not be there
         pages |= {f"reference/api/{name}.rst": text for name, text in modules(table).items()}
-    for folder in ("reference/commands", "reference/api"):
+    pages |= {f"reference/statements/{name}.md": text for name, text in statements().items()}
+    for folder in ("reference/commands", "reference/api", "reference/statements"):
         (source / folder).mkdir(parents=True, exist_ok=True)
         for file in (source / folder).iterdir():
             if str(file.relative_to(source)) not in pages:

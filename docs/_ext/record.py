@@ -12,9 +12,14 @@ from formulas import broken
 
 from fedtheory.errors import UnknownName
 
-__all__ = ["headline", "markdown", "table"]
+__all__ = ["anchor", "headline", "markdown", "table"]
 
 _BADGES = {"holds": "success", "violated": "danger", "open": "warning"}
+
+
+def anchor(statement: str) -> str:
+    """Where the page of all statements has it."""
+    return "statement-" + re.sub(r"[^a-z0-9]+", "-", statement.lower())
 
 
 def typeset(words: str) -> str:
@@ -28,7 +33,7 @@ def typeset(words: str) -> str:
 def _sentence(words: str) -> str:
     """The same with a capital letter, where it begins with a word and not with a symbol."""
     first = words.partition(" ")[0]
-    return typeset(words[:1].upper() + words[1:] if first.isalpha() and typeset(first) == first else words)
+    return typeset(words[:1].upper() + words[1:] if re.fullmatch(r"[a-z][a-z-]*", first) and typeset(first) == first else words)
 
 
 def _plain(text: str) -> str:
@@ -161,7 +166,7 @@ def table(paper: str) -> list[str]:
         forms = s.as_printed, next((f for f in s.forms if f.name == "repaired"), None)
         cells = ["" if f is None else _verdicts(f) for f in forms]
         mark = "°" if forms[0] is not None and forms[0].wording else ""
-        rows.append(f"| `{s.id.partition('/')[2]}`{mark} | {typeset(s.title)} | {' | '.join(cells)} |")
+        rows.append(f"| [`{s.id.partition('/')[2]}`](#{anchor(s.id)}){mark} | {typeset(s.title)} | {' | '.join(cells)} |")
     return ["| statement | about | as the paper has it | repaired |", "|---|---|---|---|", *rows]
 
 

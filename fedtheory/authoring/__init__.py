@@ -69,6 +69,10 @@ What one can do with it
 ``to_json()`` and ``figure(path)`` keep it. `replay` judges a counterexample again from its data
 alone. `verify` puts a statement to a problem of `fedtheory.problems`.
 
+How a theorem about a run is proved from the statements about a round is said by ``paper.proof(theorem,
+steps=[step(lemma, weight=...), ...])``; ``fedtheory proof FILE.py::NAME`` then walks the proof, and shows
+where the slack of the bound is lost (docs/proofs.md).
+
 What a verdict means: 'violated' in mode 'rational' is a proof, with an instance in fractions that
 can be replayed. 'holds' says that nothing was found against the form on the instances looked at:
 it supports a theorem, and proves none.
@@ -79,6 +83,7 @@ from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
 from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
+from fedtheory.authoring.proofs import step
 from fedtheory.authoring.study import Study, quantities, study, verify
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 
@@ -107,6 +112,7 @@ __all__ = [
     "quantities",
     "repaired",
     "replay",
+    "step",
     "study",
     "upto",
     "verify",

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +20,7 @@ from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
+from fedtheory.authoring.proofs import ProofStep, core_proof
 from fedtheory.authoring.ratios import moves_with_offset
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.shapes import wide_view
@@ -161,6 +162,7 @@ class Paper:
             )
         self.name, self.title, self.source = name, title, source
         self.statements: dict[str, AuthoredStatement] = {}
+        self.proofs: list[Any] = []
 
     def statement(
         self,
@@ -218,6 +220,25 @@ class Paper:
 
         return add
 
+    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
+        """Say how one form of a theorem about a run is proved: a chain of `step`s.
+
+        Parameters
+        ----------
+        theorem : a statement of this paper with over='run', or its name
+        steps : in the order of the proof
+        note : what a reader should know of the proof
+
+        Raises
+        ------
+        UnknownName, InvalidInput
+            No such statement or form; a theorem that is not about a run; steps of another kind.
+        """
+        chosen = self[theorem] if isinstance(theorem, str) else theorem
+        made = core_proof(chosen, form, list(steps), note)
+        self.proofs.append(made)
+        return made
+
     def __getitem__(self, name: str) -> AuthoredStatement:
         """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest
         names."""
@@ -239,7 +260,8 @@ class Paper:
         made = tuple(s.statement for s in self.statements.values())
         about = ". ".join(v for v in (self.title, self.source) if v) or self.name
         return core.Paper(
-            self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it"
+            self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it",
+            proofs=tuple(self.proofs),
         )
 
     def __repr__(self) -> str:

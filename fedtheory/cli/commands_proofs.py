@@ -183,7 +183,8 @@ def proof_command(
         str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME; without one, those that there are.")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions).")
+        str | None,
+        typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions)."),
     ] = None,
     form: Annotated[
         str | None, typer.Option("--form", help="Which form's proof (default: printed on its witness, repaired on a problem).")
@@ -249,13 +250,14 @@ def report_command(
 @app.command(
     "replay",
     epilog=examples(
-        "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
+        "fedtheory replay theorem-3.1", "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST",
+        "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
     )
 )  # fmt: skip
 def replay_command(
     file: Annotated[
-        str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")
+        str, typer.Argument(help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a statement that has one.")
     ],
     paper: Annotated[
         Path | None, typer.Option("--paper", help="The Python file whose statement it is about.", metavar="FILE.py")

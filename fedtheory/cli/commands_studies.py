@@ -1,4 +1,4 @@
-"""Whole studies: `rates`, `reviews`, `experiment`, `bench`."""
+"""Whole studies, `rates`, `reviews`, `experiment`, `bench`; and `draw`, which draws what any command has saved."""
 
 from __future__ import annotations
 
@@ -177,3 +177,32 @@ def bench_command(
         evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
     )  # fmt: skip
     benching.bench(table, options)
+
+
+@app.command(
+    "draw",
+    epilog=examples(
+        "fedtheory draw results/verify-theorem-3.1-diabetes.csv",
+        "fedtheory draw results/figures/bound_vs_empirical.json --out redrawn --dpi 300",
+        "fedtheory draw results/run-fedavg-digits.json results/rates.json",
+    ),
+)
+def draw_command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Saved results: a CSV of `verify --figure`; a JSON beside a figure, or of `run`, `rates`, `solve`, `experiment` or a "
+            "campaign (`verify`).",
+            metavar="FILE...",
+        ),
+    ],
+    dpi: Annotated[int, typer.Option("--dpi", min=30, max=1200, help="Resolution of the PNG.")] = 130,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Draw saved results again, from their data alone: FILE.png and FILE.pdf, beside the file or in the folder of --out.
+
+    Nothing is computed. A file that holds something else, or whose numbers cannot be, ends with one line that says so."""
+    from fedtheory.cli.draw import draw
+
+    draw(files, dpi, json, out)

@@ -9,13 +9,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from click import get_current_context
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from fedtheory.verification.registry import Paper
 
 __all__ = [
-    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console", "error_line", "facts",
-    "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named", "problem_of", "progress",
-    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows", "statements_in",
-    "warn_of_formulas",
+    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
+    "error_line", "facts", "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named",
+    "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
+    "solver_rows", "statements_in", "warn_of_formulas",
 ]  # fmt: skip
 
 
@@ -300,13 +300,12 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
             yield Advance(lambda steps: bar.update(task, advance=steps), say)
 
 
-ARGUMENTS = "fedtheory.arguments"  # in a command's context: its name, and what it was given
+_typed: ContextVar[tuple[str, ...]] = ContextVar("fedtheory_typed", default=())
 
 
 def as_typed() -> str:
     """The command that is running, as it can be typed again; '' where none is."""
-    context = get_current_context(silent=True)
-    return "" if context is None else shlex.join(["fedtheory", *context.meta.get(ARGUMENTS, ())])
+    return shlex.join(_typed.get())
 
 
 def _with_value(args: list[str], option: str) -> list[str]:
@@ -332,7 +331,7 @@ class Command(TyperCommand):
     """A command whose errors name its options, not the library's arguments; ``--figure`` may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[ARGUMENTS] = [ctx.info_name or "", *args]
+        _typed.set(("fedtheory", ctx.info_name or "", *args))
         takes = any("--figure" in p.opts for p in self.params)
         return super().parse_args(ctx, _with_value(args, "--figure") if takes else args)
 

@@ -29,10 +29,16 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     from fedtheory.verification.walk import proofs_of
 
     rows = [
-        {"theorem": p.theorem, "form": p.form, "rules": list(p.rules), "steps": [s.label for s in p.steps], "weighed": p.weighed, "note": p.note}
+        {
+            "theorem": p.theorem,
+            "form": p.form,
+            "rules": list(p.rules),
+            "steps": [s.label for s in p.steps],
+            "weighed": p.weighed,
+            "note": p.note,
+        }
         for p in proofs_of()
     ]
-    without = [p.name for p in papers() if not p.proofs]
     save(out, "proofs", rows)
     if as_json:
         emit(rows)
@@ -41,7 +47,12 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     for heading in ("theorem", "form", "rule", "steps"):
         table.add_column(heading, justify="right" if heading == "steps" else "left", overflow="fold")
     for row in rows:
-        table.add_row(in_words(get(row["theorem"])), row["form"], ", ".join(r for r in row["rules"] if r != "any"), str(len(row["steps"])))
+        table.add_row(
+            in_words(get(row["theorem"])),
+            row["form"],
+            ", ".join(r for r in row["rules"] if r != "any"),
+            str(len(row["steps"])),
+        )
     console = out_console()
     console.print(table)
     console.print("\n`fedtheory proof THEOREM` walks one; --form says which", style="dim", markup=False)
@@ -50,7 +61,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         line = f"{paper.name} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
         console.print(Text("\n".join(textwrap.wrap(line, min(console.width, 110))), "dim"))
-    return 0 if rows or without else 0
+    return 0
 
 
 def prove(
@@ -74,7 +85,9 @@ def prove(
     theorem = find_statement(name)
     on_problem = problem_name is not None or options.get("data") is not None
     if show["witness"] is not None and on_problem:
-        raise InvalidInput(f"--witness {show['witness']}: not with --problem or --data, as a witness is an instance of its own")
+        raise InvalidInput(
+            f"--witness {show['witness']}: not with --problem or --data, as a witness is an instance of its own"
+        )
     for key in ("rounds", "scenarios"):
         if how[key] is not None and how[key] < 1:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
@@ -104,11 +117,19 @@ def _refuse_run_options(options: Mapping[str, Any], participants: int | None, ho
     named = [flag(k) for k, v in given.items() if v is not None and k != "rule"]
     named += ["--mode"] if how["mode"] != "auto" else []
     if named:
-        raise InvalidInput(f"{', '.join(named)}: only with a problem, as in `fedtheory proof theorem-3.1 --problem diabetes {named[0]} ...`")
+        raise InvalidInput(
+            f"{', '.join(named)}: only with a problem, as in `fedtheory proof theorem-3.1 --problem diabetes {named[0]} ...`"
+        )
 
 
 def _on_problem(
-    theorem: Any, problem_name: str | None, options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any], seed: int, form: str
+    theorem: Any,
+    problem_name: str | None,
+    options: Mapping[str, Any],
+    participants: int | None,
+    how: Mapping[str, Any],
+    seed: int,
+    form: str,
 ) -> Walk:
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.walk import proofs_of, walk
@@ -121,7 +142,8 @@ def _on_problem(
     with progress("certifying the optimum"):
         prepared = setting.prepare(theorem, request)
     more = {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios, "seed": seed,
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
+        "seed": seed,
         "given": options["given"], **prepared.options,
     }  # fmt: skip
     with progress("walking the proof"):
@@ -142,7 +164,9 @@ def _on_witness(theorem: Any, show: Mapping[str, Any]) -> Walk:
         elif Path(witness).suffix == ".json" or Path(witness).exists():
             witness = load(witness)
         else:
-            raise suggest(witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json")
+            raise suggest(
+                witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json"
+            )
     with progress("walking the proof in fractions"):
         return walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "")
 
@@ -202,7 +226,9 @@ def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
     block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
     console.print()
     console.print(_table(walk))
-    bound = "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
+    bound = (
+        "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
+    )
     console.print(Text(f"\nThe bound {bound}: {float(walk.lhs):.5g} <= {float(walk.rhs):.5g}, slack {float(walk.slack):.5g}"
                        if bound != "fails" else f"\nThe bound fails: {float(walk.lhs):.5g} > {float(walk.rhs):.5g}"))  # fmt: skip
     if walk.proof.weighed:
@@ -211,17 +237,41 @@ def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
         block("The steps have no weights: each is judged by itself, and there is no waterfall.", "dim")
     if walk.proof.note:
         block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", "dim")
+    if held := walk.held_here():
+        names = ", ".join(t.step.label for t in held)
+        block(
+            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
+        )
+    others = [f for f in dict.fromkeys(p.form for p in _proofs(walk)) if f != walk.proof.form]
+    if others:
+        block(
+            f"--form walks another: {'; '.join(others)}. --round and --details put the numbers in, --figure draws.",
+            "dim",
+        )
     if show["round"] is not None or show["details"]:
         _show_rows(walk, show["round"], console, width)
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
 
 
+def _proofs(walk: Walk) -> list[Any]:
+    from fedtheory.verification.walk import proofs_of
+
+    return proofs_of(walk.proof.theorem)
+
+
 def _sum_in_words(walk: Walk) -> str:
     if not walk.adds_up:
         return f"The weights leave {float(walk.unexplained):.3g} of the slack unexplained: they are not those of this proof."
-    how = "exactly, in fractions" if isinstance(walk.unexplained, int) or type(walk.unexplained).__name__ == "Fraction" else "to rounding"
-    return f"'lost' is what a step adds to the slack over all rounds; together they are the slack, {how}. lhs and rhs are of the round named."
+    how = (
+        "exactly, in fractions"
+        if isinstance(walk.unexplained, int) or type(walk.unexplained).__name__ == "Fraction"
+        else "to rounding"
+    )
+    return (
+        f"'lost' is what a step adds to the slack over all rounds; together they are the slack, {how}. "
+        "lhs and rhs are of the round named."
+    )
 
 
 def _table(walk: Walk) -> Table:
@@ -237,8 +287,8 @@ def _table(walk: Walk) -> Table:
             table.add_row(row["part_of"], "", "", "", "", _short(lost), _percent(share), style="bold")
         part = row["part_of"]
         table.add_row(
-            Text(("  " if part else "") + row["step"]), Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"], _short(row["lhs"]),
-            _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]), _percent(row["share"]),
+            Text(("  " if part else "") + row["step"]), Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"],
+            _short(row["lhs"]), _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]), _percent(row["share"]),
         )  # fmt: skip
     return table
 
@@ -261,7 +311,9 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
     def line(latex: str, indent: int, style: str = "") -> None:
         text = to_text(latex) if latex and not unread(latex) else latex
         pad = " " * indent
-        for piece in textwrap.wrap(text, width, initial_indent=pad, subsequent_indent=pad + "  ", break_on_hyphens=False):
+        for piece in textwrap.wrap(
+            text, width, initial_indent=pad, subsequent_indent=pad + "  ", break_on_hyphens=False
+        ):
             console.print(Text(piece, style))
 
     words = {t.step.label: t.step.words for t in walk.tallies}
@@ -286,4 +338,6 @@ def refuse_without_theorem(given: Mapping[str, Any]) -> None:
 
     named = [flag(k) for k, v in given.items() if v]
     if named:
-        raise InvalidInput(f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`")
+        raise InvalidInput(
+            f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`"
+        )

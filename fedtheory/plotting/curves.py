@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from fedtheory.provenance import write_atomic
 from fedtheory.simulation.metrics import SENT_ENTROPIES
 
-__all__ = ["draw_curves"]
+__all__ = ["curves", "draw_curves"]
 
 _LOG = ("suboptimality", "gradient_norm", "distance")
 _LABELS = {
@@ -32,19 +33,29 @@ _LABELS = {
 
 
 def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> list[Path]:
-    """One panel a metric, mean over scenarios with the range between the 10 % and 90 % quantiles: <stem>.png and <stem>.pdf.
+    """`curves` of a run, as <stem>.png and <stem>.pdf."""
+    figure = curves(trajectory.metrics, title, ended)
+    out = []
+    for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix[1:], **more)
+        out.append(write_atomic(stem.with_name(stem.name + suffix), buffer.getvalue()))
+    return out
+
+
+def curves(metrics: Mapping[str, np.ndarray], title: str, ended: str = "") -> Any:
+    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles.
 
     ``ended`` says below the title how the run ended, where there is something to say.
     """
-    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    metrics = trajectory.metrics
     columns = min(3, len(metrics))
     rows = -(-len(metrics) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.2 * rows), squeeze=False, layout="constrained")
+    figure = Figure(figsize=(4.2 * columns, 3.2 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
     for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
         first = 1 if name in ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down") else 0  # nothing is sent before round 1
         t, values = np.arange(first, len(values)), values[first:]
@@ -61,10 +72,4 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> lis
     for panel in list(axes.flat)[len(metrics) :]:
         panel.set_visible(False)
     figure.suptitle(title + (f"\n{fill(ended, 24 * columns)}" if ended else ""))
-    out = []
-    for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix[1:], **more)
-        out.append(write_atomic(stem.with_name(stem.name + suffix), buffer.getvalue()))
-    plt.close(figure)
-    return out
+    return figure

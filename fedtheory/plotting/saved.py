@@ -158,7 +158,7 @@ def _row(row: Mapping[str, Any], head: Mapping[str, Any], label: str) -> dict[st
         raise DataFileError(f"{label}: violated is {row['violated']!r}; use 0 or 1")
     out["violated"] = row["violated"] == "1"
     names = [n for n in row if n in FLOATS or (isinstance(n, str) and n.startswith("term_"))]
-    return {**out, **{n: _float(row, n, label) for n in names if row[n] not in ("", None)}}
+    return {**out, **{n: _float(row, n, label) for n in names if n in NEEDED or row[n] not in ("", None)}}
 
 
 def _float(row: Mapping[str, Any], name: str, label: str) -> float:

@@ -24,14 +24,17 @@ def draw(data: dict[str, Any]) -> Any:
     """
     steps = [s for s in data["steps"] if s["lost"] is not None]
     if not steps:
-        raise InvalidInput(f"the steps of {data['name']} have no weights, so there is no waterfall: the table shows each by itself")
+        raise InvalidInput(
+            f"the steps of {data['name']} have no weights, so there is no waterfall: the table shows each by itself"
+        )
     largest = max(*(abs(s["lost"]) for s in steps), abs(data["lhs"]), abs(data["rhs"]))
     shown = [s for s in steps if abs(s["lost"]) > SMALL * largest or s["verdict"] == "violated"]
     left_out = [s for s in steps if s not in shown]
-    title = textwrap.wrap(data["headline"], 82)
+    title = textwrap.wrap(data["headline"], 84)
+    told = textwrap.wrap(", ".join(filter(None, (data["instance"], data["rule_words"]))), 112)
     note = "Lose nothing that could be seen: " + ", ".join(s["step"] for s in left_out) if left_out else ""
     below = textwrap.wrap(note, 108)
-    height = 1.35 + 0.34 * (len(shown) + 2) + 0.22 * len(title) + 0.17 * len(below)
+    height = 0.95 + 0.34 * (len(shown) + 2) + 0.2 * len(title) + 0.15 * len(told) + 0.17 * len(below)
     with house_style():
         figure, axes = new_figure(7.4, height)
         ax = axes[0, 0]
@@ -46,8 +49,8 @@ def draw(data: dict[str, Any]) -> Any:
             if fails:
                 tick.set_color(FAILS)
                 tick.set_fontweight("bold")
-        figure.suptitle("\n".join([*title, ""]), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
-        ax.set_title(f"{data['instance']}" + (f"; {data['rule']} rule" if data["rule"] != "any" else ""), fontsize=8.5, color="#444444", x=0)
+        figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+        ax.set_title("\n".join(told), fontsize=8, color="#444444", loc="right")
         if below:
             figure.supxlabel("\n".join(below), x=0.01, ha="left", fontsize=8, color="#444444")
     return figure
@@ -64,14 +67,21 @@ def _bars(ax: Any, data: dict[str, Any], shown: list[dict[str, Any]]) -> list[tu
     _tell(ax, 0, 0.0, at, f"{at:.3g}")
     for y, step in enumerate(shown, 1):
         fails = step["verdict"] == "violated"
-        ax.barh(y, step["lost"], left=at, color=FAILS if fails or step["lost"] < 0 else LOST, height=0.62, hatch="///" if fails else None,
-                edgecolor="white" if fails else "none", linewidth=0)  # fmt: skip
+        colour, marks = FAILS if fails or step["lost"] < 0 else LOST, {"hatch": "///", "edgecolor": "white"} if fails else {}
+        ax.barh(y, step["lost"], left=at, color=colour, height=0.62, linewidth=0, **marks)
         share = "" if step["share"] is None else f"  ({100 * step['share']:.1f} %)"
         error = f" ± {step['error']:.1g}" if step["error"] > 0.02 * abs(step["lost"]) else ""
-        _tell(ax, y, at, at + step["lost"], f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""))
+        _tell(
+            ax,
+            y,
+            at,
+            at + step["lost"],
+            f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""),
+        )
         ax.plot([at, at], [y - 1 + 0.31, y - 0.31], color="#888888", linewidth=0.8)
         at += step["lost"]
-        label = f"{step['part_of']}, {step['step']}" if step["part_of"] else step["step"]
+        part = step["part_of"].removeprefix("the ")
+        label = step["step"] if not part or step["step"].startswith(part) else f"{part}, {step['step']}"
         out.append((label, fails))
     last = len(shown) + 1
     ax.barh(last, data["rhs"], color=BOUND if data["verdict"] != "violated" else FAILS, height=0.62)

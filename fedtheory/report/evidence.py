@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -58,6 +59,9 @@ def witnesses_of(rows: Sequence[Row], folder: Path | None = None) -> dict[str, W
 def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     """A counterexample as a page shows it: its numbers, both sides, and the command that reruns it."""
     setting, source = setting_of(witness.statement), paper_of(witness.statement).source
+    facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
+    if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:
+        summary = ""  # it says nothing that the facts do not
     lhs, rhs = Fraction(witness.lhs or "0"), Fraction(witness.rhs or "0")
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
     words = [str(v) for v in witness.found_by.values() if isinstance(v, str) and v != "none"]
@@ -65,8 +69,8 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
         "name": name,
         "form": witness.form,
         "rule": witness.rule,
-        "summary": setting.summary(witness).partition("]: ")[2],
-        "facts": [(key, str(value)) for key, value in setting.facts(witness)],
+        "summary": summary,
+        "facts": [(key, str(value)) for key, value in facts],
         "lhs": _fraction(lhs),
         "rhs": _fraction(rhs),
         "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "",

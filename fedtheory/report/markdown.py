@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedtheory.report.evidence import witnesses_of
 from fedtheory.report.headlines import counts, counts_in_words, sentence
 from fedtheory.report.tables import (
     disagreements,
@@ -38,10 +39,14 @@ def _findings_markdown(record: dict[str, Any]) -> list[str]:
 def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
     """The report as Markdown; figures are linked relative to `out`."""
     text = [f"# {TITLE}", "", subjects(rows), "", headline(rows, record), ""]
+    text += [counts_in_words(counts(lines(rows))), ""]
     text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in summary(record)]
+    witnesses = witnesses_of(rows, out)
     for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
-        text += ["", f"## {paper.name}", "", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
+        mine = [r for r in rows if paper_of(r.statement) is paper]
+        text += ["", f"## {paper.name}", "", f"**{sentence(paper, group, mine, witnesses)}** {counts_in_words(counts(group))}"]
+        text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
         text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | worst case/bound "
                  "| witness |"]  # fmt: skip
         text += ["|---|---|---|---|---:|---:|---:|---|"]

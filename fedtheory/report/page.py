@@ -80,9 +80,8 @@ def _point(point: Any, chosen: Paper, context: Context) -> dict[str, Any]:
     """A reviewer's point with its answer; where this campaign found otherwise than the record, it says so."""
     said = told(point, chosen.id)
     found = {(r.statement, r.form, r.rule): r.verdict for statement in context.rows.values() for r in statement}
-    rests = [
-        (r["statement"], r["form"], r["rule"], found.get((r["statement"], r["form"], r["rule"]), ""), r["verdict"]) for r in said["rests_on"]
-    ]
+    keys = [(r["statement"], r["form"], r["rule"]) for r in said["rests_on"]]
+    rests = [(*key, found.get(key, ""), r["verdict"]) for key, r in zip(keys, said["rests_on"], strict=True)]
     return {
         "id": said["id"],
         "asks": context.prose(said["asks"]),

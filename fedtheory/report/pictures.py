@@ -9,22 +9,32 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtheory.report.figures import VERDICTS, figures_of
 from fedtheory.verification.registry import Paper
 
 __all__ = ["pictures"]
 
+VERDICTS = "verdicts"
 MAX_JSON = 50_000_000  # bytes of a file beside a picture
 
 
 def pictures(files: Iterable[Path], papers: Sequence[Paper]) -> dict[str, list[dict[str, Any]]]:
     """id of a paper -> its figures; '' -> those of no paper. The chart of all verdicts is left out: the page has its own."""
-    owner = {f.name: p.id for p in papers for f in figures_of(p)}
+    chosen = [path for path in files if path.suffix == ".png" and path.stem != VERDICTS and path.is_file()]
+    owner = _owners(papers) if chosen else {}
     out: dict[str, list[dict[str, Any]]] = {}
-    for path in files:
-        if path.suffix == ".png" and path.stem != VERDICTS and path.is_file():
-            out.setdefault(owner.get(path.stem, ""), []).append(_picture(path))
+    for path in chosen:
+        out.setdefault(owner.get(path.stem, ""), []).append(_picture(path))
     return out
+
+
+def _owners(papers: Sequence[Paper]) -> dict[str, str]:
+    """name of a figure -> id of its paper; none where there is nothing to draw with."""
+    try:
+        from fedtheory.report.figures import figures_of
+
+        return {f.name: p.id for p in papers for f in figures_of(p)}
+    except ImportError:
+        return {}
 
 
 def _picture(path: Path) -> dict[str, Any]:

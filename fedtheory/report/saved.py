@@ -64,7 +64,7 @@ def _json(path: Path) -> Any:
             raise DataFileError(f"{path}: {size} bytes; a campaign has at most {MAX_BYTES}")
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file; `fedtheory verify` writes one, or name the campaign.json of another folder") from error
+        raise DataFileError(f"{path}: no such file; `fedtheory verify` writes one; or name that of another folder") from error
     except json.JSONDecodeError as error:
         raise DataFileError(f"{path}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
     except (OSError, UnicodeDecodeError, RecursionError) as error:

@@ -33,7 +33,7 @@ _KEPT = {
 def formula_html(form: Any, title: str) -> Markup:
     """A form's formula; broken LaTeX as it stands, and without any its note, or the statement's title."""
     if form.latex.strip() and not unread(form.latex):
-        parts = (Markup(" ").join(part) for part in formula_pieces(form.latex))
+        parts = (Markup("<wbr>").join(part) for part in formula_pieces(form.latex))
         return Markup(" ").join(Markup('<span class="part">{}</span>').format(part) for part in parts)
     words = escape(shown(form, title))
     return Markup("<code>{}</code>").format(words) if form.latex.strip() else Markup("<em>{}</em>").format(words)
@@ -51,10 +51,11 @@ def formula_pieces(latex: str) -> tuple[tuple[Markup, ...], ...]:
         node.text = _lettered(node)
         for name in [n for n in node.attrib if n not in _KEPT]:
             del node.attrib[name]
-    return tuple(
-        tuple(_as_math(piece) for short in _cut(part, 0) for piece in (_cut(short, 9) if sum(map(_width, short)) > _LONG else [short]))
-        for part in _parts(_inside(root))
-    )
+    parts = []
+    for part in _parts(_inside(root)):
+        pieces = [p for short in _cut(part, 0) for p in (_cut(short, 9) if sum(map(_width, short)) > _LONG else [short])]
+        parts.append(tuple(_as_math(piece, not n) for n, piece in enumerate(pieces)))
+    return tuple(parts)
 
 
 def _lettered(node: ElementTree.Element) -> str | None:
@@ -82,17 +83,26 @@ def _inside(root: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def _parts(nodes: list[ElementTree.Element]) -> list[list[ElementTree.Element]]:
-    """A row cut at its wide gaps, where they stand in no bracket."""
+    """A row cut at its wide gaps, and where there is room after a comma; in no bracket."""
     parts: list[list[ElementTree.Element]] = [[]]
     depth = 0
     for node in nodes:
         text = _sign(node)
         depth = max(0, depth + (text in _OPENING and len(text) == 1) - (text in _CLOSING and len(text) == 1))
-        if _tag(node) == "mspace" and node.get("width", "") in ("1em", "2em") and depth == 0:
+        after = _sign(parts[-1][-1]) in (",", ";") if parts[-1] else False
+        if depth == 0 and (_is_wide(node) or (after and _is_space(node))):
             parts.append([])
         else:
             parts[-1].append(node)
     return [part for part in parts if part]
+
+
+def _is_wide(node: ElementTree.Element) -> bool:
+    return _tag(node) == "mspace" and node.get("width", "") in ("1em", "2em")
+
+
+def _is_space(node: ElementTree.Element) -> bool:
+    return _tag(node) == "mspace" or (_tag(node) == "mtext" and not (node.text or "").strip())
 
 
 def _cut(nodes: list[ElementTree.Element], deepest: int) -> list[list[ElementTree.Element]]:
@@ -134,10 +144,12 @@ def _width(node: ElementTree.Element) -> float:
     return sum(parts) + len((node.text or "").strip()) + 0.6 * (tag == "mo")
 
 
-def _as_math(piece: list[ElementTree.Element]) -> Markup:
+def _as_math(piece: list[ElementTree.Element], first: bool) -> Markup:
     math = ElementTree.Element(f"{{{_NAMESPACE}}}math", {"displaystyle": "true"})
-    if _sign(piece[0]) in _SUMS and len(piece) > 1 and _tag(piece[0]) == "mo":
-        piece[0].set("form", "infix")
+    sign = _sign(piece[0])
+    if sign in _SUMS | _RELATIONS and len(piece) > 1 and _tag(piece[0]) == "mo" and not first:
+        space = "0.22em" if sign in _SUMS else "0.28em"
+        piece[0].attrib |= {"form": "infix", "lspace": space, "rspace": space}
     math.extend(piece)
     text = ElementTree.tostring(math, encoding="unicode")
     return Markup(text.replace(f' xmlns="{_NAMESPACE}"', ""))
@@ -164,9 +176,9 @@ _SYMBOL = re.compile(
     r"(?P<code>`[^`]+`)"
     r"|(?P<grad>(?<![\w/.-])grad\b ?(?=[A-Za-z(]))"
     r"|(?P<root>\bsqrt(?= ?[\d(\w]) ?)|(?<=[)\]|])(?P<closed>" + _SCRIPT + r"+)"
-    r"|(?P<before>(?<![\w/.-])(?:hat|bar) )?(?<![\w.\\-])(?:(?P<name>" + _NAME + r")|(?P<letter>[A-Za-z]))"
+    r"|(?P<before>(?<![\w/.-])(?:hat|bar) )?(?<![\w.\\-])(?:(?P<name>" + _NAME + r")(?P<digits>\d+(?![\w.]))?|(?P<letter>[A-Za-z]))"
     r"(?P<accent>(?:_|-)(?:tilde|hat|bar)|~)?(?P<scripts>" + _SCRIPT + r"*)(?P<star>\*(?![\w*]))?(?P<prime>'(?![\w']))?(?![\w/(]*\.py)"
-    r"|(?P<sign><=|>=|\|\||(?<=[\w)\]*']) - (?=[\w(]))"
+    r"|(?P<sign><=|>=|\|\||(?<=[\w)\]}*'|]) - (?=[\w(|]))"
 )
 _CALLED = re.compile(r"\b(?:[Tt]heorems?|[Ll]emmas?|[Tt]ables?|[Aa]lgorithms?|[Ss]chemes?|[Aa]ppendix|[Cc]orollary) $")
 _LETTERS = {"a", "A", "I"}  # words of English, unless they carry something
@@ -217,6 +229,9 @@ def _typeset(match: re.Match[str]) -> Markup | None:
     if found["closed"]:
         return _scripts(found["closed"])
     scripts, letter = found["scripts"] or "", found["letter"]
+    if found["digits"] and found["name"] in _WORDS:
+        return None
+    scripts = f"_{found['digits']}{scripts}" if found["digits"] else scripts
     carries = scripts or found["accent"] or found["star"] or found["before"]
     after = match.string[match.end() : match.end() + 1]
     if letter and (not carries or (letter in _LETTERS and not (scripts or found["accent"]))):
@@ -246,7 +261,7 @@ def _scripts(text: str) -> Markup:
 def _alone(match: re.Match[str], letter: str) -> Markup | None:
     """A letter that carries nothing is a symbol, unless it is a word, or a part of one."""
     before, after = match.string[: match.start()][-1:], match.string[match.end() : match.end() + 1]
-    if letter in _LETTERS or after.isalnum() or after in "'’." and match.string[match.end() + 1 : match.end() + 2].isalpha():
+    if letter in _LETTERS or after.isalnum() or (after in "'’." and match.string[match.end() + 1 : match.end() + 2].isalpha()):
         return None
     if _CALLED.search(match.string[: match.start()]):  # Theorem E, scheme C
         return None

@@ -84,8 +84,10 @@ def comparison(
 
 
 def horizons_up_to(last: int) -> list[int]:
-    """At most `LOOKS` horizons below ``last``, evenly on a logarithmic axis."""
-    return [int(t) for t in np.unique(np.round(np.geomspace(1, last, min(LOOKS, last))).astype(int)) if t < last]
+    """The horizons below ``last``; of more than `LOOKS` so many, evenly on a logarithmic axis."""
+    if last <= LOOKS:
+        return list(range(1, last))
+    return [int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last]
 
 
 def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], Iterable[Check]], tell: Any) -> None:

@@ -72,7 +72,9 @@ class Put:
             return cls(sides.relation, terms)
         letters = form.letters
         if isinstance(letters, dict):
-            letters = next((one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None)
+            letters = next(
+                (one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None
+            )
         if letters is None:
             return cls(sides.relation, terms)
         values = {each: number(value) for each, value in letters.values(view).items()}
@@ -117,7 +119,8 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     scale = max(map(abs, given), default=0.0)
     if not all(abs(a - b) <= 1e-6 * scale for a, b in zip(exact, given, strict=True)):
         return None
-    shown = {s: symbol(f"{s.name} =", _enclosed(figures(v))) for s, v in numbers.items()}
+    written_out = {s: _enclosed(figures(v)) for s, v in numbers.items()}
+    shown = {s: symbol(f"{s.name} = {text}", text) for s, text in written_out.items()}  # a symbol is known by its name
     texts = [written(e.xreplace(shown), times=True) for e in (lhs, *terms)]
     return texts[0], _sum(texts[1:]) or "0"
 
@@ -130,7 +133,9 @@ def _number(expression: Any, values: Any) -> float:
 def _sympy(value: Any) -> Any:
     import sympy as sp
 
-    return sp.Rational(value.numerator, value.denominator) if isinstance(value, Fraction) else sp.Float(float(value), 17)
+    return (
+        sp.Rational(value.numerator, value.denominator) if isinstance(value, Fraction) else sp.Float(float(value), 17)
+    )
 
 
 def _enclosed(text: str) -> str:

@@ -63,10 +63,12 @@ class Proof:
     course : callable(`Case`, `Proof`) -> `Course`: the run of a user's problem
     replayed : callable(`Witness`, `Proof`) -> `Course`: the run of a witness, in fractions
     rules : the rules of the method that it is the proof for; ('any',) where there is one only
-    witness : the `Witness` that is walked where nobody names a problem, or the name of one that comes with the paper
+    witness : the `Witness` that is walked where nobody names a problem, the name of one that comes with the paper, or a function
+        that makes one
     sums : dict name -> callable(view of a round) -> array (S,)
         What the steps at the end need of every round: its expectation (`Ended.series`, `Ended.sums`).
     note : what a reader should know of the route that the proof takes
+    bound : callable(ended) -> `Sides` of the theorem at the horizon; default the form's on the view of the whole run
     """
 
     theorem: str
@@ -75,9 +77,10 @@ class Proof:
     course: Callable[..., Course] | None = None
     replayed: Callable[..., Course] | None = None
     rules: tuple[str, ...] = ("any",)
-    witness: Witness | str = ""
+    witness: Witness | str | Callable[[], Witness] = ""
     sums: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     note: str = ""
+    bound: Callable[[Any], Any] | None = None
 
     @property
     def weighed(self) -> bool:

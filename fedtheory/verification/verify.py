@@ -105,7 +105,7 @@ def verify(
 
 def _setup(case: Case) -> str:
     """What was run, in words."""
-    problem = f"{case.problem.name}, {case.problem.num_clients} clients, {case.problem.dim} dimensions"
+    problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
     return "; ".join([problem, *(_named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
 

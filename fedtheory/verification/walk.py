@@ -9,8 +9,7 @@ fractions. A step that fails on the way has a negative slack: it gives the bound
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +24,7 @@ from fedtheory.verification.statement import Sides
 from fedtheory.verification.verify import case_of
 from fedtheory.verification.walked import Place, Tally, Walk
 
-__all__ = ["proofs_of", "walk", "walk_witness"]
+__all__ = ["follow", "proofs_of", "walk", "walk_witness"]
 
 
 def proofs_of(theorem: str = "") -> list[Proof]:
@@ -45,7 +44,9 @@ def proofs_of(theorem: str = "") -> list[Proof]:
     found = [p for p in every if p.theorem == id]
     if not found:
         known = ", ".join(dict.fromkeys(p.theorem for p in every))
-        raise InvalidInput(f"{id} has no proof in steps: those that have one are {known}; `fedtheory explain {id}` says what is known of it")
+        raise InvalidInput(
+            f"{id} has no proof in steps: those that have one are {known}; `fedtheory explain {id}` says what is known of it"
+        )
     return found
 
 
@@ -111,8 +112,10 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
         theorem = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
     proof = theorem
     if proof.replayed is None:
-        raise InvalidInput(f"the proof of {proof.theorem} is walked on a problem only: there is no run of it in fractions")
-    witness = witness or proof.witness
+        raise InvalidInput(
+            f"the proof of {proof.theorem} is walked on a problem only: there is no run of it in fractions"
+        )
+    witness = witness or (proof.witness() if callable(proof.witness) else proof.witness)
     if isinstance(witness, str):
         name = witness
         known = {w.name: w for w in builtin_witnesses(get(proof.theorem).paper)}
@@ -160,8 +163,10 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
             place, slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
             line.places.append(place)
             line.slacks.append(slack)
-    final = statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
-    bound, total = judged.place(Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None)
+    final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
+    bound, total = judged.place(
+        Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None
+    )
     tallies = [_tally(line, ended, course) for line in lines]
     lost = [t.lost for t in tallies if t.lost is not None]
     unexplained = judged.expected(total) - sum(lost[1:], lost[0]) if lost else None
@@ -177,9 +182,13 @@ def _check(proof: Proof) -> None:
         if step.statement and step.form:
             get(step.statement).form(step.form)
         elif step.sides is None:
-            raise InvalidInput(f"step {step.label!r} of the proof of {proof.theorem}: give a statement and a form, or its sides")
+            raise InvalidInput(
+                f"step {step.label!r} of the proof of {proof.theorem}: give a statement and a form, or its sides"
+            )
         if step.over not in ("round", "end"):
-            raise InvalidInput(f"step {step.label!r} of the proof of {proof.theorem}: over = {step.over!r}; use 'round' or 'end'")
+            raise InvalidInput(
+                f"step {step.label!r} of the proof of {proof.theorem}: over = {step.over!r}; use 'round' or 'end'"
+            )
 
 
 def _sides(step: Step) -> Any:
@@ -194,11 +203,16 @@ def _tally(line: _Line, ended: Ended, course: Course) -> Tally:
     if len(each) == 1:
         each = np.repeat(each, len(line.slacks))
     elif len(each) != len(line.slacks):
-        raise InvalidInput(f"step {line.step.label!r}: {len(each)} weights for {len(line.slacks)} rounds; give one number, or one for each")
+        raise InvalidInput(
+            f"step {line.step.label!r}: {len(each)} weights for {len(line.slacks)} rounds; give one number, or one for each"
+        )
     losses = [w * slack for w, slack in zip(each, line.slacks, strict=True)]
     lost, error = sum(losses[1:], losses[0]), 0.0
     if not course.exact:
-        lost, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0
+        lost, error = (
+            float(np.mean(lost)),
+            float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0,
+        )
     return Tally(line.step, list(each), line.places, lost, error)
 
 
@@ -229,11 +243,12 @@ class _Judge:
     def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
         """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
         lhs, rhs = self._compared(sides)
-        if step.in_mean and self.course.exact:
-            scale = mean(sides.scale)
-            check = self._verdict(step, Sides(*(np.asarray([x]) for x in (mean(lhs), mean(rhs), scale)), sides.relation), lhs, rhs, t)
-        else:
-            check = self._verdict(step, sides, lhs, rhs, t)
+        judged, sums = sides, step.in_mean and self.course.exact
+        if sums:  # claimed of the expectation over the states only
+            left, right, scale = (np.asarray([mean(x)]) for x in (lhs, rhs, sides.scale))
+            noise = 0 if scale.dtype == object else float(np.max(sides.noise))
+            judged = Sides(left, right, scale, sides.relation, noise)
+        check = self._verdict(step, judged, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
         put = Put.of(step, sides, view, form, lambda values: self.expected(mean(values)))
@@ -246,28 +261,21 @@ class _Judge:
         return sides.lhs, sides.rhs
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
-        fields = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        if self.course.exact or np.size(sides.lhs) == 1 or (self.course.conditional and t is not None and not step.in_mean):
+        fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
+        given_the_state = self.course.conditional and t is not None and not step.in_mean
+        if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
             rational = np.asarray(sides.lhs).dtype == object
             return judge(sides, mode="rational" if rational else "exact", **fields)
-        row = [np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale)]
+        fields["mode"] = "statistical"
+        left, right, scale = (np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale))
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
-            return judge_statistical(Sides(*row, "<=", noise), self.confidence, self.looks, mode="statistical", **fields)
+            return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, self.looks, **fields)
         if lhs is sides.lhs:  # an equation of vectors, true in expectation only
-            return Check(verdict="inconclusive", mode="statistical", reason="it is an equation between expectations: scenarios show none", **fields)
-        both = [judge_statistical(Sides(a, b, row[2], "<=", noise), (1 + self.confidence) / 2, self.looks, mode="statistical", **fields)
-                for a, b in ((row[0], row[1]), (row[1], row[0]))]  # fmt: skip
-        worse = next((c for c in both if c.verdict == "violated"), both[0])
-        return worse if worse.verdict == "violated" else Check(
-            verdict="inconclusive", mode="statistical", lhs=worse.lhs, rhs=worse.rhs, standard_error=worse.standard_error,
-            reason="both sides agree within the error of the scenarios", **fields,
-        )  # fmt: skip
-
-
-def named(proofs: Sequence[Proof]) -> dict[str, list[Proof]]:
-    """By their theorem, in order."""
-    out: dict[str, list[Proof]] = {}
-    for proof in proofs:
-        out.setdefault(proof.theorem, []).append(proof)
-    return out
+            return Check(verdict="inconclusive", reason="it is an equation between expectations: scenarios show none", **fields)
+        two_sided = (1 + self.confidence) / 2
+        ways = (Sides(left, right, scale, "<=", noise), Sides(right, left, scale, "<=", noise))
+        both = [judge_statistical(way, two_sided, self.looks, **fields) for way in ways]
+        violated = next((c for c in both if c.verdict == "violated"), None)
+        agree = "both sides agree within the error of the scenarios"
+        return violated or replace(both[0], verdict="inconclusive", reason=agree)

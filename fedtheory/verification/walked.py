@@ -12,11 +12,13 @@ from typing import Any
 from fedtheory.verification.check import Check
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Proof, Step
-from fedtheory.verification.registry import get
+from fedtheory.verification.registry import get, paper_of, rule_words
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
-_PICTURE = "fedtheory.plotting.waterfall"  # by its name, as a paper's figures are: nothing is drawn before it is asked for
+_PICTURE = (
+    "fedtheory.plotting.waterfall"  # by its name, as a paper's figures are: nothing is drawn before it is asked for
+)
 _WORDS = (
     (Fraction(1, 4), "a quarter"), (Fraction(1, 3), "a third"), (Fraction(1, 2), "half"), (Fraction(2, 3), "two thirds"),
     (Fraction(3, 4), "three quarters"),
@@ -81,7 +83,11 @@ class Tally:
     def worst(self) -> Place:
         """The first round in which it fails, else the one in which it is tightest."""
         broken = [p for p in self.places if p.check.verdict == "violated"]
-        return broken[0] if broken else min(self.places, key=lambda p: p.check.slack if p.check.slack == p.check.slack else float("inf"))
+        return (
+            broken[0]
+            if broken
+            else min(self.places, key=lambda p: p.check.slack if p.check.slack == p.check.slack else float("inf"))
+        )
 
     @property
     def verdict(self) -> str:
@@ -138,8 +144,9 @@ class Walk:
 
     @property
     def source(self) -> str:
-        """What the paper calls the theorem."""
-        return get(self.proof.theorem).source.partition(",")[0]
+        """What the paper calls the theorem; of a file the statement's id."""
+        id = self.proof.theorem
+        return id if paper_of(id).source else get(id).source.partition(",")[0]
 
     @property
     def adds_up(self) -> bool:
@@ -148,7 +155,11 @@ class Walk:
             return True
         if isinstance(self.unexplained, Fraction):
             return self.unexplained == 0
-        scale = sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None) + abs(float(self.lhs)) + abs(float(self.rhs))
+        scale = (
+            sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
+            + abs(float(self.lhs))
+            + abs(float(self.rhs))
+        )
         return abs(float(self.unexplained)) <= 1e-8 * scale
 
     @property
@@ -168,7 +179,7 @@ class Walk:
             if t.lost is not None:
                 label = t.step.part_of or t.step.label
                 out[label] = out.get(label, 0) + t.lost
-        return list(out.items())
+        return [(label, value if isinstance(value, Fraction) else self._clean(value)) for label, value in out.items()]
 
     @property
     def headline(self) -> str:
@@ -186,13 +197,17 @@ class Walk:
             tight = [t for t in self.tallies if t.step.over == "round"]
             nearest = min(tight, key=lambda t: t.worst.check.slack) if tight else None
             tail = f", nearest to equality in {nearest.step.label}" if nearest else ""
-            return f"Every step of {self.name} holds on this run{tail}; its steps have no weights, so nobody says where the bound is lost."
+            return f"Every step of {self.name} holds on this run{tail}; they have no weights, so nobody says where the bound is lost."
         if not total > 0:
             return f"{self.name} is attained on this run: no step loses anything."
         (most, label), rest = parts[0], parts[1:]
         share = share_in_words(most / total)
         inside = self._line_of(label, most)
-        tail = f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}" if rest and rest[0][0] > 0.03 * total else ""
+        tail = (
+            f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}"
+            if rest and rest[0][0] > 0.03 * total
+            else ""
+        )
         verb = "are" if share.endswith("s") else "is"
         return f"{share[0].upper() + share[1:]} of the slack of {self.name} {verb} lost {self._where(label)}{inside}{tail}."
 
@@ -210,14 +225,27 @@ class Walk:
     def _breaks(self) -> str:
         first, more = self.broken[0], self.broken[1:]
         place = first.worst
-        sign = "=" if place.put.relation == "==" else "<="
-        wrong = {"<=": ">", "=": "is not"}[sign]
-        lhs, rhs = (place.check.lhs, place.check.rhs) if sign == "<=" else (float(place.lhs), float(place.rhs))
-        where = f"round {place.t}" if place.t is not None else "the end"
-        sides = f"lhs {lhs:.4g} {wrong} rhs {rhs:.4g}"
-        others = f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
-        bound = "fails" if self.check.verdict == "violated" else "holds all the same" if self.check.verdict == "holds" else "is not settled"
-        return f"Breaks at {first.step.label}, {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
+        if place.put.relation == "==":
+            sides = f"the sides differ by {place.check.lhs:.4g}"
+        else:
+            sides = f"lhs {place.check.lhs:.4g} > rhs {place.check.rhs:.4g}"
+        others = (
+            f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
+        )
+        bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
+        where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
+        return f"Breaks at {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
+
+    def held_here(self) -> list[Tally]:
+        """The steps that hold on this run, and are on record as violated: they fail on another one."""
+        found = []
+        for tally in self.tallies:
+            step = tally.step
+            if tally.verdict == "holds" and step.statement and step.form:
+                verdicts = get(step.statement).form(step.form).established
+                if verdicts.get(self.rule, verdicts.get("any")) == "violated":
+                    found.append(tally)
+        return found
 
     # --- tables -------------------------------------------------------------------------------------------------------------
     def _clean(self, lost: Any) -> float | None:
@@ -229,9 +257,9 @@ class Walk:
         """A row a step: its worst round, both sides there, and what the bound loses in it over all rounds."""
         return [
             {
-                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form, "words": t.step.words,
-                "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
-                "rhs": float(t.worst.rhs), "weight": _one(t.weight),
+                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form,
+                "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at,
+                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": _one(t.weight),
                 "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
@@ -266,6 +294,7 @@ class Walk:
         """All of it as JSON has it; the waterfall is drawn from this alone."""
         return {
             "theorem": self.proof.theorem, "name": self.name, "source": self.source, "form": self.proof.form, "rule": self.rule,
+            "rule_words": "" if self.rule == "any" else rule_words(self.rule, self.proof.theorem),
             "instance": self.instance, "rounds": self.horizon, "exact": self.exact, "headline": self.headline, "note": self.proof.note,
             "verdict": self.check.verdict, "lhs": float(self.lhs), "rhs": float(self.rhs), "slack": float(self.slack),
             "unexplained": None if self.unexplained is None else float(self.unexplained), "adds_up": self.adds_up,
@@ -293,7 +322,9 @@ class Walk:
 
     def _repr_html_(self) -> str:
         """A table a step, for notebooks."""
-        head = "".join(f"<th>{h}</th>" for h in ("step", "why", "formula", "verdict", "worst", "lhs", "rhs", "lost", "share"))
+        head = "".join(
+            f"<th>{h}</th>" for h in ("step", "why", "formula", "verdict", "worst", "lhs", "rhs", "lost", "share")
+        )
         body = "".join(self._html_row(row) for row in self.steps())
         caption = f"<p><b>{escape(self.headline)}</b><br>{escape(self.instance)}</p>"
         return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -305,7 +336,7 @@ class Walk:
         verdict = f"<b>{row['verdict']}</b>" if row["verdict"] == "violated" else row["verdict"]
         indent = "&nbsp;&nbsp;" if row["part_of"] else ""
         texts = (
-            indent + escape(row["step"]), escape(row["words"]), formula, verdict, row["worst"], f"{row['lhs']:.4g}", f"{row['rhs']:.4g}",
-            lost, share,
+            indent + escape(row["step"]), escape(row["words"]), formula, verdict, row["worst"], f"{row['lhs']:.4g}",
+            f"{row['rhs']:.4g}", lost, share,
         )  # fmt: skip
         return "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"

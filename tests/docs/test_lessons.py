@@ -80,6 +80,15 @@ def test_every_exercise_has_a_solution_that_is_folded_and_run(path):
     assert all(exercises.values()), f"{path.name}: exercises without a solution: {[e for e, n in exercises.items() if not n]}"
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
+def test_a_lesson_has_one_title_with_its_number_and_every_picture_is_described(path):
+    titles = [line for c in cells(path) if c.cell_type == "markdown" for line in c.source.splitlines() if line.startswith("# ")]
+    assert len(titles) == 1 and titles[0].startswith(f"# {path.stem[0]}. ")
+    for cell in cells(path):
+        if cell.cell_type == "code" and ("plt.subplots" in cell.source or "plt.figure" in cell.source):
+            assert cell.metadata["mystnb"]["image"]["alt"], f"{path.name}: a picture without a description"
+
+
 def test_the_index_names_every_lesson():
     index = (LESSONS[0].parent / "index.md").read_text()
     for path in LESSONS:

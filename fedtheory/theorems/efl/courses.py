@@ -74,12 +74,21 @@ def _all(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: A
         states = [_step(oracles, laws, c, w, tau) for w in points]
         yield EFLRound(states, tau, c, rule), mass
         if tau + 1 < len(laws):
-            mass = np.concatenate([p * np.multiply.outer(v.mass, v.batch_mass).ravel() for p, v in zip(mass, states, strict=True)])
+            mass = np.concatenate(
+                [p * np.multiply.outer(v.mass, v.batch_mass).ravel() for p, v in zip(mass, states, strict=True)]
+            )
             points = [w for v in states for w in v.wbar[:, :, -1].reshape(-1, len(w0))]
 
 
 def _drawn(
-    oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: Any, rule: str, scenarios: int, seed: int, seen: list[Any]
+    oracles: QuadraticOracles,
+    laws: list[RoundLaw],
+    c: EFLConstants,
+    w0: Any,
+    rule: str,
+    scenarios: int,
+    seed: int,
+    seen: list[Any],
 ) -> Iterator[Any]:
     """Scenarios; ``seen`` keeps each round's squared distances before it, and after the last one their expectation."""
     rng = Stream(seed).generator("proof of EFL's Theorem 1")
@@ -123,7 +132,9 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     laws = round_laws(data["scheme"], laws_of(data["laws"], oracles.shape[0]), T, oracles.weights, data.get("every"))
     branches = max(_branches(oracles, law) for law in laws)
     if branches ** (T - 1) > STATES:
-        raise InvalidInput(f"{witness.name}: {T} rounds with {branches} outcomes each are too many states to walk (limit {STATES})")
+        raise InvalidInput(
+            f"{witness.name}: {T} rounds with {branches} outcomes each are too many states to walk (limit {STATES})"
+        )
     run = quadratic_run(oracles, laws, w0)
     _check_form(proof, run)
     name = f"{oracles.shape[0]} clients, d = {oracles.shape[2]}, E = {laws[0].E}, T = {T} (in fractions)"
@@ -157,9 +168,13 @@ def course(case: Case, proof: Proof) -> Course:
     name = f"{case.problem.name}: N = {oracles.shape[0]}, d = {oracles.shape[2]}, E = {laws[0].E}, T = {T}"
     if case.mode != "monte-carlo" and branches ** (T - 1) <= STATES:
         how = f", all {branches**T} outcomes" if branches > 1 else ""
-        return Course(name + how, run.rule, T, _all(oracles, laws, run.constants, case.x0, run.rule), lambda: _at_the_end(run, T))
+        return Course(
+            name + how, run.rule, T, _all(oracles, laws, run.constants, case.x0, run.rule), lambda: _at_the_end(run, T)
+        )
     if case.mode == "exact":
-        raise InvalidInput(f"{T} rounds with {branches} outcomes each are too many states (limit {STATES}): take fewer rounds, or scenarios")
+        raise InvalidInput(
+            f"{T} rounds with {branches} outcomes each are too many states (limit {STATES}): take fewer rounds, or scenarios"
+        )
     size = branches * oracles.shape[0] * (laws[0].E + 1) * oracles.shape[2]
     scenarios = min(case.scenarios, SCENARIOS, max(2, NUMBERS // (size * T)))
     seen: list[Any] = []
@@ -168,4 +183,6 @@ def course(case: Case, proof: Proof) -> Course:
         return replace(_at_the_end(run, T), distance_sq=np.array(seen), exact=False)
 
     rounds = _drawn(oracles, laws, run.constants, case.x0, run.rule, scenarios, case.seed, seen)
-    return Course(f"{name}, {scenarios} scenarios, each round over all {branches} outcomes", run.rule, T, rounds, end, False, True)
+    return Course(
+        f"{name}, {scenarios} scenarios, each round over all {branches} outcomes", run.rule, T, rounds, end, False, True
+    )

@@ -103,7 +103,11 @@ def _mean(values: Any) -> Any:
 
 
 def _roots(squares: Any) -> Any:
-    return np.sqrt(squares) if squares.dtype != object else np.array([[sqrt_upper(q) for q in row] for row in squares], dtype=object)
+    return (
+        np.sqrt(squares)
+        if squares.dtype != object
+        else np.array([[sqrt_upper(q) for q in row] for row in squares], dtype=object)
+    )
 
 
 def _after(view: RoundView) -> RationalState:
@@ -112,7 +116,9 @@ def _after(view: RoundView) -> RationalState:
     return RationalState(*(a.reshape(-1, *a.shape[2:]) for a in parts))
 
 
-def _rounds(state: RationalState, T: int, view_of: Callable[[RationalState, int], RoundView], sums: _Sums, draw: Any) -> Iterator[Any]:
+def _rounds(
+    state: RationalState, T: int, view_of: Callable[[RationalState, int], RoundView], sums: _Sums, draw: Any
+) -> Iterator[Any]:
     for t in range(1, T + 1):
         view = view_of(state, t)
         sums.add(view)
@@ -147,9 +153,13 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     w = DiagonalWitness.from_witness(witness)
     instance = instance_of(w)
     if w.T is None:
-        raise InvalidInput(f"{witness.name} is about one round: a proof is walked along a run, give a witness with a horizon T")
+        raise InvalidInput(
+            f"{witness.name} is about one round: a proof is walked along a run, give a witness with a horizon T"
+        )
     if w.copies is not None:
-        raise InvalidInput(f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out")
+        raise InvalidInput(
+            f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
+        )
     name = f"{instance.m} client{'s' * (instance.m > 1)}, {instance.P} taking part, d = {instance.d}, T = {w.T} (in fractions)"
     return _made(name, w.rule, w.T, instance.start(), lambda state, t: instance.round_view(state))
 
@@ -174,7 +184,9 @@ def course(case: Case, proof: Proof) -> Course:
     T = case.rounds or (most if case.mode == "exact" else ROUNDS)
     fits = count**T * size <= NUMBERS
     if case.mode == "exact" and not fits:
-        raise InvalidInput(f"{T} rounds of {count} cohorts make {count**T} states: walk at most {most} rounds, or take mode = 'monte-carlo'")
+        raise InvalidInput(
+            f"{T} rounds of {count} cohorts make {count**T} states: walk at most {most} rounds, or take mode = 'monte-carlo'"
+        )
     if (case.mode == "monte-carlo" or not fits) and form.exact_only and form.name != WHOLE:
         raise InvalidInput(
             f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds "
@@ -187,7 +199,9 @@ def course(case: Case, proof: Proof) -> Course:
     )
 
     def start(scenarios: int) -> RationalState:
-        begin = algorithm.init(np.repeat(np.asarray(case.x0, dtype=float)[None], scenarios, axis=0), problem.num_clients)
+        begin = algorithm.init(
+            np.repeat(np.asarray(case.x0, dtype=float)[None], scenarios, axis=0), problem.num_clients
+        )
         return RationalState(begin.x, begin.h, begin.stored, begin.local)
 
     def over_all(state: RationalState, t: int) -> RoundView:
@@ -211,11 +225,16 @@ def course(case: Case, proof: Proof) -> Course:
         cohort = sampling.sample(stream, t, range(scenarios), problem.num_clients)
         everyone = round_view(problem, algorithm, Full(), _state(state), losses=losses)
         new = algorithm.round(_state(state), Clients(problem, cohort, Exact(), state.theta))
-        after = {f"{n}_next": getattr(new, k)[:, None] for n, k in (("theta", "x"), ("h", "h"), ("stored", "stored"), ("local", "local"))}
+        after = {
+            f"{n}_next": getattr(new, k)[:, None]
+            for n, k in (("theta", "x"), ("h", "h"), ("stored", "stored"), ("local", "local"))
+        }
         return replace(everyone, constants=replace(everyone.constants, P=sampling.size), **after)
 
     how = f", {scenarios} scenarios"
-    return _made(name + how, algorithm.rule, T, start(scenarios), drawn, False, lambda t, cohorts: np.zeros(scenarios, dtype=int))
+    return _made(
+        name + how, algorithm.rule, T, start(scenarios), drawn, False, lambda t, cohorts: np.zeros(scenarios, dtype=int)
+    )
 
 
 def _state(state: RationalState) -> FedElasticNetDynState:

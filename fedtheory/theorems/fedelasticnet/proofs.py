@@ -56,7 +56,12 @@ def _whole(e: Ended) -> Any:
 
 # --- what stands at the end ----------------------------------------------------------------------------------------------
 def _last_potential(e: Ended) -> Sides:
-    return le(0 * e.mean(e.last.A_next), e.mean(e.last.A_next), e.run.constants.printed[1] * e.mean(e.last.C_next), noise=e.mean(e.last.noise_A))
+    return le(
+        0 * e.mean(e.last.A_next),
+        e.mean(e.last.A_next),
+        e.run.constants.printed[1] * e.mean(e.last.C_next),
+        noise=e.mean(e.last.noise_A),
+    )
 
 
 def _drawn(e: Ended) -> Sides:
@@ -137,22 +142,40 @@ _JENSEN = "the excess of the mean of the gammas is at most the mean of their exc
 
 _END = (
     Step(
-        "last potential", _DROP, weight=_per_round, sides=_last_potential, over="end", formula=_POTENTIAL,
+        "last potential",
+        _DROP,
+        weight=_per_round,
+        sides=_last_potential,
+        over="end",
+        formula=_POTENTIAL,
         where="where the potential after the last round is dropped",
     ),
     Step("Jensen", _JENSEN, weight=_whole, sides=_jensen, over="end", formula=_CONVEX, where="in Jensen's inequality"),
     Step(
-        "cohorts drawn", "V_t of the cohorts that were drawn stands for its expectation: what is left is chance, 0 in the mean",
-        weight=_per_round, sides=_drawn, over="end", formula=r"\textstyle\sum_{t<T}V_t=\sum_{t<T}\mathbb E_{t-1}V_t", only_drawn=True,
+        "cohorts drawn",
+        "V_t of the cohorts that were drawn stands for its expectation: what is left is chance, 0 in the mean",
+        weight=_per_round,
+        sides=_drawn,
+        over="end",
+        formula=r"\textstyle\sum_{t<T}V_t=\sum_{t<T}\mathbb E_{t-1}V_t",
+        only_drawn=True,
     ),
-)  # fmt: skip
+)
 
 
 def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[Step, ...]:
     return (
         _step("Lemma B.3", _B3, "lemma-b3", form, None),
         _step("(32)", _B32, "eq-32", form, _per_round, part_of="Lemma B.4"),
-        _step("(33)", _B33, "eq-33", "printed", _per_round, sides=lambda v: bend_with(v, subgradient(v)), part_of="Lemma B.4"),
+        _step(
+            "(33)",
+            _B33,
+            "eq-33",
+            "printed",
+            _per_round,
+            sides=lambda v: bend_with(v, subgradient(v)),
+            part_of="Lemma B.4",
+        ),
     )
 
 
@@ -186,7 +209,13 @@ _REPAIRED = Proof(
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("repaired", _exact_s),
-        _step("Theorem B.6", "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "theorem-b6", "repaired", None),
+        _step(
+            "Theorem B.6",
+            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
+            "theorem-b6",
+            "repaired",
+            None,
+        ),
         *_END,
     ),
     course,
@@ -202,26 +231,44 @@ _REPAIRED_SIGN = replace(
     steps=(
         *_lines_of_b4("repaired", _exact_s),
         _step(
-            "(28), repaired", "the stored gradients are off by up to lambda_1 on coordinates that stay: the floor pays for these", "eq-28", "",
-            _kappa, sides=_of_28, formula=_OF_28,
+            "(28), repaired",
+            "the stored gradients are off by up to lambda_1 on coordinates that stay: the floor pays for these",
+            "eq-28",
+            "",
+            _kappa,
+            sides=_of_28,
+            formula=_OF_28,
         ),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         _step(
-            "Lemma B.5, sharpened", "the clients' models are near gamma: no floor is needed here, and 3 stands for 5", "lemma-no-l1-floor",
-            "repaired", _drift,
+            "Lemma B.5, sharpened",
+            "the clients' models are near gamma: no floor is needed here, and 3 stands for 5",
+            "lemma-no-l1-floor",
+            "repaired",
+            _drift,
         ),
-        _step("Theorem B.6", "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "theorem-b6", "repaired", None),
+        _step(
+            "Theorem B.6",
+            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
+            "theorem-b6",
+            "repaired",
+            None,
+        ),
         Step(
-            "floor for all d", "the floor counts all d coordinates, where only those that stay need one", weight=_whole,
-            sides=_all_coordinates, over="end",
-            formula=r"\tfrac{33}{80}\kappa\tfrac Pm\tfrac{\lambda_1^2\bar z}{\kappa_0}\le\tfrac12\kappa\tfrac Pm\tfrac{\lambda_1^2d}{\kappa_0}",
+            "floor for all d",
+            "the floor counts all d coordinates, where only those that stay need one",
+            weight=_whole,
+            sides=_all_coordinates,
+            over="end",
+            formula=r"\tfrac{33}{80}\kappa\tfrac Pm\tfrac{\lambda_1^2\bar z}{\kappa_0}"
+            r"\le\tfrac12\kappa\tfrac Pm\tfrac{\lambda_1^2d}{\kappa_0}",
         ),
         *_END,
     ),
     rules=("sign",),
     witness="fedelasticnet-theorem-3.1-printed-sign",
     note="under the sign rule (28) is false: the proof is that of Theorem B, with tau = 8/3 and the paper's kappa",
-)  # fmt: skip
+)
 
 
 def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> tuple[Proof, ...]:
@@ -230,7 +277,13 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("printed", None),
-        _step("Theorem B.6", "the lemmas added up; as it stands, d is missing, which the next line has again", "theorem-b6", "printed", None),
+        _step(
+            "Theorem B.6",
+            "the lemmas added up; as it stands, d is missing, which the next line has again",
+            "theorem-b6",
+            "printed",
+            None,
+        ),
         *_END,
         *ends,
     )
@@ -242,34 +295,63 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
 
 
 _UNDIVIDED = Step(
-    "no 1/κ₀", "dividing by kappa_0 T leaves the last term as it was", weight=_whole, sides=_undivided("inner_sign"), over="end",
-    formula=r"-\tfrac1{\kappa_0}\cdot\tfrac{2\lambda_1}{\lambda_2T}\sum_t\langle\gamma^{t-1}-\theta_*,\cdot\rangle\le" + _LAST,
-)  # fmt: skip
+    "division by κ₀T",
+    "the last term is left undivided",
+    weight=_whole,
+    sides=_undivided("inner_sign"),
+    over="end",
+    formula=r"-\tfrac1{\kappa_0}\cdot\tfrac{2\lambda_1}{\lambda_2T}\sum_t\langle\gamma^{t-1}-\theta_*,\cdot\rangle\le"
+    + _LAST,
+)
 _SQUARE = Step(
-    "C₀ not squared", "C_0 of (20) is a mean of squares, the theorem's is a mean of norms", weight=_whole, sides=_unsquared, over="end",
+    "C₀ not squared",
+    "C_0 of (20) is a mean of squares, the theorem's is a mean of norms",
+    weight=_whole,
+    sides=_unsquared,
+    over="end",
     formula=r"\tfrac\kappa{\kappa_0T}\cdot\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|^2\le"
     r"\tfrac\kappa{\kappa_0T}\cdot\tfrac1m\sum_k\|g_k^0-\nabla L_k(\theta_*)\|",
-)  # fmt: skip
+)
 
 
 def _swap(label: str, words: str, before: str, after: str) -> Step:
-    return Step(label, words, weight=_whole, sides=_instead(before, after), over="end", formula=_LAST + r"\le" + _LAST + r"^{\prime}")
+    return Step(
+        label,
+        words,
+        weight=_whole,
+        sides=_instead(before, after),
+        over="end",
+        formula=_LAST + r"\le" + _LAST + r"^{\prime}",
+    )
 
 
-_ANCHOR = _swap("anchor θₖ", "theta_tilde is anchored at theta_k^{t-1}, and not at theta^{t-1} as in (19)", "inner_sign", "inner_own_sign")
+_ANCHOR = _swap(
+    "anchor θₖ",
+    "theta_tilde is anchored at theta_k^{t-1}, and not at theta^{t-1} as in (19)",
+    "inner_sign",
+    "inner_own_sign",
+)
 _SPLIT = "the expectation is taken of the sign only, with gamma at its mean"
 
 PROOFS = (
     *_printed(
-        "theorem-3.1", "printed",
+        "theorem-3.1",
+        "printed",
         (_UNDIVIDED, _SQUARE, _ANCHOR, _swap("E of the sign only", _SPLIT, "inner_own_sign", "inner_split_own_sign")),
         "fedelasticnet-theorem-3.1-printed",
     ),
-    *_printed("theorem-3.1", "printed, whole expectation", (_UNDIVIDED, _SQUARE, _ANCHOR), "fedelasticnet-theorem-3.1-printed-whole-expectation"),
+    *_printed(
+        "theorem-3.1",
+        "printed, whole expectation",
+        (_UNDIVIDED, _SQUARE, _ANCHOR),
+        "fedelasticnet-theorem-3.1-printed-whole-expectation",
+    ),
     _REPAIRED_SIGN,
     _REPAIRED,
     *_printed(
-        "theorem-b1", "printed", (_UNDIVIDED, _SQUARE, _swap("E of the sign only", _SPLIT, "inner_sign", "inner_split_sign")),
+        "theorem-b1",
+        "printed",
+        (_UNDIVIDED, _SQUARE, _swap("E of the sign only", _SPLIT, "inner_sign", "inner_split_sign")),
         "fedelasticnet-theorem-b1-printed",
     ),
-)  # fmt: skip
+)

@@ -142,7 +142,8 @@ def course(case: Case, proof: Proof) -> Course:
         raise InvalidInput(f"{proof.theorem} [{proof.form}] does not apply: {view}")
     run = _of_view(view)
     c = run.constants
-    name = f"{case.problem.name}: N = {c.N}, d = {run.x.shape[1]}, K = {c.K}, lambda = {c.lam:.4g}, {int(c.total_steps):,} local steps a client"
+    size = f"N = {c.N}, d = {run.x.shape[1]}, K = {c.K}, lambda = {c.lam:.4g}"
+    name = f"{case.problem.name}: {size}, {int(c.total_steps):,} local steps a client"
     return _course(name + ("" if run.exact else f", {run.x.shape[-1]} scenarios"), run)
 
 
@@ -176,14 +177,18 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     """
     lines, lam, d, radius, x0, K, variant, copies = numbers_of(witness)
     if variant not in ("repaired", "joint G"):
-        raise InvalidInput(f"{witness.name} is the reading {variant!r}: a proof is walked for 'printed' and for 'repaired'")
+        raise InvalidInput(
+            f"{witness.name} is the reading {variant!r}: a proof is walked for 'printed' and for 'repaired'"
+        )
     counts = copies or [1] * len(lines)
     clients = [one for one, n in zip(lines, counts, strict=True) for _ in range(n)]
     reading = "joint G" if proof.form == "printed" else "repaired"
     g_sq = constants(clients, radius, reading)
     steps = [max(1, -(-4 * g_sq * lam * lam * K * k * k // (2 * d))) for k in range(1, K + 1)]
     if sum(steps) * len(lines) > MOST_STEPS:
-        raise InvalidInput(f"{witness.name}: {sum(steps) * len(lines)} local steps in fractions, more than {MOST_STEPS}")
+        raise InvalidInput(
+            f"{witness.name}: {sum(steps) * len(lines)} local steps in fractions, more than {MOST_STEPS}"
+        )
     least, star = minimum(clients, radius)
     path = _train(lines, counts, lam, radius, x0, [int(t) for t in steps])
     G_i = np.array([_longest(one, radius) for one in clients], dtype=object)
@@ -214,7 +219,9 @@ def _array(rows: list[Any]) -> Any:
     return flat[..., None, None]
 
 
-def _train(lines: list[Any], counts: list[int], lam: Any, radius: Any, x0: Any, steps: list[int]) -> dict[str, list[Any]]:
+def _train(
+    lines: list[Any], counts: list[int], lam: Any, radius: Any, x0: Any, steps: list[int]
+) -> dict[str, list[Any]]:
     """Algorithm 1 with everything that its proof speaks of, rounds 0..K; clients with one loss start alike and receive alike."""
     n = sum(counts)
 

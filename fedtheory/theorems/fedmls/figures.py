@@ -136,8 +136,8 @@ def caption(data: Mapping[str, Any]) -> str:
     slopes = ", ".join(f"{s['fit']['slope']:.2f} ({names.get(s['instance'], s['instance'])})" for s in ours)
     return (
         f"Rounds until F(x) − F⋆ ≤ ε. {_claim(data, tuple(_TITLES), _PLACES)}. Fitted slopes of FedMLS with the λ of Theorem 2: "
-        f"{slopes}; −1 is 1/ε, −2 is 1/ε². Every method but that one is tuned by one rule, the same grid for each; what no method can undercut is "
-        "shaded where it is proved. Deterministic: nothing is sampled but the data."
+        f"{slopes}; −1 is 1/ε, −2 is 1/ε². Every method but that one is tuned by one rule, the same grid for each; what no method "
+        "can undercut is shaded where it is proved. Deterministic: nothing is sampled but the data."
     )
 
 

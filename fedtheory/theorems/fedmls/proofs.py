@@ -4,12 +4,12 @@ Psi(x, x') = mean_i f_i(x'_i) + h(x, x') with the penalty h = mean_i ||x - x'_i|
 (x_{k-1}, x'_{k-1}) to p_k = (1 - gamma) p_{k-1} + gamma q_k with q_k = (z_k, u~_k), and linearises h at y_k = (1 - gamma) p_{k-1} +
 gamma (z_{k-1}, z'_{k-1}). With every term written out,
 
-    slack of the recursion = [losses are convex] + (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k) + [gamma beta/2 ||q_k - (z_{k-1}, z'_{k-1})||^2
-                             - gamma^2 h(q_k - (z_{k-1}, z'_{k-1}))] + gamma [inner loop] + gamma [server's projection],
+    slack of the recursion = [losses are convex] + (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k)
+                             + [gamma beta/2 ||s||^2 - gamma^2 h(s)] + gamma [inner loop] + gamma [server's projection]
 
-for h vanishes at (x*, x*) and its gradient is h's bilinear form. Times Gamma_K/Gamma_k = k (k + 1)/(K (K + 1)) and summed, what is left
-are the distances at the end, which the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are enough for 8 D~, and the
-penalty gap.
+with s = q_k - (z_{k-1}, z'_{k-1}), for h is a quadratic that vanishes at (x*, x*). Times Gamma_K/Gamma_k = k (k + 1)/(K (K + 1))
+and summed, what is left are the distances at the end, which the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are
+enough for 8 D~, and the penalty gap.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _losses(round: SlidingRound) -> Sides:
     """f(x'_k) <= (1 - gamma) f(x'_{k-1}) + gamma f(u~_k)."""
     run, k = round.run, round.k
     g = run.gamma(k)
-    after, before, new = (run.values(u).sum(axis=0) / len(u) for u in (run.x_client[k], run.x_client[k - 1], run.z_average[k]))
+    after, before, new = (
+        run.values(u).sum(axis=0) / len(u) for u in (run.x_client[k], run.x_client[k - 1], run.z_average[k])
+    )
     return le(after, (1 - g) * before, g * new, noise=run.noise)
 
 
@@ -109,7 +111,7 @@ def _inner(round: SlidingRound) -> Sides:
 
 
 def _server(round: SlidingRound) -> Sides:
-    """gamma times the three points of the server's projected step: <v, z_k - x*> <= beta/2 [||x* - z_{k-1}||^2 - ||x* - z_k||^2 - ||z_k - z_{k-1}||^2]."""
+    """gamma times the server's projected step: <v, z_k - x*> <= beta/2 [||x* - z_{k-1}||^2 - ||x* - z_k||^2 - ||z_k - z_{k-1}||^2]."""
     run, k = round.run, round.k
     g, beta, (y, own), star = run.gamma(k), run.beta(k), _before(run, k), _star(run)
     pull = (y - own.sum(axis=0) / len(own)) / run.lam
@@ -171,33 +173,107 @@ def _joint(e: Ended) -> Sides:
 def _step(label: str, words: str, statement: str, form: str, sides: Callable[[Any], Sides], formula: str = "", over: str = "round",
           where: str = "") -> Step:  # fmt: skip
     weight = _arrives if over == "round" else _once
-    part = "recursion" if over == "round" else ""
-    return Step(label, words, f"fedmls/{statement}" if statement else "", form, weight, sides, over, formula, part, where=where)
+    part = "the recursion" if over == "round" else ""
+    return Step(
+        label, words, f"fedmls/{statement}" if statement else "", form, weight, sides, over, formula, part, where=where
+    )
 
 
 _STEPS = (
-    _step("inner loop", "local training nearly solves every client's proximal problem", "inner-loop", "repaired", _inner),
-    _step("server step", "the server's projected step, against x*", "", "", _server,
-          r"\langle v_k,z_k-x^*\rangle\le\tfrac{\beta_k}2[\|x^*-z_{k-1}\|^2-\|x^*-z_k\|^2-\|z_k-z_{k-1}\|^2],\ v_k=\tfrac1\lambda(y_k-\bar y'_k)"),
-    _step("losses convex", "x'_k is a mean of x'_{k-1} and the new point", "", "", _losses,
-          r"f(x'_k)\le(1-\gamma_k)f(x'_{k-1})+\gamma_kf(\tilde u_k)"),
-    _step("penalty convex", "the penalty lies above its tangent at y_k, at the old point and at x*", "", "", _penalty,
-          r"0\le(1-\gamma_k)h(p_{k-1}-y_k)+\gamma_kh(y_k)"),
-    _step("penalty smooth", "beta_k is larger than the penalty's curvature asks for", "", "", _length,
-          r"\gamma_k^2h(q_k-(z_{k-1},z'_{k-1}))\le\tfrac{\gamma_k\beta_k}2\|q_k-(z_{k-1},z'_{k-1})\|^2"),
-    Step("one round", "the lines above, added up for one round", "fedmls/recursion", "repaired", None, lambda round: _recursion(round)),
-    _step("last distances", "the distances after the last round are not negative, and are dropped", "telescoped", "repaired", _distances,
-          r"0\le\|x^*-z_K\|^2+\sum_k(c(T_k)-c(T_{k+1}))\|x^*-z'_k\|^2", "end", "where the distances at the end are dropped"),
-    _step("c(T_1) is 3/2", "c(T_1) is at most 3/2, which makes the 10", "", "", _three_halves,
-          r"(4+4c(T_1))\|x_0-x^*\|^2\le10\|x_0-x^*\|^2", "end", "where c(T_1) is taken for 3/2"),
-    _step("local steps", "line 4 makes T_k large enough for 8 D~", "", "", _local_steps,
-          r"\tfrac2{K(K+1)}\sum_kk\bar E_k\le\tfrac{8\tilde D}{\lambda K(K+1)}", "end", "in the number of local steps (line 4)"),
-    _step("penalty gap", "clients and server may disagree: from Psi to F", "penalty-gap", "repaired", _gap, "", "end", "in the penalty gap"),
-)  # fmt: skip
+    _step(
+        "inner loop", "local training nearly solves every client's proximal problem", "inner-loop", "repaired", _inner
+    ),
+    _step(
+        "server step",
+        "the server's projected step, against x*",
+        "",
+        "",
+        _server,
+        r"\langle v_k,z_k-x^*\rangle\le\tfrac{\beta_k}2[\|x^*-z_{k-1}\|^2-\|x^*-z_k\|^2-\|z_k-z_{k-1}\|^2],"
+        r"\ v_k=\tfrac1\lambda(y_k-\bar y'_k)",
+    ),
+    _step(
+        "losses convex",
+        "x'_k is a mean of x'_{k-1} and the new point",
+        "",
+        "",
+        _losses,
+        r"f(x'_k)\le(1-\gamma_k)f(x'_{k-1})+\gamma_kf(\tilde u_k)",
+    ),
+    _step(
+        "penalty convex",
+        "the penalty lies above its tangent at y_k, at the old point and at x*",
+        "",
+        "",
+        _penalty,
+        r"0\le(1-\gamma_k)h(p_{k-1}-y_k)+\gamma_kh(y_k)",
+    ),
+    _step(
+        "penalty smooth",
+        "beta_k is larger than the penalty's curvature asks for",
+        "",
+        "",
+        _length,
+        r"\gamma_k^2h(q_k-(z_{k-1},z'_{k-1}))\le\tfrac{\gamma_k\beta_k}2\|q_k-(z_{k-1},z'_{k-1})\|^2",
+    ),
+    Step(
+        "one round",
+        "the lines above, added up for one round",
+        "fedmls/recursion",
+        "repaired",
+        None,
+        lambda round: _recursion(round),
+    ),
+    _step(
+        "last distances",
+        "the distances after the last round are not negative, and are dropped",
+        "telescoped",
+        "repaired",
+        _distances,
+        r"0\le\|x^*-z_K\|^2+\sum_k(c(T_k)-c(T_{k+1}))\|x^*-z'_k\|^2",
+        "end",
+        "where the distances at the end are dropped",
+    ),
+    _step(
+        "c(T_1) is 3/2",
+        "c(T_1) is at most 3/2, which makes the 10",
+        "",
+        "",
+        _three_halves,
+        r"(4+4c(T_1))\|x_0-x^*\|^2\le10\|x_0-x^*\|^2",
+        "end",
+        "where c(T_1) is taken for 3/2",
+    ),
+    _step(
+        "local steps",
+        "line 4 makes T_k large enough for 8 D~",
+        "",
+        "",
+        _local_steps,
+        r"\tfrac2{K(K+1)}\sum_kk\bar E_k\le\tfrac{8\tilde D}{\lambda K(K+1)}",
+        "end",
+        "in the number of local steps (line 4)",
+    ),
+    _step(
+        "penalty gap",
+        "clients and server may disagree: from Psi to F",
+        "penalty-gap",
+        "repaired",
+        _gap,
+        "",
+        "end",
+        "in the penalty gap",
+    ),
+)
 _JOINT = _step(
-    "joint G", "G is read as a bound of the joint gradient on R^{Nd}: its square is N times smaller", "", "", _joint,
-    r"\tfrac{\lambda}2\cdot\tfrac1N\sum_iG_i^2\le\tfrac\lambda2\cdot\tfrac1{N^2}\sum_iG_i^2", "end",
-)  # fmt: skip
+    "joint G",
+    "G is read as a bound of the joint gradient on R^{Nd}: its square is N times smaller",
+    "",
+    "",
+    _joint,
+    r"\tfrac{\lambda}2\cdot\tfrac1N\sum_iG_i^2\le\tfrac\lambda2\cdot\tfrac1{N^2}\sum_iG_i^2",
+    "end",
+)
 
 
 def _recursion(round: SlidingRound) -> Sides:
@@ -206,24 +282,49 @@ def _recursion(round: SlidingRound) -> Sides:
     g, beta, star = run.gamma(k), run.beta(k), _star(run)
 
     def psi(i: int) -> Any:
-        return run.values(run.x_client[i]).sum(axis=0) / run.constants.N + _h(run, run.x[i], run.x_client[i]) - run.least
+        return (
+            run.values(run.x_client[i]).sum(axis=0) / run.constants.N + _h(run, run.x[i], run.x_client[i]) - run.least
+        )
 
     server = _sq(star - run.z[k - 1]) - _sq(star - run.z[k])
     client = _mean_sq(run, star[None] - run.z_client[k - 1]) - _mean_sq(run, star[None] - run.z_client[k])
     error = run.error(k).sum(axis=0) / run.constants.N
     return le(
-        psi(k), (1 - g) * psi(k - 1), g * beta / 2 * server, run.c(k) * g * beta / 2 * client, g * error + 0 * server, noise=run.noise,
-    )  # fmt: skip
+        psi(k),
+        (1 - g) * psi(k - 1),
+        g * beta / 2 * server,
+        run.c(k) * g * beta / 2 * client,
+        g * error + 0 * server,
+        noise=run.noise,
+    )
 
 
 _WITNESS = "fedmls-theorem-1-joint-g"
 _SMALL = make_witness(
-    "repaired", [["1", "-1"], ["1/2", "-2"], ["-1", "3"]], [["0", "1/2"], ["0", "0"], ["0", "-1"]],
-    {"lam": "1/2", "D": "1/4", "radius": "1", "x0": "1"}, 3, label="three losses on an interval",
-)  # fmt: skip
+    "repaired",
+    [["1", "-1"], ["1/2", "-2"], ["-1", "3"]],
+    [["0", "1/2"], ["0", "0"], ["0", "-1"]],
+    {"lam": "1/2", "D": "1/4", "radius": "1", "x0": "1"},
+    3,
+    label="three losses on an interval",
+)
 PROOFS = (
-    Proof("fedmls/theorem-1", "printed", (*_STEPS, _JOINT), course, replayed, witness=_WITNESS,
-          note="the repaired proof with the G of the poster, a bound of the joint gradient, in T_k and in the bound"),
-    Proof("fedmls/theorem-1", "repaired", _STEPS, course, replayed, witness=_SMALL,
-          note="a slack in round k arrives at the end times k (k + 1)/(K (K + 1))"),
-)  # fmt: skip
+    Proof(
+        "fedmls/theorem-1",
+        "printed",
+        (*_STEPS, _JOINT),
+        course,
+        replayed,
+        witness=_WITNESS,
+        note="the repaired proof with the G of the poster, a bound of the joint gradient, in T_k and in the bound",
+    ),
+    Proof(
+        "fedmls/theorem-1",
+        "repaired",
+        _STEPS,
+        course,
+        replayed,
+        witness=_SMALL,
+        note="a slack in round k arrives at the end times k (k + 1)/(K (K + 1))",
+    ),
+)

@@ -1,0 +1,198 @@
+"""Any saved result of ours as a picture, from its data alone: nothing is computed.
+
+A file of someone else's is not trusted: what cannot be drawn ends in one `DataFileError` that names the file and says why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import DataFileError, UnknownName, suggest
+from fedtheory.plotting import bound_against_measured, optimum, saved
+from fedtheory.plotting.curves import curves
+from fedtheory.plotting.figure import Figure, restored
+from fedtheory.plotting.style import house_style, save
+from fedtheory.report import figures_verdicts
+from fedtheory.report.figures import experiments_of, figures_of
+from fedtheory.report.saved import read_campaign
+from fedtheory.verification.registry import papers
+
+__all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
+
+MAX_BYTES = 200_000_000
+RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
+ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
+STUDIES = "fedtheory.authoring.figure"
+STUDY = {"statement", "forms", "points"}
+KINDS = (
+    ("FILE.csv of `verify --figure`", "bound against measured"),
+    ("FILE.json beside a figure or of `experiment`", "that figure"),
+    ("run-METHOD-PROBLEM.json of `run`", "the curves of the run"),
+    ("rates.json of `rates`", "rounds to epsilon"),
+    ("solve-PROBLEM.json of `solve`", "the optimum's coordinates and the clients' constants"),
+    ("campaign.json of `verify`", "the chart of verdicts"),
+)
+NOT_DRAWN = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A file that was read: what it holds in words, the name of its picture, and what draws it."""
+
+    kind: str
+    name: str
+    draw: Callable[[], Any]
+
+
+def opened(path: Path | str) -> Saved:
+    """What a file holds.
+
+    Raises
+    ------
+    DataFileError
+        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against measured, or a campaign, that is wrong.
+    UnknownName
+        A campaign on statements that are not known here.
+    """
+    path = Path(path)
+    text = _text(path)
+    if saved.is_table(text):
+        data = saved.read(path)
+        return Saved("bound against measured", path.stem, lambda: bound_against_measured.draw(data))
+    try:
+        content = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
+        raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); what can be drawn is {kinds}") from error
+    if isinstance(content, dict):
+        for recognise in (_figure, _study, _experiment, _run, _rates, _solved, _campaign):
+            found = recognise(content, path)
+            if found is not None:
+                return found
+        if {"statement", "checks"} <= content.keys():
+            raise DataFileError(f"{path}: verdicts without the sides that were compared; run `fedtheory verify` again with --figure")
+    kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
+    raise DataFileError(f"{path}: not a result that can be drawn; these can: {kinds}")
+
+
+def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tuple[Saved, list[Path]]:
+    """The PNG and PDF of a saved result, beside it or in ``out``. Raises `DataFileError` as `opened` does, or for wrong data."""
+    path, found = Path(path), opened(path)
+    folder = path.parent if out is None else out
+    try:
+        with house_style():
+            figure = found.draw()
+            return found, save(figure, folder / found.name, dpi)
+    except NOT_DRAWN as error:
+        raise DataFileError(f"{path}: {found.kind} cannot be drawn from its data ({type(error).__name__}: {error})") from error
+
+
+def known_figures(name: str = "") -> dict[str, Figure]:
+    """Every figure by its name: of the registered papers, of a campaign and of our rates, and in the repository of `paper_figures`.
+
+    With a ``name`` no further than where that is found: other papers' figures take their time to import.
+    """
+    every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
+    for found in (_of_papers, _of_rates, _of_the_repository):
+        if name not in every:
+            every |= found()
+    return every
+
+
+def _of_papers() -> dict[str, Figure]:
+    return {f.name: f for paper in papers() for f in (*experiments_of(paper), *figures_of(paper))}
+
+
+def _of_rates() -> dict[str, Figure]:
+    rates = importlib.import_module(RATES)
+    drawers = {"rates": rates.draw, "rates_summary": rates.draw_summary}
+    return {name: Figure(name, rates.compute, draw) for name, draw in drawers.items()}
+
+
+def _of_the_repository() -> dict[str, Figure]:
+    try:
+        return dict(importlib.import_module(ELSEWHERE).known())
+    except ImportError:
+        return {}
+
+
+def _text(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DataFileError(f"{path}: {size} bytes; a saved result has at most {MAX_BYTES}")
+        return path.read_text()
+    except FileNotFoundError as error:
+        raise DataFileError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+
+
+def _drawn(name: str, path: Path, data: Any) -> Saved:
+    """The figure of that name; one of bounds that a study drew is known by its data."""
+    known = known_figures(name)
+    if name not in known:
+        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, those of networks by `python -m paper_figures`"
+        raise DataFileError(f"{path}: {suggest(name, list(known), 'figure', where)}") from UnknownName(name)
+    return Saved(f"the figure {name}", path.stem, lambda: known[name].draw(restored(data)))
+
+
+def _figure(content: Mapping[str, Any], path: Path) -> Saved | None:
+    name = content.get("figure")
+    if not isinstance(name, str):
+        return None
+    data = content.get("data")
+    if isinstance(data, dict) and STUDY <= data.keys():
+        return _study(data, path)
+    return _drawn(name, path, data) if "data" in content else None
+
+
+def _study(data: Mapping[str, Any], path: Path) -> Saved | None:
+    """The figure of a statement in a file of a user's, which says all itself."""
+    if not STUDY <= data.keys():
+        return None
+    return Saved("bound against measured of a study", path.stem, lambda: importlib.import_module(STUDIES).picture(restored(data)))
+
+
+def _experiment(content: Mapping[str, Any], path: Path) -> Saved | None:
+    name = content.get("experiment")
+    return _drawn(name, path, content["data"]) if isinstance(name, str) and "data" in content else None
+
+
+def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
+    metrics = content.get("metrics")
+    if not isinstance(metrics, dict) or not isinstance(content.get("method"), str):
+        return None
+
+    def draw() -> Any:
+        values = {str(k): np.asarray(restored(v), dtype=float) for k, v in metrics.items()}
+        table = {k: v.reshape(len(v), -1) for k, v in values.items() if v.ndim > 0 and v.size}
+        if not table or len({len(v) for v in table.values()}) != 1:
+            raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
+        return curves(table, f"{content['method']} on {content['problem']['name']}", str(content.get("ended", "")))
+
+    return Saved("the curves of a run", path.stem, draw)
+
+
+def _rates(content: Mapping[str, Any], path: Path) -> Saved | None:
+    return _drawn("rates", path, content) if {"series", "crossovers", "epsilons"} <= content.keys() else None
+
+
+def _solved(content: Mapping[str, Any], path: Path) -> Saved | None:
+    if not {"problem", "optimum", "constants"} <= content.keys():
+        return None
+    return Saved("a certified optimum", path.stem, lambda: optimum.draw(content))
+
+
+def _campaign(content: Mapping[str, Any], path: Path) -> Saved | None:
+    if not isinstance(content.get("rows"), list) or "instances" not in content:
+        return None
+    figure, (_, record) = figures_verdicts.FIGURE, read_campaign(path)
+    return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(record)))

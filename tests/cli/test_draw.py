@@ -1,0 +1,150 @@
+"""`fedtheory verify --figure` and `fedtheory draw`: a picture of one's own, and any saved result drawn again."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from command_line import call, refused
+
+from fedtheory.plotting import saved
+from fedtheory.report.redraw import KINDS, known_figures, opened
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = ("--problem", "quadratic", "-P", 2, "--clients", 3, "--dimension", 2)
+
+
+def sums(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+# --- verify --figure --------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figure")
+    call("verify", "theorem-3.1", *SMALL, "--rounds", 4, "--figure", folder / "mine.png", "--out", folder / "out")
+    return folder
+
+
+def test_verify_draws_bound_against_measured_with_its_data(figure):
+    assert {p.name for p in figure.iterdir()} == {"mine.png", "mine.pdf", "mine.csv", "out"}
+    data = saved.read(figure / "mine.csv")
+    assert data["statement"] == "fedelasticnet/theorem-3.1" and data["horizon"] == "T"
+    assert data["command"].startswith("fedtheory verify theorem-3.1 --problem quadratic -P 2") and "--figure" in data["command"]
+    assert data["setup"].startswith("quadratic: m = 3, P = 2, d = 2") and data["provenance"]["commit"] is not False
+    told = json.loads((figure / "out" / "verify-theorem-3.1-quadratic.json").read_text())
+    assert [Path(f).name for f in told["files"]] == ["mine.csv", "mine.png", "mine.pdf"]
+    assert all("series" not in c or c["series"] is None for c in told["checks"])
+    checked = {c["form"]: c for c in told["checks"]}
+    for name, form in data["forms"].items():
+        assert form["verdict"] == checked[name]["verdict"]
+
+
+def test_without_a_file_the_picture_is_named_after_statement_and_problem(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = call("verify", "eq-28", *SMALL, "--figure", "--seed", 1)
+    assert "results/verify-eq-28-quadratic.csv" in result.stdout and (tmp_path / "results/verify-eq-28-quadratic.png").exists()
+    call("verify", "eq-28", *SMALL, "--figure", "--out", "o")
+    assert (tmp_path / "o/verify-eq-28-quadratic.pdf").exists()
+
+
+def test_a_statement_of_ones_own_is_drawn_over_its_horizon(tmp_path):
+    name = f"{EXAMPLES / 'wrong_constant.py'}::rate"
+    result = json.loads(call("verify", name, "--problem", "quadratic", "--rounds", 3, "--figure", tmp_path / "own", "--json").stdout)
+    data = saved.read(tmp_path / "own.csv")
+    assert [r["at"] for r in data["rows"] if r["form"] == "repaired"] == [1, 2, 3]
+    assert data["sentence"] == result["sentence"]
+
+
+def test_what_cannot_be_drawn_is_told_after_the_verdicts(tmp_path):
+    result = call("verify", "fedelasticnet/constants", "--figure", tmp_path / "x", code=2)
+    assert "holds" in result.stdout and "identity between symbols" in result.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_figure_needs_a_statement_and_a_place(tmp_path):
+    assert "--figure: only with a statement" in refused("verify", "--figure")
+    (tmp_path / "file").write_text("")
+    assert "cannot be written to" in refused("verify", "eq-28", *SMALL, "--figure", tmp_path / "file" / "x")
+
+
+# --- draw -------------------------------------------------------------------------------------------------------------------
+def test_draw_says_in_its_help_what_it_takes():
+    told = call("draw", "--help").stdout
+    assert "FILE..." in told and "from their data alone" in told and "--dpi" in told
+
+
+def test_draw_makes_the_same_picture_from_the_table_alone(figure, tmp_path):
+    before = sums(figure / "out")
+    result = call("draw", figure / "mine.csv", "--out", tmp_path)
+    assert "bound against measured" in result.stdout
+    assert (tmp_path / "mine.png").read_bytes() == (figure / "mine.png").read_bytes()
+    assert sums(figure / "out") == before
+
+
+def test_draw_takes_results_of_run_and_solve(tmp_path):
+    call("run", "fedavg", "quadratic", "--rounds", 3, "--scenarios", 2, "--clients", 3, "--dimension", 2, "--out", tmp_path)
+    call("solve", "lad", "--radius", 2, "--out", tmp_path)
+    made = tmp_path / "run-fedavg-quadratic.png"
+    first = made.read_bytes()
+    made.unlink()
+    told = json.loads(call("draw", tmp_path / "run-fedavg-quadratic.json", tmp_path / "solve-lad.json", "--json", "--dpi", 150).stdout)
+    assert [t["kind"] for t in told] == ["the curves of a run", "a certified optimum"]
+    assert made.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and len(first) > 1000
+    assert (tmp_path / "solve-lad.pdf").exists()
+
+
+def test_draw_takes_the_json_beside_a_figure(tmp_path):
+    from fedtheory.report.figures import draw_one
+
+    figure = known_figures("fedmls_local_work")["fedmls_local_work"]
+    draw_one(figure, tmp_path)
+    first = (tmp_path / "fedmls_local_work.png").read_bytes()
+    call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", 120)
+    assert (tmp_path / "again" / "fedmls_local_work.png").read_bytes() == first
+
+
+def test_every_kind_says_which_command_makes_it():
+    assert all("`" in file and what for file, what in KINDS)
+
+
+BAD = {
+    "text": ("nothing of ours", "neither JSON nor a table of ours"),
+    "deep": ("[" * 100_000, "neither JSON"),
+    "a list": ("[1, 2]", "not a result that can be drawn"),
+    "verdicts": ('{"statement": "s", "checks": []}', "run `fedtheory verify` again with --figure"),
+    "unknown figure": ('{"figure": "rate", "data": {}}', "unknown figure 'rate': did you mean 'rates'"),
+    "wrong data": ('{"figure": "rates", "data": {"series": 3}}', "cannot be drawn from its data"),
+    "a run without rounds": ('{"method": "m", "metrics": {}, "problem": {"name": "p"}}', "lists of one length"),
+    "a run of words": ('{"method": "m", "metrics": {"objective": ["a"]}, "problem": {"name": "p"}}', "cannot be drawn from its data"),
+    "ragged": ('{"method": "m", "metrics": {"a": [1, 2], "b": [1]}, "problem": {"name": "p"}}', "lists of one length"),
+    "an optimum of words": ('{"problem": {}, "optimum": {"x": "y"}, "constants": {}}', "cannot be drawn from its data"),
+    "a campaign cut off": ('{"rows": [1], "instances": 2}', "no 'complete': this is not a campaign.json"),
+    "a table": (f"{saved.FIRST_LINE}\n# {{}}\n", "statement is None"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_draw_refuses_what_it_cannot_draw_in_one_line(name, tmp_path):
+    content, words = BAD[name]
+    path = tmp_path / "file.json"
+    path.write_text(content)
+    assert words in refused("draw", path)
+    assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_draw_refuses_what_it_cannot_read(tmp_path):
+    assert "no such file" in refused("draw", tmp_path / "none.csv")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read as text" in refused("draw", tmp_path / "binary")
+    assert "cannot be read as text" in refused("draw", tmp_path)
+    assert "Missing argument" in call("draw", code=2).stderr
+
+
+def test_known_figures_are_found_by_name_and_draw():
+    for name in ("verdicts", "rates", "bound_vs_empirical", "fedmls_local_work"):
+        assert known_figures(name)[name].name == name
+
+
+def test_a_file_is_read_and_nothing_is_drawn_yet(figure):
+    found = opened(figure / "mine.csv")
+    assert (found.kind, found.name) == ("bound against measured", "mine")

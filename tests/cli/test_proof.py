@@ -1,0 +1,144 @@
+"""`fedtheory proof`: the list, a walk on its witness and on a problem, the waterfall with its data, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import call, refused
+from repository import ROOT
+
+from fedtheory.errors import InvalidInput
+from fedtheory.plotting import waterfall
+from fedtheory.verification import registry
+
+FILE = ROOT / "docs" / "walked_proof.py"
+
+
+@pytest.fixture
+def own_file():
+    yield f"{FILE}::rate"
+    registry._forget(registry.paper("walked-proof"))
+
+
+def test_the_list_has_every_proof_and_says_what_has_none():
+    rows = json.loads(call("proof", "--json").stdout)
+    assert {r["theorem"] for r in rows} == {p.theorem for paper in registry.papers() for p in paper.proofs}
+    assert {"fedelasticnet/theorem-3.1", "efl/theorem-1", "fedmls/theorem-1"} <= {r["theorem"] for r in rows}
+    text = call("proof").stdout
+    assert (
+        "Elastic Aggregation has no theorem with a proof in steps" in text
+        and "fedtheory verify elastic-aggregation/" in " ".join(text.split())
+    )
+    assert "FedMLS has no" not in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_alone_it_walks_the_witness_of_the_printed_form():
+    text = call("proof", "theorem-3.1").stdout
+    assert text.startswith("Breaks at the end (division by κ₀T: ") and max(map(len, text.splitlines())) <= 80
+    assert "The bound fails: 0.0047166 > -1.5626" in text and "exactly, in fractions" in " ".join(text.split())
+    assert "on record as violated: Lemma B.3, (32), (28), (36), Theorem B.6" in " ".join(text.split())
+
+
+def test_one_round_with_its_numbers():
+    text = call("proof", "theorem-3.1", "--round", "2").stdout
+    assert (
+        "round 2: holds, slack 266.5" in text and "8885 ≤ 9432 + 8.17 − 283 − 5.83" in text and "round 1:" not in text
+    )
+    assert "8.88·10⁻⁹" in text  # (28) with the numbers of the run for its letters
+    rows = json.loads(call("proof", "theorem-3.1", "--details", "--json").stdout)["rows"]
+    assert {r["round"] for r in rows} == {1, 2, 3, None}
+    assert all(r["slack"] == pytest.approx(r["rhs"] - r["lhs"], rel=1e-9, abs=1e-9 * abs(r["rhs"])) for r in rows)
+
+
+def test_on_a_problem_with_a_waterfall_drawn_from_its_data_alone(tmp_path):
+    stem = tmp_path / "picture.png"
+    done = call(
+        "proof",
+        "theorem-3.1",
+        "--problem",
+        "quadratic",
+        "-P",
+        "2",
+        "--rounds",
+        "3",
+        "--mode",
+        "exact",
+        "--figure",
+        stem,
+        "--json",
+    )
+    result = json.loads(done.stdout)
+    assert stem.stat().st_size > 5000 and result["adds_up"] and result["verdict"] == "holds"
+    kept = json.loads(stem.with_suffix(".json").read_text())
+    assert kept["steps"] == result["steps"] and kept["provenance"]["versions"]
+    lost = [s["lost"] for s in kept["steps"] if s["lost"] is not None]
+    assert sum(lost) == pytest.approx(kept["rhs"] - kept["lhs"], rel=1e-9)
+    [axes] = waterfall.draw(kept).axes
+    bars = [(p.get_x(), p.get_width()) for p in axes.patches]
+    shown = [
+        s["lost"] for s in kept["steps"] if s["lost"] is not None and abs(s["lost"]) > waterfall.SMALL * kept["rhs"]
+    ]
+    assert [w for _, w in bars[1:-1]] == pytest.approx(shown) and bars[-1] == pytest.approx((0, kept["rhs"]))
+    assert bars[0] == pytest.approx((0, kept["lhs"])) and bars[1][0] == pytest.approx(kept["lhs"])
+    with pytest.raises(InvalidInput, match="have no weights"):
+        waterfall.draw({**kept, "steps": [{**s, "lost": None} for s in kept["steps"]]})
+
+
+def test_a_step_that_breaks_is_drawn_as_one(tmp_path):
+    call("proof", "theorem-3.1", "--figure", tmp_path / "broken", "--out", tmp_path)
+    kept = json.loads((tmp_path / "broken.json").read_text())
+    labels = [t.get_text() for t in waterfall.draw(kept).axes[0].get_yticklabels()]
+    assert labels[0] == "measured" and labels[-2:] == ["division by κ₀T", "the bound"]
+    assert (tmp_path / "broken.pdf").exists() and (tmp_path / "proof-theorem-3.1-printed.json").exists()
+
+
+def test_a_file_of_ones_own(own_file):
+    text = call("proof", own_file, "--form", "repaired").stdout
+    assert "walked-proof/rate [repaired]" in text and "exactly, in fractions" in " ".join(text.split())
+    told = call("proof", own_file, "--problem", "quadratic", "--clients", "2", "--round", "2").stdout
+    assert "monotone" in told and "round 2: holds" in told
+
+
+def test_the_other_papers_on_a_problem():
+    efl = json.loads(call("proof", "efl/theorem-1", "--problem", "quadratic", "--rounds", "3", "--json").stdout)
+    mls = json.loads(
+        call(
+            "proof", "fedmls/theorem-1", "--problem", "two-client-pull", "--radius", "4", "--epsilon", "1", "--json"
+        ).stdout
+    )
+    for result in (efl, mls):
+        assert (
+            result["adds_up"]
+            and result["verdict"] == "holds"
+            and not [s for s in result["steps"] if s["verdict"] == "violated"]
+        )
+
+
+def test_the_help_has_examples():
+    text = call("proof", "--help").stdout
+    assert "fedtheory proof theorem-3.1" in " ".join(text.split()) and "waterfall" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("lemma-b4",), "has no proof in steps: those that have one are fedelasticnet/theorem-3.1"),
+        (("theorem-3.2",), "did you mean"),
+        (("theorem-3.1", "--form", "repared"), "did you mean 'repaired'"),
+        (("theorem-3.1", "--round", "9"), "--round 9: the run has the rounds 1 to 3"),
+        (("theorem-3.1", "--participants", "2"), "--participants: only with a problem"),
+        (("theorem-3.1", "--l1", "2"), "--l1: only with a problem"),
+        (("--round", "2"), "--round: only with a theorem"),
+        (("theorem-3.1", "--figure", "x.jpg"), "write it as NAME.png, NAME.pdf or NAME.svg"),
+        (("theorem-3.1", "--witness", "nowhere.json"), "no such file"),
+        (("theorem-3.1", "--witness", "fedelasticnet-eq-28-printed-sign"), "is about one round"),
+        (("theorem-3.1", "--witness", "fedelasticnet-no"), "unknown witness"),
+        (("theorem-3.1", "--problem", "quadratic", "--witness", "any"), "not with --problem"),
+        (("theorem-3.1", "--problem", "quadratic", "--l2-over-beta", "20"), "lambda_2/beta = 20 is not above 26.8614"),
+        (("theorem-3.1", "--problem", "quadratic", "--rounds", "0"), "--rounds 0: it must be an integer >= 1"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
+)  # fmt: skip
+def test_what_is_refused(arguments, why):
+    assert why in refused("proof", *arguments)

@@ -94,12 +94,12 @@ def test_draw_takes_results_of_run_and_solve(tmp_path):
 
 
 def test_draw_takes_the_json_beside_a_figure(tmp_path):
-    from fedtheory.report.figures import draw_one
+    from fedtheory.report.figures import QUICK, draw_one
 
     figure = known_figures("fedmls_local_work")["fedmls_local_work"]
     draw_one(figure, tmp_path)
     first = (tmp_path / "fedmls_local_work.png").read_bytes()
-    call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", 120)
+    call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", QUICK.dpi)
     assert (tmp_path / "again" / "fedmls_local_work.png").read_bytes() == first
 
 

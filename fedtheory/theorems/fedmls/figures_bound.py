@@ -164,7 +164,7 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
 
 
 FIGURE = Figure(
-    "fedmls_bound_over_k", compute, draw, quick={"rounds": (1, 2, 4, 8, 16), "scenarios": 10},
+    "fedmls_bound_over_k", compute, draw, quick={"rounds": (1, 2, 4, 8, 16), "scenarios": 5},
     full={"rounds": (1, 2, 4, 8, 16, 32, 64, 128), "scenarios": 100}, caption=caption,
     takes=("problem",), title="FedMLS's Theorem 1 against the gap over K",
 )  # fmt: skip

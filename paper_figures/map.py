@@ -34,7 +34,7 @@ _GPU = f"{_DIGITS}, which take days of a graphics card"
 _TEXTS = "--data FOLDER takes Shakespeare and its LSTM; without, Python's help texts and a small one"
 
 MAP: tuple[Entry, ...] = (
-    Entry("fedelasticnet", "Table 1", "prior methods compared", command="fedtheory verify fedelasticnet/table-1"),
+    Entry("fedelasticnet", "Table 1", "prior methods compared", ("fedelasticnet_table1",), "fedtheory verify fedelasticnet/table-1"),
     Entry(
         "fedelasticnet",
         "Table 2",

@@ -21,6 +21,7 @@ from paper_figures import (
     fedelasticnet_accuracy,
     fedelasticnet_costs,
     fedelasticnet_lambda1,
+    fedelasticnet_table1,
     fedelasticnet_table5,
     fedelasticnet_text,
     fedelasticnet_updates,
@@ -119,6 +120,16 @@ def test_tables_of_what_is_sent(family):
     assert printed["algorithm-3"] == pytest.approx(2.55 / 20.3)
     bits = fedelasticnet_costs._printed(panel, "entropy", "Table 3")
     assert bits[fedelasticnet_costs.UPDATES] == pytest.approx(27.76 / 100)
+
+
+def test_table_1_is_measured(family):
+    data, _ = family
+    one = data["panels"][0]
+    both = {**data, "panels": [one | {"split": "dirichlet-0.3"}, one]}
+    found = fedelasticnet_table1._measured(both["panels"])
+    assert found["fedprox"][0] == pytest.approx([100, 100])
+    assert (found["feddyn"][1] == 0).all()  # the same runs in both places
+    assert "SCAFFOLD (× ○) 2" in drawn(fedelasticnet_table1.FIGURE, both)
 
 
 def test_lambda_1_and_epsilon():

@@ -58,7 +58,7 @@ class Parser(HTMLParser):
 
 def test_the_page_is_whole_and_opens_offline(tmp_path, monkeypatch):
     """All statements of all papers, each with a part of its own that links lead to; formulas are typeset elsewhere."""
-    monkeypatch.setattr(statements, "formula_html", lambda form, title: form.name)
+    monkeypatch.setattr(statements, "formula_html", lambda form, title: title)
     picture = tmp_path / "bound_vs_empirical.png"
     picture.write_bytes(b"\x89PNG not really")
     write_json(tmp_path / "bound_vs_empirical.json", {"title": "What <it> shows", "caption": "Seen in five seconds."})

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import two_by_two
 from active_rows import rows_of
 from two_by_two import (
     ANCHOR,
@@ -89,7 +90,7 @@ def test_steps_of_two_over_the_sum_of_the_curvatures(curvature):
 def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
     """||z - p||/step times the contraction, (upper - lower)/2 in all, and half an eps of upper ||y||: no less than the true one."""
     start = ANCHOR if given == "anchor" else START
-    monkeypatch.setitem(globals(), "START", start)
+    monkeypatch.setattr(two_by_two, "START", start)
     lower, upper = _curvature_bounds(PROBLEM, ELASTIC)
     got = affine_proximal_gradient(PROBLEM, ELASTIC, start, ROWS, lower, upper, count)
     true = ELASTIC.kkt_residual(got.y, PROBLEM.client_gradient(got.y))

@@ -18,7 +18,9 @@ DEAL = {"partition": "classes", "classes": 2}
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 
 
-def _sets(data: Any, datasets: Sequence[str], first_found: bool, seed: int, progress: Any) -> tuple[dict[str, Any], list[str]]:
+def _sets(
+    data: Any, datasets: Sequence[str], first_found: bool, seed: int, progress: Any
+) -> tuple[dict[str, Any], list[str]]:
     """What is trained on: the digits, or what of ``datasets`` the folder has."""
     from fedtheory.neural.data import digits
     from paper_figures._networks.runs import DIGITS, found_sets, need_torch, quietly
@@ -26,19 +28,22 @@ def _sets(data: Any, datasets: Sequence[str], first_found: bool, seed: int, prog
     need_torch()
     if data is None:
         return {DIGITS: digits()}, []
-    sets, notes = found_sets(datasets, data, seed, progress or quietly)
-    return (dict(list(sets.items())[:1]) if first_found else sets), notes
+    return found_sets(datasets, data, seed, progress or quietly, first_found)
 
 
 def _setting(dataset: str, network: str | None, lam: float, rounds: int, **more: Any) -> Any:
-    """EFL without compression, so that the elastic term is all that changes; on the digits ten clients with two classes each."""
+    """EFL without compression, so that the elastic term is all that changes; on the digits ten clients with two "
+    "classes each."""
     from fedtheory.neural.benchmarks import presets
     from paper_figures._networks.runs import DIGITS, on_digits
 
     efl = presets.get(f"efl/{'mnist' if dataset == DIGITS else dataset}/non-iid/10-of-100/efl")
     hyper = {"lam": lam, "fisher": "empirical", **more}
     if dataset == DIGITS:
-        return replace(on_digits(efl, network or "logistic", CLIENTS, partition=DEAL, cohort=0, rounds=rounds), hyperparameters=hyper)
+        return replace(
+            on_digits(efl, network or "logistic", CLIENTS, partition=DEAL, cohort=0, rounds=rounds),
+            hyperparameters=hyper,
+        )
     return replace(efl, hyperparameters=hyper, rounds=min(rounds, efl.rounds), cohort=0)
 
 
@@ -100,7 +105,13 @@ def compute_figure_2(
                         "accuracy": accuracy[:, 1:], "loss": np.stack([f["objective"] for f in found])[:, 1:],
                     }
                 )  # fmt: skip
-    return {"panels": panels, "seeds": used[1:], "notes": notes, "published": data is not None, "most": options.get("most")}
+    return {
+        "panels": panels,
+        "seeds": used[1:],
+        "notes": notes,
+        "published": data is not None,
+        "most": options.get("most"),
+    }
 
 
 def _curves(panel: dict[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
@@ -125,7 +136,9 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
     figure, axes = new_figure(max(8.6, 3.0 * len(panels) + 0.6), 6.0, 2, len(panels), sharex=False)
     for n, panel in enumerate(panels):
         for index, label, style in _curves(panel):
-            for axis, values in zip(axes[:, n], (100 * np.asarray(panel["accuracy"])[index], np.asarray(panel["loss"])[index]), strict=True):
+            for axis, values in zip(
+                axes[:, n], (100 * np.asarray(panel["accuracy"])[index], np.asarray(panel["loss"])[index]), strict=True
+            ):
                 kept = values[np.isfinite(values).all(axis=1)]  # the seeds that did not diverge
                 if len(kept):
                     band(axis, np.arange(values.shape[1]), kept, label=label, **style)
@@ -135,13 +148,22 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
         axes[1, n].yaxis.set_major_formatter("{x:g}")
         axes[1, n].yaxis.set_minor_formatter("{x:g}")
         axes[1, n].tick_params(axis="y", which="both", labelsize=8)
-        told = [f"λ = {panel['lambdas'][i]:g}: {_diverged(panel, i)} of {len(data['seeds'])} diverged" for i, _, _ in _curves(panel)]
+        told = [
+            f"λ = {panel['lambdas'][i]:g}: {_diverged(panel, i)} of {len(data['seeds'])} diverged"
+            for i, _, _ in _curves(panel)
+        ]
         lines = [line for i, line in zip([i for i, _, _ in _curves(panel)], told, strict=True) if _diverged(panel, i)]
-        axes[0, n].annotate("\n".join(lines), (0.97, 0.04), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5)
+        axes[0, n].annotate(
+            "\n".join(lines), (0.97, 0.04), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5
+        )
     axes[0, 0].set_ylabel("test accuracy, %")
     axes[1, 0].set_ylabel("training loss F(x)")
     legend(figure, axes[0])
-    headline(figure, _finding_2(data), f"EFL with all clients, two classes each; the best λ chosen on another seed than these {len(data['seeds'])}")
+    headline(
+        figure,
+        _finding_2(data),
+        f"EFL with all clients, two classes each; the best λ chosen on another seed than these {len(data['seeds'])}",
+    )
     return figure
 
 
@@ -162,7 +184,9 @@ def _finding_2(data: dict[str, Any]) -> str:
     gains = [_gain(p).mean() for p in data["panels"]]
     if max(gains) < 1:
         return f"The elastic term changes the accuracy by {min(gains):+.1f} to {max(gains):+.1f} points"
-    return f"The elastic term gains up to {max(gains):.1f} points of accuracy, and loses up to {max(0.0, -min(gains)):.1f}"
+    return (
+        f"The elastic term gains up to {max(gains):.1f} points of accuracy, and loses up to {max(0.0, -min(gains)):.1f}"
+    )
 
 
 def caption_2(data: dict[str, Any]) -> str:
@@ -175,18 +199,26 @@ def caption_2(data: dict[str, Any]) -> str:
         lam = np.asarray(panel["lambdas"])[panel["best"]]
         last = len(panel["lambdas"]) - 1
         parts.append(
-            f"{short(panel)}, step {panel['step']:g}: λ = {lam:g} changes the accuracy at the end by {spread(_gain(panel))} points; "
-            f"of {len(data['seeds'])} runs {_diverged(panel, 0)} diverge with λ = 0, {_diverged(panel, panel['best'])} with this λ and "
+            f"{short(panel)}, step {panel['step']:g}: λ = {lam:g} changes the accuracy at the end by "
+            f"{spread(_gain(panel))} points; "
+            f"of {len(data['seeds'])} runs {_diverged(panel, 0)} diverge with λ = 0, "
+            f"{_diverged(panel, panel['best'])} with this λ and "
             f"{_diverged(panel, last)} with λ = {panel['lambdas'][last]:g}."
         )
         rescued += _diverged(panel, 0) > _diverged(panel, panel["best"])
         broken += _diverged(panel, last) > _diverged(panel, 0)
     parts.append(
         "The paper says that an appropriate λ 'can force divergent methods to converge': "
-        + (f"seen in {rescued} of {len(data['panels'])} panels." if rescued else "no run here diverges that such a λ brings back.")
+        + (
+            f"seen in {rescued} of {len(data['panels'])} panels."
+            if rescued
+            else "no run here diverges that such a λ brings back."
+        )
     )
     if broken:
-        parts.append(f"Too large a λ makes runs diverge that do not without it, in {broken} of {len(data['panels'])} panels.")
+        parts.append(
+            f"Too large a λ makes runs diverge that do not without it, in {broken} of {len(data['panels'])} panels."
+        )
     return " ".join([*parts, *data["notes"]])
 
 
@@ -195,7 +227,8 @@ RULES = {"EFL, all that was done": ("efl", "C", 0.1), "FedAvg, complete work onl
 
 
 def _law(clients: int, active: float) -> Any:
-    """Each client is active with this probability; half of the active ones complete their steps, the others stop after 1..E - 1."""
+    """Each client is active with this probability; half of the active ones complete their steps, the others stop "
+    "after 1..E - 1."""
     from fedtheory.participation.irregular import Irregular
 
     row = np.concatenate([[1 - active], np.full(STEPS - 1, active / 2 / (STEPS - 1)), [active / 2]])
@@ -234,15 +267,29 @@ def compute_figure_3(
         found = []
         for words, (_, scheme, lam) in RULES.items():
             for rate in rates:
-                preset = _setting(name, network if name == DIGITS else None, lam, rounds if data is None else published_rounds, scheme=scheme)
+                preset = _setting(
+                    name,
+                    network if name == DIGITS else None,
+                    lam,
+                    rounds if data is None else published_rounds,
+                    scheme=scheme,
+                )
                 of = simulated(
-                    preset, sets[name], used, keep, _law(preset.clients, rate), _solver(preset, preset.lr), ("test_accuracy",), **options
+                    preset,
+                    sets[name],
+                    used,
+                    keep,
+                    _law(preset.clients, rate),
+                    _solver(preset, preset.lr),
+                    ("test_accuracy",),
+                    **options,
                 )
                 found.append(of["test_accuracy"])
                 told(f"{name}: {words}, {100 * rate:.0f} % active")
         panels.append(
             {
-                "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds, "participation": "100%",
+                "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds,
+                "participation": "100%",
                 "rates": np.array(rates), "rules": list(RULES), "accuracy": np.stack(found).reshape(len(RULES), len(rates), len(used), -1),
             }
         )  # fmt: skip
@@ -256,7 +303,9 @@ def draw_figure_3(data: dict[str, Any]) -> Any:
     from paper_figures._networks.words import short
 
     panels, rates = data["panels"], data["panels"][0]["rates"]
-    figure, axes = new_figure(max(8.6, 3.3 * len(rates)), 3.1 * len(panels) + 1.0, len(panels), len(rates), sharey="row")
+    figure, axes = new_figure(
+        max(8.6, 3.3 * len(rates)), 3.1 * len(panels) + 1.0, len(panels), len(rates), sharey="row"
+    )
     for row, panel in zip(axes, panels, strict=True):
         for n, (axis, rate) in enumerate(zip(row, rates, strict=True)):
             for rule, (method, _, _) in enumerate(RULES.values()):
@@ -265,7 +314,11 @@ def draw_figure_3(data: dict[str, Any]) -> Any:
             axis.set(title=f"{short(panel)}: {100 * rate:.0f} % active", xlabel="round", ylim=(0, 101))
         row[0].set_ylabel("test accuracy, %")
     legend(figure, axes[0])
-    headline(figure, _finding_3(data), f"of the active clients half stop early; line: mean of {len(data['seeds'])} seeds, band: all of them")
+    headline(
+        figure,
+        _finding_3(data),
+        f"of the active clients half stop early; line: mean of {len(data['seeds'])} seeds, band: all of them",
+    )
     return figure
 
 
@@ -290,15 +343,20 @@ def caption_3(data: dict[str, Any]) -> str:
     parts = [where(data)]
     for panel in data["panels"]:
         ends = _ends_3(panel).mean(axis=2)
-        said = [f"{100 * r:.0f} % active: {a:.1f} against {b:.1f} %" for r, a, b in zip(panel["rates"], ends[0], ends[1], strict=True)]
+        said = [
+            f"{100 * r:.0f} % active: {a:.1f} against {b:.1f} %"
+            for r, a, b in zip(panel["rates"], ends[0], ends[1], strict=True)
+        ]
         parts.append(f"{short(panel)}, EFL against complete work only, at the end: {joined(said)}.")
         lost = ends[:, 0] - ends[:, -1]
         parts.append(
-            f"From the most to the fewest active clients EFL loses {signed(lost[0]).lstrip('+')} points, the other {signed(lost[1]).lstrip('+')}; "
+            f"From the most to the fewest active clients EFL loses {signed(lost[0]).lstrip('+')} points, the other "
+            f"{signed(lost[1]).lstrip('+')}; "
             f"that EFL 'is robust to the low participation rate' is {'seen' if lost[0] < lost[1] else 'not seen here'}."
         )
     parts.append(
-        "EFL's coefficients do not grow when others are away, so that its step shrinks with the share of active clients; averaging divides by "
+        "EFL's coefficients do not grow when others are away, so that its step shrinks with the share of active "
+        "clients; averaging divides by "
         "those that completed."
     )
     return " ".join([*parts, *data["notes"]])
@@ -309,7 +367,8 @@ _QUICK: dict[str, Any] = {"seeds": 3, "datasets": ("mnist",), "most": 60}
 FIGURES = (
     Figure(
         "efl_figure2", compute_figure_2, draw_figure_2, _QUICK | {"networks": ("logistic",), "rounds": 30, "published_rounds": 6}, {},
-        title="The elastic term: test accuracy and training loss without it and with the best λ", number="Figure 2", caption=caption_2, **_TAKES,
+        title="The elastic term: test accuracy and training loss without it and with the best λ", number="Figure 2",
+        caption=caption_2, **_TAKES,
     ),
     Figure(
         "efl_figure3", compute_figure_3, draw_figure_3, _QUICK | {"network": "logistic", "rounds": 40, "published_rounds": 6}, {},

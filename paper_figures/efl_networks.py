@@ -19,7 +19,10 @@ __all__ = ["FIGURES"]
 CLIENTS, SAMPLES = 10, 60  # of scikit-learn's digits; equal sizes, which FedGATE and VRL-SGD need
 FIGURE_1 = ("fedprox", "scaffold", "apfl", "efl")
 TABLE_2 = ("fedavg", "fedgate", "vrl-sgd", "apfl", "fedamp", "efl")
-_ADDED: dict[str, dict[str, Any]] = {"fedprox": {"mu": 0.01}, "scaffold": {"option": "difference"}}  # no preset of EFL's table has these
+_ADDED: dict[str, dict[str, Any]] = {
+    "fedprox": {"mu": 0.01},
+    "scaffold": {"option": "difference"},
+}  # no preset of EFL's table has these
 
 
 def _preset(dataset: str, method: str) -> Preset:
@@ -37,7 +40,16 @@ def _small(method: str, deal: dict[str, Any], network: str, rounds: int) -> Pres
     """On the digits: ten clients, all of which take part."""
     from paper_figures._networks.runs import on_digits
 
-    given = on_digits(_preset("mnist", method), network, CLIENTS, partition=deal, participation="all", cohort=0, rounds=rounds, epochs=5)
+    given = on_digits(
+        _preset("mnist", method),
+        network,
+        CLIENTS,
+        partition=deal,
+        participation="all",
+        cohort=0,
+        rounds=rounds,
+        epochs=5,
+    )
     if method == "fedamp":  # its step must fit the number of clients
         return replace(given, hyperparameters={**given.hyperparameters, "alpha": 0.1})
     return given
@@ -45,7 +57,10 @@ def _small(method: str, deal: dict[str, Any], network: str, rounds: int) -> Pres
 
 def _deals(classes: Sequence[int]) -> dict[str, dict[str, Any]]:
     """0 stands for IID."""
-    return {("IID" if m == 0 else f"m = {m}"): {"partition": "iid"} if m == 0 else {"partition": "classes", "classes": m} for m in classes}
+    return {
+        ("IID" if m == 0 else f"m = {m}"): {"partition": "iid"} if m == 0 else {"partition": "classes", "classes": m}
+        for m in classes
+    }
 
 
 def compute(
@@ -86,7 +101,9 @@ def compute(
     if data is None:
         sets = {DIGITS: digits()}
         for network in networks:
-            presets |= {(network, s, m): _small(m, d, network, rounds) for s, d in _deals(classes).items() for m in methods}
+            presets |= {
+                (network, s, m): _small(m, d, network, rounds) for s, d in _deals(classes).items() for m in methods
+            }
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
         for name in sets:
@@ -94,7 +111,9 @@ def compute(
                 for m in methods:
                     preset = _preset(name, m)
                     last = preset.rounds if published_rounds is None else min(preset.rounds, published_rounds)
-                    presets[name, split, m] = replace(preset, rounds=last, **({} if deal is None else {"partition": deal}))
+                    presets[name, split, m] = replace(
+                        preset, rounds=last, **({} if deal is None else {"partition": deal})
+                    )
     used = seeds_from(seed, seeds if data is None else published_seeds)
     options = {"most": SAMPLES} if data is None else {"most": most, "most_tested": 2000} if most else {}
     found = measured(presets, sets, used, keep, progress, **options)
@@ -110,7 +129,14 @@ def compute(
 # --- Figure 1 ---------------------------------------------------------------------------------------------------------
 def draw_figure_1(data: dict[str, Any]) -> Any:
     """A row a data set, a column a split, and on the right what each method loses from the first split to the last."""
-    from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, method_style, new_figure
+    from fedtheory.plotting.style import (
+        METHOD_COLOURS,
+        METHOD_MARKERS,
+        METHOD_NAMES,
+        headline,
+        method_style,
+        new_figure,
+    )
     from paper_figures._networks.drawing import band, dots, legend
     from paper_figures._networks.words import short
 
@@ -123,7 +149,9 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
             for method, found in panel["methods"].items():
                 values = 100 * np.asarray(found["test_accuracy"], dtype=float)
                 band(axis, np.arange(values.shape[1]), values, **method_style(method))
-            axis.set(title=f"{short(panel)}: {panel['split']}" if n == 0 else panel["split"], xlabel="round", ylim=(0, 101))
+            axis.set(
+                title=f"{short(panel)}: {panel['split']}" if n == 0 else panel["split"], xlabel="round", ylim=(0, 101)
+            )
         axes[line, 0].set_ylabel("test accuracy, %")
         last = axes[line, -1]
         for y, method in enumerate(panels[0]["methods"]):
@@ -134,7 +162,11 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
         last.grid(axis="y", visible=False)
         last.set(title=f"lost from {splits[0]} to {splits[-1]}", xlabel="points of accuracy, at the end")
     legend(figure, axes[0, :-1])
-    headline(figure, _finding_1(data), f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and points: all")
+    headline(
+        figure,
+        _finding_1(data),
+        f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and points: all",
+    )
     return figure
 
 
@@ -149,7 +181,10 @@ def _losses(data: dict[str, Any]) -> dict[str, float]:
     """Mean loss of each method over the data sets."""
     rows = list(dict.fromkeys((p["dataset"], p["network"]) for p in data["panels"]))
     of = {row: [p for p in data["panels"] if (p["dataset"], p["network"]) == row] for row in rows}
-    return {m: float(np.mean([_lost(p, m).mean() for p in of.values() if _lost(p, m).size])) for m in data["panels"][0]["methods"]}
+    return {
+        m: float(np.mean([_lost(p, m).mean() for p in of.values() if _lost(p, m).size]))
+        for m in data["panels"][0]["methods"]
+    }
 
 
 def _finding_1(data: dict[str, Any]) -> str:
@@ -175,8 +210,10 @@ def caption_1(data: dict[str, Any]) -> str:
         [
             where(data),
             f"Points of accuracy lost from {splits[0]} to {splits[-1]}, mean over the seeds: {said}.",
-            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. The paper prints neither rounds, step sizes, "
-            "compression nor who takes part; EFL is run with Table 2's settings here: sparse messages of a tenth of the numbers, λ = 0.1.",
+            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. The paper prints "
+            "neither rounds, step sizes, "
+            "compression nor who takes part; EFL is run with Table 2's settings here: sparse messages of a tenth of "
+            "the numbers, λ = 0.1.",
             *data["notes"],
         ]
     )
@@ -186,7 +223,9 @@ def caption_1(data: dict[str, Any]) -> str:
 def _best(found: dict[str, Any]) -> np.ndarray:
     """Best mean test accuracy over the rounds, in percent, seed by seed: NaN where nothing was measured."""
     values = 100 * np.asarray(found["client_accuracy"], dtype=float)[:, 1:]
-    return np.where(np.isfinite(values).any(axis=1), np.nanmax(np.where(np.isfinite(values), values, -1), axis=1), np.nan)
+    return np.where(
+        np.isfinite(values).any(axis=1), np.nanmax(np.where(np.isfinite(values), values, -1), axis=1), np.nan
+    )
 
 
 def _printed(panel: dict[str, Any], method: str) -> float:
@@ -216,16 +255,26 @@ def draw_table_2(data: dict[str, Any]) -> Any:
     from matplotlib.lines import Line2D
 
     printed = "printed" if data["published"] else "printed for MNIST"
-    hollow = Line2D([], [], linestyle="", marker="D", markerfacecolor="none", markeredgecolor="#000000", markersize=7, label=printed)
+    hollow = Line2D(
+        [], [], linestyle="", marker="D", markerfacecolor="none", markeredgecolor="#000000", markersize=7, label=printed
+    )
     here = Line2D([], [], linestyle="", marker="o", color="#555555", label="here: a point a seed, a bar at their mean")
     figure.legend(handles=[here, hollow], loc="outside lower center", ncols=2)
-    headline(figure, _finding_2(data), f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it has one")
+    headline(
+        figure,
+        _finding_2(data),
+        f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it has one",
+    )
     return figure
 
 
 def _order(panel: dict[str, Any]) -> list[tuple[str, float]]:
     """Methods with the mean of their best accuracies, the best first; those that diverged on every seed left out."""
-    means = {m: float(np.nanmean(_best(f))) for m, f in panel["methods"].items() if "client_accuracy" in f and np.isfinite(_best(f)).any()}
+    means = {
+        m: float(np.nanmean(_best(f)))
+        for m, f in panel["methods"].items()
+        if "client_accuracy" in f and np.isfinite(_best(f)).any()
+    }
     return sorted(means.items(), key=lambda item: -item[1])
 
 
@@ -248,20 +297,27 @@ def caption_2(data: dict[str, Any]) -> str:
         printed = sorted(panel["methods"], key=lambda m: -_printed(panel, m))
         parts.append(
             f"{short(panel)}, {panel['split']}: {joined([f'{METHOD_NAMES[m]} {v:.1f} %' for m, v in order])}. Printed"
-            f"{'' if data['published'] else ' for MNIST'}: {joined([f'{METHOD_NAMES[m]} {_printed(panel, m):.2f} %' for m in printed])}."
+            f"{'' if data['published'] else ' for MNIST'}: "
+            f"{joined([f'{METHOD_NAMES[m]} {_printed(panel, m):.2f} %' for m in printed])}."
         )
         personal = [v for m, v in order if m in ("apfl", "fedamp")]
         shared = [v for m, v in order if m not in ("apfl", "fedamp")]
         if personal and shared and min(personal) > max(shared):
             parts.append(
-                "APFL and FedAMP are measured on each client's own classes with the client's own model, the others with the one shared "
+                "APFL and FedAMP are measured on each client's own classes with the client's own model, the others "
+                "with the one shared "
                 "model: that is why they lead where a client holds few classes."
             )
     return " ".join([*parts, *data["notes"]])
 
 
 _QUICK = {"rounds": 12, "seeds": 3, "published_rounds": 8, "published_seeds": 2, "most": 60}
-_OWN = {"methods": TABLE_2, "classes": (2,), "own_deal": True, "datasets": ("mnist", "cifar100", "sent140", "shakespeare")}
+_OWN = {
+    "methods": TABLE_2,
+    "classes": (2,),
+    "own_deal": True,
+    "datasets": ("mnist", "cifar100", "sent140", "shakespeare"),
+}
 _TAKES: dict[str, Any] = {"paper": "efl", "takes": ("data", "keep", "progress")}
 FIGURES = (
     Figure(

@@ -1,4 +1,4 @@
-"""Elastic Aggregation's poster on networks: its table, its figure over splits, participation and epochs, and its drawing of two clients."""
+"""Elastic Aggregation's poster on networks: its table, and its figure over splits, participation and local epochs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _preset(dataset: str, method: str) -> Any:
 
 
 def _small(method: str, network: str, rounds: int, **more: Any) -> Any:
-    """The MNIST row's setting on scikit-learn's digits: 5 of 50 clients a round, batches of 10; tau, mu and the share held out as there."""
+    """The MNIST row's setting on scikit-learn's digits: 5 of 50 clients a round, batches of 10; tau, mu and the "
+    "share held out as there."""
     from paper_figures._networks.runs import on_digits
 
     preset = on_digits(_preset("mnist", method), network, CLIENTS)
@@ -86,7 +87,13 @@ def compute_table(
         first = presets[name, "naive"]
         about = {k: getattr(first, k) for k in ("dataset", "network", "clients", "cohort", "rounds", "split")}
         panels.append(about | {"methods": {m: found[name, m] for m in METHODS}})
-    return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": most if options else None}
+    return {
+        "panels": panels,
+        "seeds": used,
+        "notes": notes,
+        "published": data is not None,
+        "most": most if options else None,
+    }
 
 
 def _printed_gains() -> dict[str, float]:
@@ -94,7 +101,10 @@ def _printed_gains() -> dict[str, float]:
     from fedtheory.neural.benchmarks import printed_tables
 
     table = printed_tables.table("elastic-table")
-    return {dataset: 100 * (table.value(split, dataset, "elastic") - table.value(split, dataset, "naive")) for split, dataset in table.rows}
+    return {
+        dataset: 100 * (table.value(split, dataset, "elastic") - table.value(split, dataset, "naive"))
+        for split, dataset in table.rows
+    }
 
 
 def draw_table(data: dict[str, Any]) -> Any:
@@ -128,7 +138,11 @@ def draw_table(data: dict[str, Any]) -> Any:
     last.set_xlim(right=45)
     last.set_xticks([-10, -1, 0, 1, 10], ["−10", "−1", "0", "1", "10"])
     legend(figure, axes[0, :-1])
-    headline(figure, _finding_table(data), f"line: mean of {len(data['seeds'])} seeds, band and points: all; hollow: the poster's table")
+    headline(
+        figure,
+        _finding_table(data),
+        f"line: mean of {len(data['seeds'])} seeds, band and points: all; hollow: the poster's table",
+    )
     return figure
 
 
@@ -144,11 +158,17 @@ def caption_table(data: dict[str, Any]) -> str:
     from paper_figures._networks.words import data_words, joined, name_of, seen, spread, where
 
     first = data["panels"][0]
-    rounded = where({**data, "panels": [p | {"participation": f"{100 * p['cohort'] / p['clients']:g}%"} for p in data["panels"]]})
+    rounded = where(
+        {**data, "panels": [p | {"participation": f"{100 * p['cohort'] / p['clients']:g}%"} for p in data["panels"]]}
+    )
     said = [f"{data_words(p)} {spread(g)}, above 0 {seen(g)}" for p in data["panels"] for g in [_gain(p["methods"])]]
     printed = joined([f"{name_of(d)} {g:+.2f}" for d, g in _printed_gains().items()])
-    held = "Elastic aggregation trains on the 70 % of the samples that are not held out for the sensitivity, the naive one on all of them."
-    return " ".join([rounded, f"Gains in points: {'; '.join(said)}.", f"Printed: {printed}.", held, *data["notes"]]) if first else ""
+    held = "Elastic aggregation trains on the 70 % of the samples that are not held out for the sensitivity, the naive one on all."
+    return (
+        " ".join([rounded, f"Gains in points: {'; '.join(said)}.", f"Printed: {printed}.", held, *data["notes"]])
+        if first
+        else ""
+    )
 
 
 # --- the figure -------------------------------------------------------------------------------------------------------
@@ -164,7 +184,12 @@ def _varied(what: str, value: Any) -> dict[str, Any]:
 
 
 def compute_settings(
-    network: str = "mlp-100-100", rounds: int = 40, seeds: int = 5, seed: int = 0, keep: Path | str | None = None, progress: Any = None
+    network: str = "mlp-100-100",
+    rounds: int = 40,
+    seeds: int = 5,
+    seed: int = 0,
+    keep: Path | str | None = None,
+    progress: Any = None,
 ) -> dict[str, Any]:
     """Both aggregations on the digits, one thing varied at a time around Dirichlet (.3), 5 of 50 clients, 1 epoch.
 
@@ -190,7 +215,14 @@ def compute_settings(
         | {m: np.stack([100 * ends(found[what, v, m]["test_accuracy"]) for v in values]) for m in METHODS}
         for what, (_, values) in SETTINGS.items()
     }
-    return {"varied": varied, "network": network, "dataset": DIGITS, "clients": CLIENTS, "rounds": rounds, "seeds": used}
+    return {
+        "varied": varied,
+        "network": network,
+        "dataset": DIGITS,
+        "clients": CLIENTS,
+        "rounds": rounds,
+        "seeds": used,
+    }
 
 
 def draw_settings(data: dict[str, Any]) -> Any:
@@ -210,7 +242,9 @@ def draw_settings(data: dict[str, Any]) -> Any:
         gains = np.asarray(found["elastic"], dtype=float) - np.asarray(found["naive"], dtype=float)
         below.axhline(0, color="#000000", linewidth=0.9)
         below.plot(x, gains, "o", color=METHOD_COLOURS["elastic-aggregation"], markersize=4, alpha=0.7)
-        below.plot(x, gains.mean(axis=1), "_", color=METHOD_COLOURS["elastic-aggregation"], markersize=18, markeredgewidth=2.2)
+        below.plot(
+            x, gains.mean(axis=1), "_", color=METHOD_COLOURS["elastic-aggregation"], markersize=18, markeredgewidth=2.2
+        )
         for axis in (above, below):
             axis.set_xticks(x, [f"{v:g}" for v in found["values"]])
         below.set_xlabel(words)
@@ -224,7 +258,9 @@ def draw_settings(data: dict[str, Any]) -> Any:
 
 def _all_gains(data: dict[str, Any]) -> np.ndarray:
     """Of all settings and seeds (settings, seeds)."""
-    return np.concatenate([np.asarray(f["elastic"], dtype=float) - np.asarray(f["naive"], dtype=float) for f in data["varied"].values()])
+    return np.concatenate(
+        [np.asarray(f["elastic"], dtype=float) - np.asarray(f["naive"], dtype=float) for f in data["varied"].values()]
+    )
 
 
 def _finding_settings(data: dict[str, Any]) -> str:
@@ -237,144 +273,34 @@ def caption_settings(data: dict[str, Any]) -> str:
     from paper_figures._networks.words import data_words, joined, signed
 
     parts = [
-        f"{data_words(data)}; {data['clients']} clients, {data['rounds']} rounds, {len(data['seeds'])} seeds. These stand in for the poster's "
+        f"{data_words(data)}; {data['clients']} clients, {data['rounds']} rounds, {len(data['seeds'])} seeds. These "
+        "stand in for the poster's "
         "data and networks."
     ]
     for what, (words, _) in SETTINGS.items():
         found = data["varied"][what]
         gains = (np.asarray(found["elastic"], dtype=float) - np.asarray(found["naive"], dtype=float)).mean(axis=1)
-        parts.append(f"Mean gain in points by {words}: {joined([f'{v:g}: {signed(g)}' for v, g in zip(found['values'], gains, strict=True)])}.")
+        parts.append(
+            f"Mean gain in points by {words}: "
+            f"{joined([f'{v:g}: {signed(g)}' for v, g in zip(found['values'], gains, strict=True)])}."
+        )
     gains = _all_gains(data)
     always = int((gains > 0).all(axis=1).sum())
     parts.append(
-        "The poster speaks of 'significant improvements across different partitioning distributions, participation rates and numbers of local "
-        f"epochs'; here the gain is above 0 in every seed in {always} of {len(gains)} settings, and its mean is {signed(gains.mean())} points."
+        "The poster speaks of 'significant improvements across different partitioning distributions, participation "
+        "rates and numbers of local "
+        f"epochs'; here the gain is above 0 in every seed in {always} of {len(gains)} settings, and its mean is "
+        f"{signed(gains.mean())} points."
     )
     return " ".join(parts)
-
-
-# --- two clients ------------------------------------------------------------------------------------------------------
-DISTANCES, STEPS = (0.03, 0.1, 0.3, 1.0, 3.0), 8
-
-
-def _clients(rng: np.random.Generator) -> Any:
-    """Two clients with 40 samples of two features, the first the larger, and both scaled anew for each client.
-
-    They want different parameters around (2, 2).
-    """
-    from fedtheory import problems
-
-    scale = np.array([1.0, 0.5]) * np.exp(rng.uniform(-0.5, 0.5, (2, 1, 2)))
-    features = rng.normal(size=(2, 40, 2)) * scale
-    wanted = 2 + rng.uniform(-1, 1, (2, 2))
-    return problems.LeastSquares(features, np.einsum("kid,kd->ki", features, wanted)), wanted
-
-
-def _round(problem: Any, elastic: bool, start: np.ndarray, seed: int) -> np.ndarray:
-    """The server's model (2,) after one round from there."""
-    from fedtheory import simulate
-    from fedtheory.algorithms import ElasticAggregation, FedAvg
-    from fedtheory.local import LocalSGD
-
-    algorithm = ElasticAggregation(tau=0.5) if elastic else FedAvg()
-    step = 0.5 / problem.constants().beta
-    return simulate(problem, algorithm, 1, start, seed=seed, local_solver=LocalSGD(STEPS, step)).x[0]
-
-
-def compute_two(instances: int = 200, seed: int = 0) -> dict[str, Any]:
-    """One round on many pairs of clients, from starts at several distances from the least of their mean loss; the first pair in full.
-
-    Returns
-    -------
-    dict
-        'excess' (2, distances, instances): F minus its least value after the round, naive and elastic; 'before' (distances, instances)
-        the same at the start. 'shown': Hessians, the clients' minimisers, the optimum and the three points, at distance 1.
-    """
-    from fedtheory.randomness import Stream
-
-    excess, before = np.empty((2, len(DISTANCES), instances)), np.empty((len(DISTANCES), instances))
-    shown: dict[str, Any] = {}
-    rng = Stream(seed).generator("figure elastic aggregation of two clients")
-    for i in range(instances):
-        problem, wanted = _clients(rng)
-        optimum = problem.optimum()
-        angle = rng.uniform(0, 2 * np.pi)
-        for n, distance in enumerate(DISTANCES):
-            start = optimum.x + distance * np.array([np.cos(angle), np.sin(angle)])
-            points = [start, *(_round(problem, elastic, start, seed) for elastic in (False, True))]
-            values = [float(problem.objective(p)) - optimum.value for p in points]
-            before[n, i], excess[:, n, i] = values[0], values[1:]
-            if i == 0 and distance == 1.0:
-                hessians = np.einsum("kid,kie->kde", problem.features, problem.features) / problem.features.shape[1]
-                shown = {"hessians": hessians, "wanted": wanted, "optimum": optimum.x, "points": np.stack(points)}
-    return {"excess": excess, "before": before, "distances": np.array(DISTANCES), "shown": shown, "tau": 0.5, "steps": STEPS}
-
-
-def _closer(data: dict[str, Any]) -> np.ndarray:
-    """In which share of the pairs the elastic round ends lower than the naive one (distances,)."""
-    excess = np.asarray(data["excess"], dtype=float)
-    return (excess[1] < excess[0]).mean(axis=1)
-
-
-def draw_two(data: dict[str, Any]) -> Any:
-    """The first pair as the poster draws it, and all pairs."""
-    from fedtheory.plotting.style import METHOD_COLOURS, headline, new_figure
-
-    figure, axes = new_figure(10.4, 4.4, 1, 2, width_ratios=(1.2, 1))
-    plane, all_pairs = axes[0]
-    shown = {k: np.asarray(v, dtype=float) for k, v in data["shown"].items()}
-    every = np.concatenate([shown["wanted"], shown["points"], shown["optimum"][None]])
-    low, high = every.min(axis=0) - 0.4, every.max(axis=0) + 0.4
-    x, y = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
-    grid = np.stack([x, y], axis=-1)
-    for k, (colour, name) in enumerate((("#999999", "A"), ("#56B4E9", "B"))):
-        away = grid - shown["wanted"][k]
-        loss = 0.5 * np.einsum("...d,de,...e->...", away, shown["hessians"][k], away)
-        plane.contour(x, y, loss, levels=loss.max() * np.array([0.02, 0.08, 0.2]), colors=colour, linewidths=0.8)
-        plane.plot(*shown["wanted"][k], "o", color=colour, label=f"least for client {name}, and its contours")
-    start, naive, elastic = shown["points"]
-    for point, method, words in ((naive, "fedavg", "naive"), (elastic, "elastic-aggregation", "elastic")):
-        plane.annotate("", point, start, arrowprops={"arrowstyle": "->", "color": METHOD_COLOURS[method], "linewidth": 1.8})
-        plane.plot(*point, "o", color=METHOD_COLOURS[method], label=f"after the round, {words}")
-    plane.plot(*start, "s", color="#000000", label="θ before it")
-    plane.plot(*shown["optimum"], "*", color="#000000", markersize=11, label="least for both")
-    plane.set(xlabel="θx, sensitive", ylabel="θy, less sensitive", title="one pair of clients")
-    plane.legend(fontsize=7.5)
-    all_pairs.axhline(50, color="#000000", linewidth=0.9)
-    all_pairs.plot(data["distances"], 100 * _closer(data), "-o", color=METHOD_COLOURS["elastic-aggregation"])
-    all_pairs.set(xscale="log", ylim=(-3, 103), xlabel="distance of θ from the least for both, before the round")
-    all_pairs.set_xticks(data["distances"], [f"{d:g}" for d in data["distances"]])
-    all_pairs.set_title(f"pairs in which elastic ends lower than naive, % of {np.asarray(data['before']).shape[1]}")
-    headline(figure, _finding_two(data), f"least squares, two clients, {data['steps']} local steps, τ = {data['tau']:g}")
-    return figure
-
-
-def _finding_two(data: dict[str, Any]) -> str:
-    closer = [f"{100 * c:.0f} %" for c in _closer(data)]
-    return f"Near the least loss elastic aggregation ends lower in {closer[0]} of the pairs, far from it in {closer[-1]}"
-
-
-def caption_two(data: dict[str, Any]) -> str:
-    """What the drawing shows and in how many instances."""
-    from paper_figures._networks.words import joined
-
-    excess, before = np.asarray(data["excess"], dtype=float), np.asarray(data["before"], dtype=float)
-    left = np.median(excess / before, axis=2)
-    each = joined([f"{100 * c:.0f} % at {d:g}" for d, c in zip(data["distances"], _closer(data), strict=True)])
-    return (
-        f"Two clients of least squares whose losses are least at different parameters; one round of {data['steps']} local steps. The poster "
-        "draws a pair in which elastic aggregation, which restrains the sensitive θx and boosts θy, ends with a lower loss than the naive "
-        f"mean. Of {before.shape[1]} random pairs it does so in these shares, by the distance of the start: {each}. From the farthest start "
-        f"the median excess loss that is left is {100 * left[1, -1]:.1f} % against {100 * left[0, -1]:.1f} % of that before. Where all "
-        "clients take part both rules have the same fixed points, so that only the way differs."
-    )
 
 
 _TAKES: dict[str, Any] = {"paper": "elastic-aggregation"}
 FIGURES = (
     Figure(
         "elastic_aggregation_table", compute_table, draw_table,
-        {"networks": ("logistic", "mlp-100-100"), "rounds": 20, "seeds": 3, "datasets": ("mnist",), "published_rounds": 10, "published_seeds": 2},
+        {"networks": ("logistic", "mlp-100-100"), "rounds": 20, "seeds": 3, "datasets": ("mnist",), "published_rounds": 10}
+        | {"published_seeds": 2},
         {"datasets": ("mnist", "cifar10")}, title="Naive and elastic aggregation: test accuracy", number="Table (upper)",
         caption=caption_table, takes=("data", "keep", "progress"), **_TAKES,
     ),
@@ -382,9 +308,5 @@ FIGURES = (
         "elastic_aggregation_settings", compute_settings, draw_settings, {"network": "logistic", "rounds": 20, "seeds": 3}, {},
         title="Naive and elastic aggregation over splits, participation and local epochs", number="Figure (results)",
         caption=caption_settings, takes=("keep", "progress"), **_TAKES,
-    ),
-    Figure(
-        "elastic_aggregation_two_clients", compute_two, draw_two, {"instances": 40}, {},
-        title="Naive and elastic aggregation of two clients, one round", number="Figure (left)", caption=caption_two, **_TAKES,
     ),
 )  # fmt: skip

@@ -35,9 +35,17 @@ def draw(data: dict[str, Any]) -> Any:
     from paper_figures._networks.drawing import accuracy_figure
 
     loss, net, _ = _largest_loss(data)
-    finding = f"Elastic nets lose at most {-loss:.1f} points against their baselines" if loss < 0 else "No elastic net loses accuracy"
-    several = f"line: mean of {len(data['seeds'])} seeds, band: all of them; dashed: the baseline, solid: its elastic net"
-    return accuracy_figure(data, f"{finding} ({net})" if loss < 0 else finding, f"{several}; bar on the right: mean difference")
+    finding = (
+        f"Elastic nets lose at most {-loss:.1f} points against their baselines"
+        if loss < 0
+        else "No elastic net loses accuracy"
+    )
+    several = (
+        f"line: mean of {len(data['seeds'])} seeds, band: all of them; dashed: the baseline, solid: its elastic net"
+    )
+    return accuracy_figure(
+        data, f"{finding} ({net})" if loss < 0 else finding, f"{several}; bar on the right: mean difference"
+    )
 
 
 def caption(data: dict[str, Any]) -> str:
@@ -47,10 +55,16 @@ def caption(data: dict[str, Any]) -> str:
     loss, net, split = _largest_loss(data)
     said = [f"{data_words(p)}, {SPLIT_WORDS[p['split']]}: {cited(PAIRS, _points(p))}" for p in data["panels"]]
     paper = (
-        "The paper says that FedElasticNet 'maintains the classification accuracy or incurs marginal degradation', with a gap between "
-        "FedProx and Algorithm 1 on CIFAR alone, and that FedDyn and Algorithm 3 are 'almost identical in the converged regime'."
+        "The paper says that FedElasticNet 'maintains the classification accuracy or incurs marginal degradation', "
+        "with a gap between "
+        "FedProx and Algorithm 1 on CIFAR alone, and that FedDyn and Algorithm 3 are 'almost identical in the "
+        "converged regime'."
     )
-    verdict = f"The largest mean loss here is {-loss:.1f} points ({net}, {split})." if loss < 0 else "No elastic net loses here on the mean."
+    verdict = (
+        f"The largest mean loss here is {-loss:.1f} points ({net}, {split})."
+        if loss < 0
+        else "No elastic net loses here on the mean."
+    )
     diverged = [f"{m}: {e}" for p in data["panels"] for m, row in p["methods"].items() for e in row["errors"]]
     more = [f"Diverged: {'; '.join(diverged)}."] if diverged else []
     numbers = "Points of accuracy at the end, mean and range over the seeds. "
@@ -76,7 +90,8 @@ FIGURES = (
         title="Test accuracy against rounds, all clients, fully connected networks", number="Figure 8", **_ALL,
     ),
     Figure(
-        "fedelasticnet_figure9", compute, draw, _QUICK | _CIFAR | _ONE_SPLIT | {"rounds": 8, "seeds": 2}, _CIFAR | {"rounds": 25, "seeds": 3},
+        "fedelasticnet_figure9", compute, draw, _QUICK | _CIFAR | _ONE_SPLIT | {"rounds": 8, "seeds": 2},
+        _CIFAR | {"rounds": 25, "seeds": 3},
         title="Test accuracy against rounds, all clients, convolutional networks", number="Figure 9", **_ALL,
     ),
 )  # fmt: skip

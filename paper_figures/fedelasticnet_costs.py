@@ -22,7 +22,8 @@ _LABELS = {
 
 
 def _ours(panel: dict[str, Any], what: str) -> dict[str, np.ndarray]:
-    """What each row of a table is here, seed by seed (seeds,): nonzeros against FedProx's, or bits a number and round."""
+    """What each row of a table is here, seed by seed (seeds,): nonzeros against FedProx's, or bits a number and "
+    "round."""
     methods = panel["methods"]
 
     def total(method: str, name: str) -> np.ndarray:
@@ -68,7 +69,9 @@ def draw(data: dict[str, Any], what: str, number: str) -> Any:
     panels, rows = data["panels"], _ROWS[what]
     columns = min(3, len(panels))
     height = -(-len(panels) // columns)
-    figure, axes = new_figure(max(8.6, 3.5 * columns + 1), 3.1 * height + 1.0, height, columns, sharex=True, sharey=True)
+    figure, axes = new_figure(
+        max(8.6, 3.5 * columns + 1), 3.1 * height + 1.0, height, columns, sharex=True, sharey=True
+    )
     for panel, axis in zip(panels, axes.flat, strict=False):
         ours, printed = _ours(panel, what), _printed(panel, what, number)
         for y, row in enumerate(rows):
@@ -91,8 +94,13 @@ def _handles(published: bool) -> list[Any]:
     from matplotlib.lines import Line2D
 
     printed = "what the paper prints" + ("" if published else " for MNIST")
-    hollow = Line2D([], [], linestyle="", marker="D", markerfacecolor="none", markeredgecolor="#000000", markersize=7, label=printed)
-    return [Line2D([], [], linestyle="", marker="o", color="#555555", label="here: a point a seed, a bar at their mean"), hollow]
+    hollow = Line2D(
+        [], [], linestyle="", marker="D", markerfacecolor="none", markeredgecolor="#000000", markersize=7, label=printed
+    )
+    return [
+        Line2D([], [], linestyle="", marker="o", color="#555555", label="here: a point a seed, a bar at their mean"),
+        hollow,
+    ]
 
 
 def _range(data: dict[str, Any], what: str, row: str) -> tuple[float, float]:
@@ -140,7 +148,11 @@ def _in_how_many(data: dict[str, Any], what: str, less: str, more: str) -> str:
 def _sparser(data: dict[str, Any], rows: Sequence[str]) -> str:
     pairs = [("algorithm-1", "fedprox"), ("algorithm-2", "scaffold"), ("algorithm-3", "feddyn")]
     counts = ", ".join(f"{_name(a)} below {_name(b)} in {_in_how_many(data, 'nonzeros', a, b)} runs" for a, b in pairs)
-    return f"The paper's claim that its forms sparsify what is sent is seen: {counts}." if _all(counts) else f"The paper's claim: {counts}."
+    return (
+        f"The paper's claim that its forms sparsify what is sent is seen: {counts}."
+        if _all(counts)
+        else f"The paper's claim: {counts}."
+    )
 
 
 def _all(counts: str) -> bool:
@@ -154,7 +166,8 @@ def _less(data: dict[str, Any]) -> str:
     least = _in_how_many(data, "entropy", "algorithm-3", UPDATES)
     one = _in_how_many(data, "entropy", "algorithm-3", "algorithm-1")
     return (
-        f"The paper's advice to send updates in place of models lowers FedDyn's entropy in {updates} runs. Algorithm 3 is below FedDyn's "
+        f"The paper's advice to send updates in place of models lowers FedDyn's entropy in {updates} runs. Algorithm "
+        "3 is below FedDyn's "
         f"updates in {least} runs and below Algorithm 1 in {one}; the paper says that it has the minimum."
     )
 
@@ -171,7 +184,16 @@ _ALL = _QUICK | {"rounds": 20, "participation": "100%", "splits": ("dirichlet-0.
 _FULL = {"networks": ("mlp-100-100", "logistic")}
 _FULL_ALL = {"rounds": 60, "participation": "100%", "datasets": ("mnist", "emnist-l")}
 FIGURES = (
-    _figure("fedelasticnet_table2", "Numbers sent over all rounds, beside the printed ones", "nonzeros", "Table 2", _QUICK, _FULL),
-    _figure("fedelasticnet_table3", "Entropy of what is sent, a tenth of the clients", "entropy", "Table 3", _QUICK, _FULL),
+    _figure(
+        "fedelasticnet_table2",
+        "Numbers sent over all rounds, beside the printed ones",
+        "nonzeros",
+        "Table 2",
+        _QUICK,
+        _FULL,
+    ),
+    _figure(
+        "fedelasticnet_table3", "Entropy of what is sent, a tenth of the clients", "entropy", "Table 3", _QUICK, _FULL
+    ),
     _figure("fedelasticnet_table4", "Entropy of what is sent, all clients", "entropy", "Table 4", _ALL, _FULL_ALL),
 )

@@ -55,8 +55,7 @@ def compute(
     if data is None:
         sets = {DIGITS: digits()}
     else:
-        sets, notes = found_sets(datasets, data, seed, told)
-        sets = dict(list(sets.items())[:1]) if first_found else sets
+        sets, notes = found_sets(datasets, data, seed, told, first_found)
     used = seeds_from(seed, seeds if data is None else published_seeds)
     options = {} if data is None or most is None else {"most": most, "most_tested": 10}
     panels = []
@@ -71,7 +70,16 @@ def compute(
             rows = []
             for s in used:
                 what = {"updates": "of the last round", "side": SIDE, **options}
-                rows.append(kept_or(keep, preset, sets[name], s, what, lambda p=preset, n=name, s=s: _described(_sent(p, sets[n], s, options))))
+                rows.append(
+                    kept_or(
+                        keep,
+                        preset,
+                        sets[name],
+                        s,
+                        what,
+                        lambda p=preset, n=name, s=s: _described(_sent(p, sets[n], s, options)),
+                    )
+                )
             told(f"{preset.name}: {100 * np.mean([r['zero'] for r in rows]):.0f} % of the numbers are 0")
             methods[m] = {key: np.array([r[key] for r in rows]) for key in rows[0]}
         panels.append(
@@ -84,7 +92,13 @@ def compute(
                 "methods": methods,
             }
         )
-    return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": most if options else None}
+    return {
+        "panels": panels,
+        "seeds": used,
+        "notes": notes,
+        "published": data is not None,
+        "most": most if options else None,
+    }
 
 
 def _sent(preset: Any, samples: Any, seed: int, options: dict[str, Any]) -> np.ndarray:
@@ -164,10 +178,21 @@ def draw(data: dict[str, Any]) -> Any:
         for axis, (method, found) in zip(row, panel["methods"].items(), strict=True):
             shares = np.asarray(found["shares"], dtype=float)
             for name, style in (("gaussian", "--"), ("laplace", ":")):
-                axis.plot(x, laws[name], style, color="#000000", linewidth=1.1, label=f"{NAMES[name]} law of the same variance")
-            mean = np.where((shares > 0).all(axis=0), shares.mean(axis=0), np.nan)  # bins without any update break the line
+                axis.plot(
+                    x,
+                    laws[name],
+                    style,
+                    color="#000000",
+                    linewidth=1.1,
+                    label=f"{NAMES[name]} law of the same variance",
+                )
+            mean = np.where(
+                (shares > 0).all(axis=0), shares.mean(axis=0), np.nan
+            )  # bins without any update break the line
             colour = METHOD_COLOURS[method]
-            axis.fill_between(x, np.where(np.isnan(mean), np.nan, shares.min(axis=0)), shares.max(axis=0), color=colour, alpha=0.2)
+            axis.fill_between(
+                x, np.where(np.isnan(mean), np.nan, shares.min(axis=0)), shares.max(axis=0), color=colour, alpha=0.2
+            )
             axis.plot(x, mean, "-o", color=colour, linewidth=1.6, markersize=2.4)
             zero, kurtosis, entropy = (float(np.mean(found[k])) for k in ("zero", "kurtosis", "entropy"))
             axis.annotate(
@@ -178,7 +203,11 @@ def draw(data: dict[str, Any]) -> Any:
             axis.set_xlabel("update / its standard deviation")
         row[0].set_ylabel("share of all updates,\nbins of a quarter deviation")
     legend(figure, axes[:, 0], 2)
-    headline(figure, _finding(data), f"local updates of the last round's participants, {len(data['seeds'])} seeds (band: all of them)")
+    headline(
+        figure,
+        _finding(data),
+        f"local updates of the last round's participants, {len(data['seeds'])} seeds (band: all of them)",
+    )
     return figure
 
 
@@ -186,7 +215,11 @@ def _finding(data: dict[str, Any]) -> str:
     kurtosis = [float(np.mean(p["methods"]["feddyn"]["kurtosis"])) for p in data["panels"]]
     if min(kurtosis) > 3:
         return "FedDyn's updates are no Gaussian: their tails are heavier than Laplace's, as those of both elastic nets"
-    return "FedDyn's updates lie between Gaussian and Laplace" if min(kurtosis) > 0.5 else "FedDyn's updates are close to Gaussian"
+    return (
+        "FedDyn's updates lie between Gaussian and Laplace"
+        if min(kurtosis) > 0.5
+        else "FedDyn's updates are close to Gaussian"
+    )
 
 
 def caption(data: dict[str, Any]) -> str:
@@ -198,12 +231,17 @@ def caption(data: dict[str, Any]) -> str:
     for panel in data["panels"]:
         said = []
         for method, found in panel["methods"].items():
-            mean = {k: float(np.mean(found[k])) for k in ("zero", "kurtosis", "gaussian", "laplace", "entropy", "entropy_gaussian")}
+            mean = {
+                k: float(np.mean(found[k]))
+                for k in ("zero", "kurtosis", "gaussian", "laplace", "entropy", "entropy_gaussian")
+            }
             nearer = "Laplace" if mean["laplace"] < mean["gaussian"] else "Gaussian"
             said.append(
-                f"{METHOD_NAMES[method]} {percent(mean['zero'])} exact zeros, excess kurtosis {mean['kurtosis']:.1f} (Gaussian 0, Laplace 3), "
+                f"{METHOD_NAMES[method]} {percent(mean['zero'])} exact zeros, excess kurtosis {mean['kurtosis']:.1f} "
+                "(Gaussian 0, Laplace 3), "
                 f"nearer to the {nearer} law (total variation {min(mean['laplace'], mean['gaussian']):.2f} against "
-                f"{max(mean['laplace'], mean['gaussian']):.2f}), {mean['entropy']:.2f} bits a number where a Gaussian of its variance has "
+                f"{max(mean['laplace'], mean['gaussian']):.2f}), {mean['entropy']:.2f} bits a number where a Gaussian "
+                "of its variance has "
                 f"{mean['entropy_gaussian']:.2f}"
             )
         parts.append("; ".join(said) + ".")
@@ -212,14 +250,28 @@ def caption(data: dict[str, Any]) -> str:
         plain = panel["methods"]["feddyn"]
         gaussian = (np.asarray(plain["gaussian"]) < np.asarray(plain["laplace"])).all()
         claims = [
-            f"that Algorithm 3's updates are sparser than FedDyn's and Algorithm 2's is {'seen in every seed' if sparser else 'not seen in every seed'}",
+            "that Algorithm 3's updates are sparser than FedDyn's and Algorithm 2's is "
+            f"{'seen in every seed' if sparser else 'not seen in every seed'}",
             "that FedDyn's 'can be modeled by the Gaussian distribution' "
-            + ("agrees with the nearer law" if gaussian else "is not seen: the Laplace law is nearer to them, without any l1 term"),
+            + (
+                "agrees with the nearer law"
+                if gaussian
+                else "is not seen: the Laplace law is nearer to them, without any l1 term"
+            ),
         ]
         change = [np.asarray(panel["methods"][m]["entropy"]) for m in ("algorithm-3", "feddyn")]
         share = (change[0] / change[1]).mean()
-        lower = "lower in every seed" if (change[0] < change[1]).all() else "higher in every seed" if (change[0] > change[1]).all() else "not settled"
-        claims.append(f"that the elastic net lowers the entropy of FedDyn's updates: it is {share:.2f} of theirs in this round, {lower}")
+        lower = (
+            "lower in every seed"
+            if (change[0] < change[1]).all()
+            else "higher in every seed"
+            if (change[0] > change[1]).all()
+            else "not settled"
+        )
+        claims.append(
+            f"that the elastic net lowers the entropy of FedDyn's updates: it is {share:.2f} of theirs in this round, "
+            f"{lower}"
+        )
         parts.append(f"Of what the paper says, {joined(claims)}.")
     return " ".join([*parts, *data["notes"]])
 

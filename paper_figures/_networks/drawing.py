@@ -11,13 +11,17 @@ from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAME
 from paper_figures._networks.families import PAIRS, SPLIT_WORDS
 from paper_figures._networks.words import data_words, difference, short
 
-_BENEATH = {"-": {"linewidth": 2.8, "alpha": 0.5}, "--": {"zorder": 3}}  # so that both of a pair are seen where they agree
+_BENEATH = {
+    "-": {"linewidth": 2.8, "alpha": 0.5},
+    "--": {"zorder": 3},
+}  # so that both of a pair are seen where they agree
 
 __all__ = ["accuracy_figure", "band", "dots", "from_below", "legend"]
 
 
 def band(panel: Any, x: Any, values: Any, **style: Any) -> None:
-    """Mean over the seeds, and the range of all of them: values (seeds, len(x)); what is NaN in all seeds is not drawn."""
+    """Mean over the seeds, and the range of all of them: values (seeds, len(x)); what is NaN in all seeds is not "
+    "drawn."""
     x, values = np.asarray(x, dtype=float), np.asarray(values, dtype=float)
     kept = np.isfinite(values).all(axis=0)
     if not kept.any():
@@ -52,7 +56,8 @@ def dots(panel: Any, y: float, points: np.ndarray, colour: str, marker: str = "o
 
 
 def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
-    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, seed by seed."""
+    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, "
+    "seed by seed."""
     panels = data["panels"]
     names = list(dict.fromkeys(data_words(p) for p in panels))
     splits = list(dict.fromkeys(p["split"] for p in panels))
@@ -69,7 +74,10 @@ def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             if n:
                 axis.sharey(axes[row, 0])
-        from_below(axes[row, 0], [100 * np.asarray(m["test_accuracy"], dtype=float) for p in of_row for m in p["methods"].values()])
+        from_below(
+            axes[row, 0],
+            [100 * np.asarray(m["test_accuracy"], dtype=float) for p in of_row for m in p["methods"].values()],
+        )
         axes[row, 0].set_ylabel("test accuracy, %")
         _differences(axes[row, -1], of_row)
     legend(figure, axes[0, :-1])
@@ -87,7 +95,9 @@ def _differences(axis: Any, panels: list[dict[str, Any]]) -> None:
                 dots(axis, y, difference(*pair), METHOD_COLOURS[net], METHOD_MARKERS[net])
                 ticks.append(y)
                 short = METHOD_NAMES[net].replace("Algorithm", "Alg.")
-                words.append(f"{SPLIT_WORDS[panel['split']]}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}")
+                words.append(
+                    f"{SPLIT_WORDS[panel['split']]}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}"
+                )
                 y -= 1.0
         y -= 0.5
     axis.axvline(0, color="#000000", linewidth=0.9)

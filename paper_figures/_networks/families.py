@@ -99,4 +99,10 @@ def compute(
                 "methods": {m: found[name, split, m] for m in methods},
             }
         )
-    return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": most if options else None}
+    return {
+        "panels": panels,
+        "seeds": used,
+        "notes": notes,
+        "published": data is not None,
+        "most": most if options else None,
+    }

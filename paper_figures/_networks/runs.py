@@ -20,11 +20,32 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.result import Result
     from fedtheory.neural.data import Data
 
-__all__ = ["DIGITS", "Told", "found_sets", "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "simulated"]
+__all__ = [
+    "DIGITS",
+    "Told",
+    "found_sets",
+    "kept_or",
+    "measured",
+    "need_torch",
+    "on_digits",
+    "quietly",
+    "seeds_from",
+    "simulated",
+]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
-METRICS = ("test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy", "bits", "client_accuracy")
+METRICS = (
+    "test_accuracy",
+    "test_loss",
+    "drift",
+    "nonzeros",
+    "participants",
+    "entropy",
+    "update_entropy",
+    "bits",
+    "client_accuracy",
+)
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
 Told = Callable[[str], Any]
@@ -39,7 +60,9 @@ def need_torch() -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
-        raise MissingCapability("trained networks need torch, which is not installed: pip install 'fedtheory[torch]'") from error
+        raise MissingCapability(
+            "trained networks need torch, which is not installed: pip install 'fedtheory[torch]'"
+        ) from error
 
 
 def seeds_from(seed: int, seeds: int) -> list[int]:
@@ -51,12 +74,21 @@ def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIEN
     """The same method, hyperparameters, split and participation on scikit-learn's digits and a small network."""
     cohort = preset.cohort and max(1, round(preset.cohort * clients / preset.clients))
     deal = preset.partition if preset.partition["partition"] != "users" else {"partition": "dirichlet", "alpha": 0.3}
-    small = {"dataset": DIGITS, "network": network, "other_network": None, "clients": clients, "cohort": cohort, "partition": deal}
+    small = {
+        "dataset": DIGITS,
+        "network": network,
+        "other_network": None,
+        "clients": clients,
+        "cohort": cohort,
+        "partition": deal,
+    }
     return replace(preset, **(small | more))
 
 
-def found_sets(wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly) -> tuple[dict[str, Data], list[str]]:
-    """The data sets that the folder has, and a sentence for each that it has not.
+def found_sets(
+    wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly, first_only: bool = False
+) -> tuple[dict[str, Data], list[str]]:
+    """The data sets that the folder has, or the first of them, and a sentence for each that it has not.
 
     Raises
     ------
@@ -69,6 +101,8 @@ def found_sets(wanted: Sequence[str], folder: Path | str, seed: int, told: Told 
     left_out: list[str] = []
     first: DataFileError | None = None
     for name in dict.fromkeys(wanted):
+        if sets and first_only:
+            break
         try:
             sets[name] = load_data(_RELEASE.get(name, name), folder, seed, progress=False)
             told(f"{name}: {sets[name].num_train} training samples")
@@ -101,12 +135,18 @@ def _kept(path: Path) -> dict[str, Any] | None:
     """What a finished run has left; None where there is nothing that can be read."""
     try:
         found = json.loads(path.read_text())
-        return found if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"]) else None
+        return (
+            found
+            if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"])
+            else None
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def kept_or(keep: Path | str | None, preset: Preset, data: Data, seed: int, what: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+def kept_or(
+    keep: Path | str | None, preset: Preset, data: Data, seed: int, what: Mapping[str, Any], make: Callable[[], Any]
+) -> Any:
     """JSON values that ``make`` returns, or those it returned before for the same setting, data, code and ``what``."""
     if keep is None:
         return to_jsonable(make())
@@ -153,9 +193,17 @@ def simulated(
             )  # fmt: skip
         except Diverged:
             pass
-        return {m: _series([None if not np.isfinite(v) else v for v in done.get(m, [])], preset.rounds + 1) for m in record}
+        return {
+            m: _series([None if not np.isfinite(v) else v for v in done.get(m, [])], preset.rounds + 1) for m in record
+        }
 
-    about = {"simulated": list(record), "sampling": repr(sampling), "laws": getattr(sampling, "laws", None), "solver": repr(solver), **options}
+    about = {
+        "simulated": list(record),
+        "sampling": repr(sampling),
+        "laws": getattr(sampling, "laws", None),
+        "solver": repr(solver),
+        **options,
+    }
     rows = [kept_or(keep, preset, data, s, about, lambda s=s: run(s)) for s in seeds]
     return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
@@ -235,7 +283,11 @@ def measured(
         length = preset.rounds + 1
         row: dict[str, Any] = {m: np.stack([_series(f["metrics"].get(m), length) for f in found]) for m in METRICS}
         row = {name: values for name, values in row.items() if np.isfinite(values).any()}
-        row |= {"parameters": found[0]["parameters"], "rounds": preset.rounds, "errors": [f["error"] for f in found if f["error"]]}
+        row |= {
+            "parameters": found[0]["parameters"],
+            "rounds": preset.rounds,
+            "errors": [f["error"] for f in found if f["error"]],
+        }
         out[key] = row
         ends = row["test_accuracy"][:, np.isfinite(row["test_accuracy"]).any(axis=0)][:, -1]
         told(f"{n}/{len(presets)} {preset.name}: accuracy {_percent(ends)} ({len(seeds)} seeds)")

@@ -9,7 +9,21 @@ import numpy as np
 
 from fedtheory.plotting.style import METHOD_NAMES
 
-__all__ = ["LAST", "cited", "data_words", "difference", "ends", "joined", "name_of", "percent", "seen", "short", "signed", "spread", "where"]
+__all__ = [
+    "LAST",
+    "cited",
+    "data_words",
+    "difference",
+    "ends",
+    "joined",
+    "name_of",
+    "percent",
+    "seen",
+    "short",
+    "signed",
+    "spread",
+    "where",
+]
 
 LAST = 5  # rounds at the end whose mean is "the end"
 _SETS = {
@@ -25,7 +39,11 @@ _SETS = {
     "shakespeare": "Shakespeare",
     "topics": "Python's help texts",
 }
-_NETWORKS = {"mlp-100-100": "two hidden layers of 100", "logistic": "logistic regression", "cnn-8-16": "a CNN of 8 and 16 filters"}
+_NETWORKS = {
+    "mlp-100-100": "two hidden layers of 100",
+    "logistic": "logistic regression",
+    "cnn-8-16": "a CNN of 8 and 16 filters",
+}
 _SHORT = {"mlp-100-100": "digits, two layers", "logistic": "digits, logistic", "cnn-8-16": "digits, CNN"}
 
 
@@ -42,17 +60,29 @@ def data_words(panel: dict[str, Any]) -> str:
 
 def short(panel: dict[str, Any]) -> str:
     """The same in a title's space."""
-    return _SHORT.get(panel["network"], name_of(panel["dataset"])) if panel["dataset"] == "digits" else name_of(panel["dataset"])
+    return (
+        _SHORT.get(panel["network"], name_of(panel["dataset"]))
+        if panel["dataset"] == "digits"
+        else name_of(panel["dataset"])
+    )
 
 
 def where(data: dict[str, Any]) -> str:
     """The first sentence of a caption: on what, with how many clients, rounds and seeds."""
     first = data["panels"][0]
     sets = joined(list(dict.fromkeys(data_words(p) for p in data["panels"])))
-    takes = "all take part" if first["participation"] == "100%" else f"each takes part with probability {_chance(first['participation'])}"
-    clients, rounds = (joined([str(n) for n in dict.fromkeys(p[k] for p in data["panels"])]) for k in ("clients", "rounds"))
+    takes = (
+        "all take part"
+        if first["participation"] == "100%"
+        else f"each takes part with probability {_chance(first['participation'])}"
+    )
+    clients, rounds = (
+        joined([str(n) for n in dict.fromkeys(p[k] for p in data["panels"])]) for k in ("clients", "rounds")
+    )
     most = f", {data['most']} samples of each client" if data["most"] is not None else ""
-    stand_in = "" if data["published"] else " These stand in for the paper's data and networks, which --data FOLDER takes."
+    stand_in = (
+        "" if data["published"] else " These stand in for the paper's data and networks, which --data FOLDER takes."
+    )
     return f"{sets}; {clients} clients{most}, {takes}; {rounds} rounds; {len(data['seeds'])} seeds.{stand_in}"
 
 
@@ -81,7 +111,13 @@ def difference(ours: Any, theirs: Any) -> np.ndarray:
 def seen(points: np.ndarray) -> str:
     """'in every seed', 'in none' or 'in 2 of 3 seeds': where a difference is above 0."""
     above = int((points > 0).sum())
-    return "in every seed" if above == len(points) else "in no seed" if above == 0 else f"in {above} of {len(points)} seeds"
+    return (
+        "in every seed"
+        if above == len(points)
+        else "in no seed"
+        if above == 0
+        else f"in {above} of {len(points)} seeds"
+    )
 
 
 def signed(value: float) -> str:

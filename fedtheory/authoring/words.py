@@ -18,7 +18,7 @@ def table(study: Any) -> str:
     from rich.console import Console
 
     buffer = io.StringIO()
-    Console(file=buffer, width=120, color_system=None).print(study)
+    Console(file=buffer, width=120, color_system=None, force_jupyter=False).print(study)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).rstrip()
 
 

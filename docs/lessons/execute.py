@@ -49,7 +49,8 @@ def execute(path: Path, folder: Path) -> Path:
     """
     notebook = jupytext.read(path)
     fold(notebook)
-    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3").execute()
+    quiet = ["--log-level=ERROR"]  # of the kernel: no word on how it talks to this process
+    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", extra_arguments=quiet).execute()
     return write_atomic(folder / f"{path.stem}.ipynb", nbformat.writes(notebook).encode())
 
 

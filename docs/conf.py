@@ -55,7 +55,7 @@ toc_object_entries_show_parents = "hide"
 
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # docstrings write types as words: "array (N, d)", "None or float"
-suppress_warnings = ["ref.python", "toc.empty_glob", "toc.glob"]  # one class may have two public places; chapters may be absent
+suppress_warnings = ["ref.python"]  # one class may have two public places
 
 # MathJax beside the pages, so that formulas are typeset without a network
 _mathjax = importlib.util.find_spec("sphinx-mathjax-offline")
@@ -103,7 +103,10 @@ def _plain(app, what, name, obj, options, lines):
 
 def _escaped(text):
     parts = re.split(r"(``.*?``|`[^`]*`|(?<![\w*])\*\w(?:[^*]*\w)?\*(?![\w*]))", text)
-    return "".join(p if n % 2 else re.sub(r"([*|\\])|_(?![A-Za-z0-9])", lambda m: "\\" + m[0], p) for n, p in enumerate(parts))
+    parts = [p if n % 2 else re.sub(r"([*|\\])|_(?![A-Za-z0-9])", lambda m: "\\" + m[0], p) for n, p in enumerate(parts)]
+    for n in range(1, len(parts), 2):  # `step`s: a letter may follow
+        parts[n] += "\\ " if parts[n + 1][:1].isalnum() else ""
+    return "".join(parts)
 
 
 def _fields(app, doctree):

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.app import examples
-from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, not_writable, out_console
+from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, not_writable, out_console, problem_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
 from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one, redraw
@@ -58,6 +58,7 @@ class Runs:
     "python -m paper_figures --list",
     "python -m paper_figures efl_bits --quick",
     "python -m paper_figures efl_bits --redraw",
+    "python -m paper_figures bound_vs_empirical --problem diabetes --quick",
     "python -m paper_figures --quick --out results/paper",
     "python -m paper_figures --docs",
 ))  # fmt: skip
@@ -76,6 +77,10 @@ def figures(
     docs: Annotated[bool, typer.Option("--docs", help="Draw the pictures that docs/ keeps, into docs/ or --out.")] = False,
     campaign: Annotated[
         Path | None, typer.Option(help=f"A campaign's JSON, for `verdicts`; without it {CAMPAIGN}, if there.", dir_okay=False)
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(help="A named problem (`fedtheory list problems`), or NAME.json, in place of a figure's own where it takes one."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -101,6 +106,12 @@ def figures(
         return
     given = {"data": data, "keep": out / "kept", "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None)}
     given["progress"] = lambda words: err_console().print(f"  {words}", style="dim", markup=False, highlight=False)
+    if problem is not None:
+        foreign = [f.name for f in wanted if "problem" not in f.takes]
+        if foreign:
+            takers = ", ".join(f.name for f in known().values() if "problem" in f.takes)
+            raise InvalidInput(f"--problem {problem}: {foreign[0]} has problems of its own; these take one: {takers}")
+        given["problem"] = problem_of(problem, {}, seed)
     runs = Runs(out, seed, QUICK if quick else FULL, given)
     if not names:  # nothing to draw without a campaign
         wanted = [f for f in wanted if "campaign" not in f.takes or given["campaign"] is not None]

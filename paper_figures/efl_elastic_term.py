@@ -290,7 +290,8 @@ def compute_figure_3(
             {
                 "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds,
                 "participation": "100%",
-                "rates": np.array(rates), "rules": list(RULES), "accuracy": np.stack(found).reshape(len(RULES), len(rates), len(used), -1),
+                "rates": np.array(rates), "rules": list(RULES),
+                "accuracy": np.stack(found).reshape(len(RULES), len(rates), len(used), -1),
             }
         )  # fmt: skip
     return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": options.get("most")}

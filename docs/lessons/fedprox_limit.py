@@ -3,9 +3,7 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import FedProx
-from fedtheory.authoring import (
-    Minimise, Paper, Quadratics, among, le, method, repaired
-)
+from fedtheory.authoring import Minimise, Paper, Quadratics, among, le, method, repaired
 
 paper = Paper("fedprox-limit", title="Where FedProx ends", source="Lesson 6")
 

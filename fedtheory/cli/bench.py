@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.report.stacked import NARROW, Stacked
 
 __all__ = ["TABLES", "Options", "bench"]
 
@@ -204,12 +205,23 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
 def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
     from fedtheory.neural.benchmarks.run import HEADINGS, texts
 
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1), title=title, title_justify="left", title_style="bold")
-    for i, heading in enumerate(HEADINGS):
-        grid.add_column(heading, justify="left" if i < 3 else "right", no_wrap=i < 3)
-    for row in rows:
-        grid.add_row(*map(Text, texts(table, row)))
-    console.print(grid)
+    console.print(Text(title, "bold"))
+    cells = [texts(table, row) for row in rows]
+    if console.width < NARROW:
+        stacked, before = Stacked(["data, split;\n  method", *HEADINGS[3:]], right=range(1, 6)), None
+        for data, split, method, *numbers in cells:
+            if (data, split) != before:
+                stacked.add(", ".join(filter(None, (data, split))))
+            before = (data, split)
+            stacked.add(f"  {method}", *numbers)
+        console.print(stacked)
+    else:
+        grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+        for i, heading in enumerate(HEADINGS):
+            grid.add_column(heading, justify="left" if i < 3 else "right", no_wrap=i < 3)
+        for row in cells:
+            grid.add_row(*map(Text, row))
+        console.print(grid)
     for note in notes:
         console.print(Text(f"· {note}", "dim"))
     for row in rows:

@@ -250,13 +250,14 @@ def report_command(
 @app.command(
     "replay",
     epilog=examples(
-        "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
+        "fedtheory replay theorem-3.1", "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST",
+        "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
     )
 )  # fmt: skip
 def replay_command(
     file: Annotated[
-        str, typer.Argument(help="A witness file, or the name of a shipped one (`fedtheory list witnesses`).")
+        str, typer.Argument(help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a statement that has one.")
     ],
     paper: Annotated[
         Path | None, typer.Option("--paper", help="The Python file whose statement it is about.", metavar="FILE.py")

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from rich.padding import Padding
 from rich.text import Text
 
 from fedtheory.cli.common import (
@@ -64,7 +65,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
-        console.print(Text.assemble(("  ", ""), (form["name"], "bold"), f": on record as {recorded}"))
+        console.print(Padding(Text.assemble((form["name"], "bold"), f": on record as {recorded}"), (0, 0, 0, 2), expand=False))
         if form["wording"]:
             block(f"({WORDINGS[form['wording']]})", 4, "dim")
         block(form["text"], 4, "cyan")

@@ -64,7 +64,7 @@ def _kind(instance: Any) -> Any:
 
 
 def _judged(statement: Any, tasks: list[Any]) -> Any:
-    from fedtheory.verification.check import Checks
+    from fedtheory.verification.checks import Checks
 
     return Checks(c for task in tasks for c in task() if c.statement == statement.id)
 
@@ -88,7 +88,7 @@ def _tell(statement: Any, name: str, checks: Any, seed: int, as_json: bool, out:
         emit(result)
         return int(bool(unexpected))
     from fedtheory.report.tables import check_table
-    from fedtheory.verification.check import Checks
+    from fedtheory.verification.checks import Checks
     from fedtheory.verification.registry import rule_words
 
     console = out_console()

@@ -7,12 +7,13 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from rich.padding import Padding
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, shipped_witnesses, statements_in
 from fedtheory.errors import suggest
+from fedtheory.report.stacked import NARROW, Stacked, items
 
 __all__ = ["KINDS", "list_things"]
 
@@ -42,7 +43,8 @@ def list_things(what: str, as_json: bool, out: Path | None) -> None:
     if as_json:
         emit(found)
     elif what == "statements":
-        out_console().print(_statement_list(found))
+        console = out_console()
+        console.print(_statement_list(found, console.width))
     elif not found:
         out_console().print(f"no {what}")
     else:
@@ -160,6 +162,7 @@ def _witnesses() -> list[dict[str, Any]]:
     ]
 
 
+IN_BRACKETS = "[in brackets]: may be left out, with its default"
 KINDS = {
     "statements": _statements,
     "papers": _papers,
@@ -173,10 +176,8 @@ KINDS = {
 def _print_plain(found: list[dict[str, Any]]) -> None:
     names = [k for k in ("name", "source", "about", "options") if found[0].get(k)]
     console, longest = out_console(), max(len(row["name"]) for row in found)
-    if names == ["name", "about"] and console.width - longest < 40:  # no room for a column beside the names
-        for row in found:
-            console.print(Text(row["name"]), soft_wrap=True)
-            console.print(Padding(Text(row["about"], "dim"), (0, 0, 0, 2)))
+    if console.width - longest < 40 or ("options" in names and console.width < NARROW):  # no room beside the names
+        _print_stacked(console, found, names)
         return
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in names:
@@ -191,7 +192,19 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
         table.add_row(*cells)
     console.print(table)
     if "options" in names and "class" in found[0]:
-        console.print("\n[in brackets]: may be left out, with its default", style="dim", markup=False)
+        console.print(f"\n{IN_BRACKETS}", style="dim", markup=False)
+
+
+def _print_stacked(console: Any, found: list[dict[str, Any]], names: Sequence[str]) -> None:
+    """Names, with the rest below each."""
+    table = Stacked([f"name; below it {', '.join('what it is' if n == 'about' else n for n in names[1:])}"])
+    for row in found:
+        options = row.get("options", ())
+        told = [k if v == "needed" else f"[{k} {v}]" for k, v in options.items()] if isinstance(options, dict) else options
+        table.add(Text(row["name"], "bold"), below=[row.get("source", ""), row.get("about", ""), items(told, console.width)])
+    console.print(table)
+    if any(isinstance(row.get("options"), dict) for row in found):
+        console.print(f"\n{IN_BRACKETS}", style="dim", markup=False)
 
 
 def _record(form: dict[str, Any] | None, short: Mapping[str, str]) -> Text:
@@ -208,31 +221,47 @@ def _record(form: dict[str, Any] | None, short: Mapping[str, str]) -> Text:
     return Text("\n").join(Text(f"{v}\n({short.get(rule, rule)})", STYLES[v]) for rule, v in verdicts.items())
 
 
-def _statement_list(found: list[dict[str, Any]]) -> Table:
-    from fedtheory.report.tables import NO_FORM, WORDED, WORDED_NOTE
+def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
+    from fedtheory.report.tables import WORDED_NOTE
     from fedtheory.verification.registry import by_paper
 
+    narrow, headings = width < NARROW, ("as printed", "as repaired", "more\nforms")
+    stacked = Stacked(("statement;\n  title", *headings), right=(3,))
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("statement", no_wrap=True)
     table.add_column("title", ratio=1, overflow="fold")
-    table.add_column("as printed", no_wrap=True)
-    table.add_column("as repaired", no_wrap=True)
-    table.add_column("more\nforms", justify="right", style="dim")
+    for name in headings:
+        table.add_column(name, no_wrap=True, justify="right" if "more" in name else "left")
     for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
-        if n:
-            table.add_row()
-        table.add_row(Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim"))
+        name, ids = Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim")
+        if narrow:
+            if n:
+                stacked.add("")
+            stacked.add(Text.assemble(name, ": ", ids))
+        else:
+            if n:
+                table.add_row()
+            table.add_row(name, ids)
         for s in group:
-            forms = {f["name"]: f for f in s["forms"]}
-            printed = next((f for f in s["forms"] if f["name"] == "printed" or f["wording"]), None)
-            more = len([f for f in s["forms"] if f is not printed and f["name"] != "repaired"])
-            mark = WORDED if printed is not None and printed["wording"] else ""
-            records = (_record(printed, paper.rule_short), _record(forms.get("repaired"), paper.rule_short))
-            if s["kind"] == "claim":
-                records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
-            title = f"{s['title']}; measured by `{s['shown_by']}`" if s["shown_by"] else s["title"]
-            table.add_row(s["id"].split("/")[-1] + mark, title, *records, str(more or ""))
-    table.title = "Statements, and what is on record for each"
-    table.title_justify, table.title_style = "left", "dim"
-    table.caption, table.caption_justify, table.caption_style = WORDED_NOTE, "left", "dim"
-    return table
+            identifier, title, cells = _statement_row(s, paper)
+            if narrow:
+                stacked.add(identifier, *cells, below=[title])
+            else:
+                table.add_row(identifier, title, *cells)
+    heading = Text("Statements, and what is on record for each", "dim")
+    return Group(heading, stacked if narrow else table, Text(WORDED_NOTE, "dim"))
+
+
+def _statement_row(s: dict[str, Any], paper: Any) -> tuple[str, str, tuple[Any, ...]]:
+    """The name, the title, and the cells of the printed and the repaired form and of how many more there are."""
+    from fedtheory.report.tables import NO_FORM, WORDED
+
+    forms = {f["name"]: f for f in s["forms"]}
+    printed = next((f for f in s["forms"] if f["name"] == "printed" or f["wording"]), None)
+    more = len([f for f in s["forms"] if f is not printed and f["name"] != "repaired"])
+    mark = WORDED if printed is not None and printed["wording"] else ""
+    records = (_record(printed, paper.rule_short), _record(forms.get("repaired"), paper.rule_short))
+    if s["kind"] == "claim":
+        records = (Text("claim, not\njudged", "dim"), Text(NO_FORM, "dim"))
+    title = f"{s['title']}; measured by `{s['shown_by']}`" if s["shown_by"] else s["title"]
+    return s["id"].split("/")[-1] + mark, title, (*records, str(more or ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, facts, out_console, save, shipped_witnesses
-from fedtheory.errors import FedTheoryError, UnknownName
+from fedtheory.cli.common import emit, err_console, facts, find_statement, out_console, save, shipped_witnesses
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from fedtheory.verification.witness import Witness
@@ -20,7 +21,11 @@ __all__ = ["replay"]
 
 
 def _witness(name: str) -> Witness:
-    """A witness file, or the shipped one of that name."""
+    """A witness file, or a shipped one: of that name, with or without its paper, or that of a statement.
+
+    Of a statement it is the first of the printed form, else of any.
+    """
+    from fedtheory.verification.registry import all_statements
     from fedtheory.verification.replay import load
 
     path = Path(name)
@@ -31,9 +36,30 @@ def _witness(name: str) -> Witness:
         return shipped[name]
     if not shipped:
         raise FedTheoryError(f"{name}: no such file, and no witnesses are shipped under that name")
+    of_papers = [w for w in shipped.values() if w.name.removeprefix(f"{w.statement.partition('/')[0]}-") == name]
+    if len(of_papers) == 1:
+        return of_papers[0]
+    several = sum(s.id.partition("/")[2] == name.lower() for s in all_statements()) > 1  # then papers are to be named
+    with nullcontext() if several else suppress(UnknownName):
+        return _of_statement(find_statement(name), list(shipped.values()))
     close = difflib.get_close_matches(name, shipped, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else "see `fedtheory list witnesses`"
     raise UnknownName(f"unknown file or witness {name!r}: {hint}")
+
+
+def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
+    """The first witness of the printed form, else of any; how many more there are is told on stderr."""
+    from fedtheory.report.tables import rule_rank
+
+    found = [w for w in shipped if w.statement == statement.id]
+    if not found:
+        raise InvalidInput(f"{statement.id} has no witness: none of its forms is on record as violated by one that is shipped")
+    form = None if statement.as_printed is None else statement.as_printed.name
+    chosen = min(found, key=lambda w: (w.form != form, rule_rank(w.rule, w.statement)))
+    if len(found) > 1:
+        more = f"{chosen.name}, one of {len(found)} witnesses of {statement.id}: `fedtheory explain {statement.id}` names all"
+        err_console().print(more, style="dim", markup=False)
+    return chosen
 
 
 def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
+from rich.cells import cell_len
 from rich.text import Text
 
 from fedtheory.cli.central import refuse_set_options
@@ -353,7 +354,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
         )
         console.print(f"\n{note}", style="dim")
         for form, name in elsewhere:
-            console.print(f"  {form}: {name}", style="dim", soft_wrap=True)
+            gap = " " if cell_len(f"  {form}: {name}") <= console.width else "\n    "
+            console.print(f"  {form}:{gap}{name}", style="dim", soft_wrap=True)
     for c in unexpected:
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
     if files:

@@ -93,6 +93,14 @@ _MODELS = (
         f"Shakespeare: McMahan et al., AISTATS 2017 (256 units); {_FEDDYN} (100 units)",
     ),
     Model(
+        "char-lstm-32",
+        "CharLstm",
+        {"vocabulary": 80, "embedding": 8, "hidden": 32, "layers": 1},
+        (80,),
+        80,
+        "No paper: one small enough for a CPU",
+    ),
+    Model(
         "word-lstm",
         "WordLstm",
         {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2},

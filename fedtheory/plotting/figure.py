@@ -36,7 +36,7 @@ class Figure:
     caption : callable(data) -> what to see, in whole sentences with the computed numbers
     takes : further keyword arguments that ``compute`` takes from whoever runs it
         'data': a folder with published data files or None; 'keep': a folder where finished parts are kept, or None; 'progress':
-        callable(words), called after each part.
+        callable(words), called after each part. 'problem': a problem of the user's in place of the figure's own, or None.
     """
 
     name: str

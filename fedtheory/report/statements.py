@@ -182,8 +182,16 @@ def _witnesses(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:
 
 
 def _worst(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:
-    found = [(row, worst_instance(row, context.record["settings"], context.named)) for row in rows]
-    return [{**told, "rule": _rule(row), "mark": MARKS[row.verdict], "verdict": row.verdict} for row, told in found if told]
+    """The instances on which forms are worst, each with those forms."""
+    out: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        told = worst_instance(row, context.record["settings"], context.named)
+        if told is None:
+            continue
+        where = {key: told[key] for key in ("instance", "command")}
+        place = out.setdefault(tuple(where.values()), {**where, "forms": []})
+        place["forms"].append({**told, "rule": _rule(row), "mark": MARKS[row.verdict], "class": CLASSES[row.verdict]})
+    return list(out.values())
 
 
 def _proofs(statement: Statement, context: Context) -> list[dict[str, Any]]:

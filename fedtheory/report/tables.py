@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory._moved import names_before
+from fedtheory.report.stacked import NARROW, Stacked
 from fedtheory.verification.check import in_words
 from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
 
@@ -185,7 +186,7 @@ def tightness_text(row: Row | None, brief: bool = False) -> str:
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
     texts = (f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else number(value, digits) for value, digits in ratios)
-    return " / ".join("<0" if text.startswith("-") else text for text in texts)
+    return ("/" if brief else " / ").join("<0" if text.startswith("-") else text for text in texts)
 
 
 def worst_case_text(row: Row | None) -> str:
@@ -193,13 +194,13 @@ def worst_case_text(row: Row | None) -> str:
     return "" if row is None or math.isnan(row.worst_case) else number(row.worst_case, 2)
 
 
-def statement_table(rows: Sequence[Row], width: int) -> Table:
+def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
     """The main table, a heading for each paper; titles are shown where the terminal is wide enough."""
+    if width < NARROW:
+        return _brief_table(rows)
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    brief = width < 110
     table.add_column("statement", no_wrap=True)
-    if not brief:
-        table.add_column("what it says", ratio=1, style="dim")
+    table.add_column("what it says", ratio=1, style="dim")
     table.add_column("as printed", no_wrap=True)
     table.add_column("as repaired", no_wrap=True)
     table.add_column("inst.", justify="right", no_wrap=True)
@@ -207,26 +208,45 @@ def statement_table(rows: Sequence[Row], width: int) -> Table:
     worst = width >= WIDE and any(worst_case_text(r) for r in rows)
     if worst:
         table.add_column("worst case\n/bound", justify="right", no_wrap=True)
-    table.add_column("wit-\nness", no_wrap=True)
+    table.add_column("witness", no_wrap=True)
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
             table.add_row()
         table.add_row(Text(paper.name, "bold"))
         for line in group:
-            cells: list[Any] = [short(line.statement) + line.mark]
-            forms = other_forms(line)
-            if not brief:
-                cells.append(line.title)
-            cells += [
-                _cell([line.printed] if line.printed else [], brief),
-                Text(forms.removeprefix("forms: ") if brief else forms) if forms else _cell(line.repaired, brief),
-                str(line.instances),
-                tightness_text(line.shown, brief),
-                *([worst_case_text(line.shown)] if worst else []),
-                "file" if line.witness else "",
-            ]
-            table.add_row(*cells)
+            name, printed, repaired, *numbers, witness = _cells(line, False)
+            table.add_row(name, line.title, printed, repaired, *numbers, *([worst_case_text(line.shown)] if worst else []), witness)
     return table
+
+
+def _brief_table(rows: Sequence[Row]) -> Stacked:
+    """The main table for a narrow terminal."""
+    table = Stacked(("statement", "as\nprinted", "as\nrepaired", "inst.", "tightness\nmax/med.", "rerun"), right=(3, 4))
+    for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
+        if n:
+            table.add("")
+        table.add(Text(paper.name, "bold"))
+        for line in group:
+            table.add(*_cells(line, True))
+    return table
+
+
+def _cells(line: Line, brief: bool) -> tuple[str | Text, ...]:
+    """Name, as printed, as repaired, instances, tightness, witness."""
+    forms = other_forms(line)
+    return (
+        short(line.statement) + line.mark,
+        _cell([line.printed] if line.printed else [], brief),
+        Text(forms.removeprefix("forms: ") if brief else forms) if forms else _cell(line.repaired, brief),
+        str(line.instances),
+        tightness_text(line.shown, brief),
+        _witness_cell(line.witness),
+    )
+
+
+def _witness_cell(witness: str | None) -> str:
+    """'yes' for a witness that comes with a paper, 'file' for one that was written, '' for none."""
+    return "" if not witness else "file" if "/" in witness else "yes"
 
 
 def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
@@ -256,53 +276,62 @@ def worst_case_key(rows: Sequence[Row]) -> str:
 
 
 def _witness_key(rows: Sequence[Row]) -> str:
-    """What 'file' means in these rows: a witness that comes with a paper, by its name, or one that was written, by its path."""
-    kinds = {"FILE" if "/" in row.witness else "NAME" for row in rows if row.witness}
+    """How the witnesses of these rows are rerun: one that comes with a paper by its statement, one that was written by its path."""
+    kinds = {"FILE" if "/" in row.witness else "STATEMENT" for row in rows if row.witness}
     if not kinds:
         return ""
-    listed = ", `fedtheory list witnesses` has all names" if "NAME" in kinds else ""
-    return f" file: a witness; `fedtheory replay {' or '.join(sorted(kinds, reverse=True))}` reruns it{replay_example(rows)}{listed}."
+    listed = "; `fedtheory list witnesses` has those of all forms" if "STATEMENT" in kinds else ""
+    which = " or ".join(sorted(kinds, reverse=True))
+    what = "rerun, witness: of an instance that refutes a form, in fractions"
+    return f" {what}; `fedtheory replay {which}` reruns it{replay_example(rows)}{listed}."
 
 
 def replay_example(rows: Sequence[Row]) -> str:
-    """', as in `fedtheory replay eq-11-printed`' with a witness of these rows; '' without one."""
+    """', as in `fedtheory replay eq-11`' with a witness of these rows; '' without one."""
     row = next((r for r in rows if r.witness), None)
     if row is None:
         return ""
     source = paper_of(row.statement).source
     file = f" --paper {source}" if source else ""
-    return f", as in `fedtheory replay {row.witness}{file}` for {short(row.statement)}"
+    return f", as in `fedtheory replay {row.witness}{file}` for {short(row.statement)}" if "/" in row.witness else (
+        f", as in `fedtheory replay {row.statement}{file}`"
+    )
 
 
-def details_table(rows: Sequence[Row], width: int) -> Table:
-    """Every form under every rule, with the instance on which it is tightest (under the form in a narrow terminal)."""
+def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
+    """Every form under every rule, with the instance on which it is tightest (below the form in a narrow terminal)."""
+    headings = ("verdict", "recorded", "violated\n/ inst.", "tight-\nest")
+    if width < NARROW:
+        stacked = Stacked(("statement, form and rule;\n  where it is tightest", *headings), right=(3, 4))
+        for heading, name, numbers, where in _details(rows):
+            if heading is not None:
+                stacked.add(heading)
+            stacked.add(", ".join(name), *numbers, below=[where])
+        return stacked
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    wide = width >= 110
-    names = ("statement", "form", "rule") if wide else ("statement, form and rule;\n  where it is tightest",)
-    for name in names:
-        table.add_column(name, no_wrap=name in ("statement", "rule"), ratio=None if wide else 1)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("recorded", no_wrap=True)
-    table.add_column("violated\n/ inst.", justify="right", no_wrap=True)
-    table.add_column("tight-\nest", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("on", ratio=1, style="dim")
-    paper: Paper | None = None
-    for r in rows:
-        if paper_of(r.statement) != paper:
-            if paper is not None:
+    for n, column in enumerate(("statement", "form", "rule", *headings)):
+        table.add_column(column, no_wrap=n != 1, justify="right" if n > 4 else "left")
+    table.add_column("on", ratio=1, style="dim")
+    for heading, (statement, form, rule), numbers, where in _details(rows):
+        if heading is not None:
+            if table.row_count:
                 table.add_row()
-            paper = paper_of(r.statement)
-            table.add_row(Text(paper.name, "bold"))
-        rule = paper.rule_short.get(r.rule, r.rule)
-        recorded = "same" if r.verdict == r.established else r.established
-        where = Text(instance_text(r.tightest or r.worst), "dim")
-        numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", number(r.tightness_worst))
-        if wide:
-            table.add_row(short(r.statement), Text(r.form), rule, *numbers, where)
-        else:
-            table.add_row(Text.assemble(f"{short(r.statement)}, {r.form}, {rule}", "\n  " if where else "", where), *numbers)
+            table.add_row(heading)
+        table.add_row(statement, Text(form), rule, *numbers, where)
     return table
+
+
+def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str, str], tuple[Any, ...], Text]]:
+    """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where it is tightest) of every row."""
+    before: Paper | None = None
+    for r in rows:
+        paper = paper_of(r.statement)
+        recorded = "same" if r.verdict == r.established else r.established
+        numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", number(r.tightness_worst))
+        where = Text(instance_text(r.tightest or r.worst), "dim")
+        name = (short(r.statement), r.form, paper.rule_short.get(r.rule, r.rule))
+        yield Text(paper.name, "bold") if paper != before else None, name, numbers, where
+        before = paper
 
 
 def tried(searches: Sequence[dict[str, Any]]) -> str:
@@ -344,7 +373,7 @@ def _how_and_where(checks: Sequence[Any]) -> list[str]:
 
 def check_table(checks: Sequence[Any], width: int = 120) -> Table:
     """Checks of one statement on one problem; reasons stand below, and in a narrow terminal how and where as well."""
-    wide = width >= 110
+    wide = width >= NARROW
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("form", overflow="fold")
     for name in ("verdict", "on record", *(["how"] if wide else [])):

@@ -43,6 +43,7 @@ _NETWORKS = {
     "mlp-100-100": "two hidden layers of 100",
     "logistic": "logistic regression",
     "cnn-8-16": "a CNN of 8 and 16 filters",
+    "char-lstm-32": "an LSTM of 32 units",
 }
 _SHORT = {"mlp-100-100": "digits, two layers", "logistic": "digits, logistic", "cnn-8-16": "digits, CNN"}
 

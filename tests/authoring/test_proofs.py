@@ -111,7 +111,7 @@ def test_without_weights_there_is_no_waterfall():
     @paper.statement("last", over="run", rounds=3, **about)
     def last(q):
         """The last value is the least."""
-        yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)")
+        yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)", holds=True)
 
     paper.proof("last", steps=[step(monotone)])
     registry.register(made := paper.as_paper())

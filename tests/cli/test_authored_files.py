@@ -1,6 +1,5 @@
 """A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
 
-import html
 import json
 import re
 import textwrap
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refused
+from markupsafe import escape
 
 from fedtheory.verification import Setting, Statement, form, le, registry
 
@@ -187,7 +187,7 @@ def test_the_reports_have_what_the_study_found(tmp_path):
     assert {"searched", "refuted", "constant", "needed", "undecided", "rejected", "tightness"} <= labels
     page, text = ((out / name).read_text() for name in ("report.html", "report.md"))
     for label, words in found:
-        assert f"- **{label}**: {words}" in text and f"<dt>{label}</dt>" in page and html.escape(words) in page
+        assert f"- **{label}**: {words}" in text and f"<dt>{label}</dt>" in page and escape(words) in page
         assert words.split(": ")[0] in shown
     assert "violated at half = 1001/2000" in text
 

@@ -166,7 +166,7 @@ def test_states_and_counts(rows):
     lines = {line.statement: line for line in tables.lines(rows)}
     states = {s: headlines.state_of(line) for s, line in lines.items()}
     assert states["fedelasticnet/eq-28"] == "fails" and states["fedelasticnet/theorem-a"] == "ours"
-    assert states["fedelasticnet/table-1"] == "unsettled", "what is on record as open is not settled by a campaign that meets no violation"
+    assert states["fedelasticnet/table-1"] == "unsettled", "what is open is not settled by meeting no violation"
     assert states["efl/contraction-factors"] == "readings"
     n = headlines.counts(list(lines.values()))
     assert n["printed"] + n["in words"] == sum(s in ("fails", "holds", "unsettled") for s in states.values())

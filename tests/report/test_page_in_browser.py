@@ -35,13 +35,15 @@ OVERFLOWING = """() => {
     const r = e.getBoundingClientRect();
     return r.width > 0 && (r.right > width + 1 || r.left < -1) && !e.closest(boxes);
   });
-  const cut = [...document.querySelectorAll(boxes)].filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "auto");
+  const wide = [...document.querySelectorAll(boxes)].filter((e) => e.scrollWidth > e.clientWidth + 1);
+  const cut = wide.filter((e) => getComputedStyle(e).overflowX !== "auto");
   return [document.documentElement.scrollWidth - width, ...[...out, ...cut].map((e) => e.tagName + "." + e.className)];
 }"""
 TRIMMED = """(kept) => {
   for (const e of document.querySelectorAll("math")) e.replaceWith("x = y");
   for (const e of document.querySelectorAll(".statement")) if (!kept.includes(e.id)) e.remove();
-  for (const e of document.querySelectorAll(".point:nth-of-type(n + 4), .worst li:nth-child(n + 3), .form:nth-of-type(n + 4)")) e.remove();
+  const many = ".point:nth-of-type(n + 4), .worst li:nth-child(n + 3), .form:nth-of-type(n + 4)";
+  for (const e of document.querySelectorAll(many)) e.remove();
   for (const e of document.querySelectorAll("a[href^='#']")) if (!document.getElementById(e.hash.slice(1))) e.href = "#provenance";
 }"""  # axe looks at every letter of every formula: one statement of each kind is enough
 SHOWN = "() => [...document.querySelectorAll('.statement')].filter((s) => !s.hidden).map((s) => s.id)"
@@ -90,6 +92,7 @@ def opened(browser, address):
     def open_page(width=1400, **options):
         contexts.append(browser.new_context(viewport={"width": width, "height": 1000}, **options))
         page = contexts[-1].new_page()
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: logged.append(message.text))
         page.on("pageerror", lambda error: logged.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
@@ -114,8 +117,10 @@ def test_nothing_overflows(opened, width):
     assert page.evaluate(OVERFLOWING) == [0]
     wide = page.evaluate("() => [...document.querySelectorAll('.formula')].filter((e) => e.scrollWidth > e.clientWidth + 1).length")
     assert wide == 0 or width == 400, "at full width every formula fits"
-    reached = page.evaluate("() => [...document.querySelectorAll('.formula[tabindex]')].length")
-    assert reached == wide, "what scrolls can be reached by the keyboard"
+    assert width != 400 or page.locator(".picture").count() == 1
+    if width == 400:  # the picture is wider than that
+        page.locator(".picture").scroll_into_view_if_needed()
+        page.wait_for_selector(".picture[tabindex='0']")  # what scrolls can be reached by the keyboard
 
 
 def test_contrast_and_names(opened):
@@ -138,7 +143,7 @@ def test_filters_search_and_links(opened):
     assert len(every) == len(WIDE) + len(RUN) and "10 statements" in page.inner_text("#count")
     page.select_option("#state", "fails")
     fails = page.evaluate(SHOWN)
-    assert 0 < len(fails) < len(every) and all("violated" in page.inner_text(f"[id='{id}'] .verdicts") for id in fails)
+    assert 0 < len(fails) < len(every) and all("violated" in page.text_content(f"[id='{id}'] .verdicts") for id in fails)
     page.select_option("#paper", "fedmls")
     assert page.evaluate(SHOWN) == ["fedmls-theorem-1"] and not page.is_visible("#paper-efl")
     page.fill("#search", "no such words")

@@ -70,19 +70,19 @@
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) { event.preventDefault(); search.focus(); }
     if (event.key === "Escape" && (typing || document.activeElement === document.body)) { clear(); document.activeElement.blur(); }
   });
-  const reachable = () => {
-    for (const box of all(".formula, .picture")) {
-      const wide = box.scrollWidth > box.clientWidth + 1;
+  const mark = (entries) => {
+    const seen = entries.filter((e) => e.isIntersecting).map((e) => [e.target, e.target.scrollWidth > e.target.clientWidth + 1]);
+    for (const [box, wide] of seen) {
       if (wide) { box.tabIndex = 0; box.setAttribute("role", "group"); box.setAttribute("aria-label", "scrolls sideways"); }
       else if (box.hasAttribute("tabindex")) for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
     }
   };
+  const watcher = new IntersectionObserver(mark), boxes = all(".formula, .picture");  // only what is in view is laid out
+  const watch = () => { watcher.disconnect(); for (const box of boxes) watcher.observe(box); };
   let waiting = 0;
-  const later = () => { clearTimeout(waiting); waiting = setTimeout(reachable, 100); };
-  window.addEventListener("resize", later);
-  document.addEventListener("toggle", later, true);
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(watch, 200); });
 
   filter();
-  reachable();
+  watch();
   if (location.hash) follow();
 })();

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from fedtheory.algorithms.fedmls import FedMLS
+from fedtheory.optimum.on_ball import choose_radius
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import COLOURS, band, headline, legend_below, middle, page_figure, times
 from fedtheory.problems import TwoClientPull, random_lad
@@ -35,9 +36,11 @@ TITLES = {
 RADIUS, EPSILON = 4.0, 2.0
 
 
-def _panel(problem: Problem, rounds: Sequence[int], fixed: bool, noise: float, scenarios: int, seed: int) -> dict[str, Any]:
+def _panel(
+    problem: Problem, rounds: Sequence[int], fixed: bool, noise: float, scenarios: int, seed: int, radius: float
+) -> dict[str, Any]:
     """The gap and the bounds, a run of its own for every K, since T_k depends on it; ``noise`` in units of G."""
-    optimum, G_i = problem.optimum_on_ball(RADIUS), np.asarray(problem.lipschitz(RADIUS), dtype=float)
+    optimum, G_i = problem.optimum_on_ball(radius), np.asarray(problem.lipschitz(radius), dtype=float)
     G = math.sqrt(float(np.mean(G_i**2)))
     x0 = np.zeros(problem.dim)
     noise *= G
@@ -46,7 +49,7 @@ def _panel(problem: Problem, rounds: Sequence[int], fixed: bool, noise: float, s
     gaps, bounds, steps = [], {name: [] for name in FORMS}, []
     for K in rounds:
         lam = EPSILON / G**2 if fixed else math.sqrt(2 * 18 * D / (K * (K + 1))) / G  # least (10 + 8) D/(lam K (K+1)) + lam G^2/2
-        method = FedMLS(lam, D, K, RADIUS, G, sigma=noise, noise_std=noise, skip_last=False)
+        method = FedMLS(lam, D, K, radius, G, sigma=noise, noise_std=noise, skip_last=False)
         view = view_of_run(problem, method, x0, scenarios if noise else 1, seed, bounds=Bounds(optimum, G_i, sigma_i))
         gaps.append(view.last_excess[0])
         steps.append(int(view.constants.total_steps))
@@ -59,13 +62,37 @@ def _panel(problem: Problem, rounds: Sequence[int], fixed: bool, noise: float, s
     }  # fmt: skip
 
 
-def compute(rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0) -> dict[str, Any]:
-    """Four panels: two problems, one with noise, and one with a lambda that is the same for all K."""
-    lad = random_lad(5, 12, 4, seed=seed, unequal=4.0)
+def compute(
+    rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0, problem: Problem | None = None,
+    radius: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Four panels: two problems, one with noise, and one with a lambda that is the same for all K.
+
+    ``problem``: in place of the least absolute deviations of three panels, on the ball of ``radius``; without a radius the least
+    power of 2 whose ball provably holds a minimiser.
+
+    Raises
+    ------
+    InvalidInput, MissingCapability
+        Losses of which no Lipschitz constant or no optimum on a ball is known.
+    """
+    name, R = "LAD", RADIUS
+    if problem is not None:
+        name, R = problem.name, choose_radius(problem, radius)[0]
+    lad = random_lad(5, 12, 4, seed=seed, unequal=4.0) if problem is None else problem
     chosen: dict[str, tuple[Problem, bool, float]] = {"lad": (lad, False, 0.0), "pull": (TwoClientPull(0.1), False, 0.0)}
     chosen |= {"noise": (lad, False, 2.0), "fixed": (lad, True, 0.0)}
-    panels = {name: _panel(problem, rounds, fixed, noise, scenarios, seed) for name, (problem, fixed, noise) in chosen.items()}
-    return {"panels": panels, "rounds": list(rounds), "scenarios": scenarios, "epsilon": EPSILON, "radius": RADIUS}
+    radii = {"pull": RADIUS}
+    panels = {key: _panel(p, rounds, fixed, noise, scenarios, seed, radii.get(key, R)) for key, (p, fixed, noise) in chosen.items()}
+    return {"panels": panels, "rounds": list(rounds), "scenarios": scenarios, "epsilon": EPSILON, "radius": R, "problem": name}
+
+
+def _titles(data: dict[str, Any]) -> dict[str, str]:
+    """Of the panels, with the name of the user's problem where there is one."""
+    own = data.get("problem", "LAD")
+    if own == "LAD":
+        return TITLES
+    return {key: title.replace("data that differ (LAD)", own).replace("LAD", own) for key, title in TITLES.items()}
 
 
 def _slope(x: Any, y: Any) -> float:
@@ -87,7 +114,8 @@ def _crossed(data: dict[str, Any]) -> list[str]:
 def caption(data: dict[str, Any]) -> str:
     """The slopes, and how far the bound is above the gap."""
     K, lad = data["rounds"], data["panels"]["lad"]
-    fitted = [(_slope(K, data["panels"][n]["mean"]), TITLES[n].partition(", λ")[0]) for n in ("lad", "pull", "noise")]
+    titles = _titles(data)
+    fitted = [(_slope(K, data["panels"][n]["mean"]), titles[n].partition(", λ")[0]) for n in ("lad", "pull", "noise")]
     slopes, loose = ", ".join(f"{slope:.2f} ({name})" for slope, name in fitted), ", ".join(times(_loose(data, n)) for n in TITLES)
     crossed = _crossed(data)
     printed = f"is crossed by the gap in {len(crossed)} of {len(TITLES)} panels" if crossed else "is not crossed here"
@@ -105,7 +133,7 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
     """A panel a case; both axes are the same in all."""
     figure, axes = page_figure(2, 2, ratio=0.68, more=0.5, sharex=True, sharey=True)
     K = np.asarray(data["rounds"])
-    for ax, (name, title) in zip(axes.ravel(), TITLES.items(), strict=True):
+    for ax, (name, title) in zip(axes.ravel(), _titles(data).items(), strict=True):
         p = data["panels"][name]
         for form, (label, colour, line) in FORMS.items():
             ax.plot(K, p["bounds"][form], color=colour, linestyle=line, label=label)
@@ -124,12 +152,13 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
     legend_below(figure, axes[0, :1], 3)
     loose = [_loose(data, n) for n in TITLES]
     crossed = _crossed(data)
+    lad = "LAD: 5 clients, d = 4, steepest 4 times the flattest; " if data.get("problem", "LAD") == "LAD" else ""
     printed = f"printed, it is false in {len(crossed)} of {len(TITLES)} cases; repaired, it" if crossed else "it"
     headline(
         figure,
         f"FedMLS's Theorem 1 over K: {printed} holds, {times(min(loose))} to {times(max(loose))} times above the gap",
-        f"ball of radius {data['radius']:g}, D̃ = ‖x₀ − x⋆‖², T_k local steps as the theorem says, a run of its own for each K; LAD: 5 "
-        f"clients, d = 4, steepest 4 times the flattest; noise: mean and middle 80 % of {data['scenarios']} runs",
+        f"ball of radius {data['radius']:g}, D̃ = ‖x₀ − x⋆‖², T_k local steps as the theorem says, a run of its own for each K; "
+        f"{lad}noise: mean and middle 80 % of {data['scenarios']} runs",
     )
     return figure
 
@@ -137,5 +166,5 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
 FIGURE = Figure(
     "fedmls_bound_over_k", compute, draw, quick={"rounds": (1, 2, 4, 8, 16), "scenarios": 10},
     full={"rounds": (1, 2, 4, 8, 16, 32, 64, 128), "scenarios": 100}, caption=caption,
-    title="FedMLS's Theorem 1 against the gap over K",
+    takes=("problem",), title="FedMLS's Theorem 1 against the gap over K",
 )  # fmt: skip

@@ -59,15 +59,15 @@ def test_the_shipped_witness_breaks_where_g_is_the_joint_one():
     assert "20 clients" in found.instance
 
 
-def _problem():
+@pytest.fixture(scope="module")
+def problem():
     rng = np.random.default_rng(2)
     features = rng.normal(size=(3, 5, 2))
     return LAD(features, features @ [0.5, -0.5] + 0.1 * rng.normal(size=(3, 5)))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_on_a_problem_in_floats(noise):
-    problem = _problem()
+def test_on_a_problem_in_floats(problem, noise):
     lipschitz = float(np.sqrt(np.mean(problem.lipschitz(2.0) ** 2)))
     algorithm = FedMLS(0.3, 1.0, 5, 2.0, lipschitz, sigma=noise, noise_std=noise)
     found = walk(THEOREM, problem, algorithm, scenarios=50)
@@ -75,8 +75,7 @@ def test_on_a_problem_in_floats(noise):
     assert found.rule == ("stochastic" if noise else "deterministic") and found.horizon == 5
 
 
-def test_what_is_refused():
-    problem = _problem()
+def test_what_is_refused(problem):
     with pytest.raises(InvalidInput, match=r"G = 0\.1 is below the root mean square"):
         walk(THEOREM, problem, FedMLS(0.3, 1.0, 5, 2.0, 0.1))
     with pytest.raises(InvalidInput, match="a proof is walked for 'printed' and for 'repaired'"):

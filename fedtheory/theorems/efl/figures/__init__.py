@@ -7,7 +7,7 @@ FIGURES = (
     Figure(
         "efl_bound_vs_empirical", statements.compute_bounds, statements.draw_bounds,
         quick={"rounds": 500, "departed_rounds": 10_000}, full={"rounds": 10_000, "departed_rounds": 100_000},
-        title="EFL's Theorem 1 against exact errors, scheme by scheme", caption=statements.caption_bounds,
+        title="EFL's Theorem 1 against exact errors, scheme by scheme", caption=statements.caption_bounds, takes=("problem",),
     ),
     Figure(
         "efl_bias", statements.compute_bias, statements.draw_bias,

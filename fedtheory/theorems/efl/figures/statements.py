@@ -10,11 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fedtheory.algorithms.efl import EFL
+from fedtheory.errors import InvalidInput
 from fedtheory.local import InverseTime, LocalSGD
 from fedtheory.participation.irregular import Irregular
 from fedtheory.participation.moments import moments
 from fedtheory.plotting.style import COLOURS, GREY, METHOD_COLOURS, headline, legend_below, page_figure, times
 from fedtheory.problems import Quadratic, random_quadratic
+from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.second_moments import oracles_of
@@ -56,17 +58,31 @@ def _rows(steps: list[list[int]], E: int) -> np.ndarray:
     return law
 
 
-def compute_bounds(rounds: int = 1000, departed_rounds: int = 20_000, seed: int = 0) -> dict[str, Any]:
+def compute_bounds(
+    rounds: int = 1000, departed_rounds: int = 20_000, seed: int = 0, problem: Problem | None = None
+) -> dict[str, Any]:
     """E||w_tau - w*||^2 in exact second moments, and Theorem 1 as printed and as repaired, for every scheme and regime.
 
-    ``departed_rounds``: length of the run with a departure, which is deterministic and therefore cheap.
+    Parameters
+    ----------
+    departed_rounds : length of the run with a departure, which is deterministic and therefore cheap
+    problem : of the two other regimes, quadratic or least squares with two clients or more; the later half of its clients is away, or
+        stops early. By default heterogeneous quadratics of four clients.
+
+    Raises
+    ------
+    InvalidInput, MissingCapability
+        One client only; losses that are not quadratic, whose second moments follow no recursion.
     """
-    problem = random_quadratic(4, 2, condition=2.0, heterogeneity=1.0, seed=seed)
+    problem = random_quadratic(4, 2, condition=2.0, heterogeneity=1.0, seed=seed) if problem is None else problem
+    n = problem.num_clients
+    if n < 2:
+        raise InvalidInput(f"{problem.name} has {n} client: half of the clients is to be away, take two or more")
     noisy = oracles_of(problem, noise_std=0.5)
     left = oracles_of(Quadratic(np.ones((2, 1, 1)), [[1.0], [-1.0]]))
     cases = {
-        "inactive": (noisy, [_rows([[_E], [_E], [0, _E], [0, _E]], _E)], rounds, 2.0),
-        "incomplete": (noisy, [_rows([[_E], [_E], [1, _E], [1, _E]], _E)], rounds, 2.0),
+        "inactive": (noisy, [_rows([[_E]] * (n - n // 2) + [[0, _E]] * (n // 2), _E)], rounds, 2.0),
+        "incomplete": (noisy, [_rows([[_E]] * (n - n // 2) + [[1, _E]] * (n // 2), _E)], rounds, 2.0),
         "departure": (left, 20 * [_rows([[1], [1]], 1)] + [_rows([[1], [0]], 1)], departed_rounds, 0.5),
     }
     printed, repaired = (get("efl/theorem-1").form(name) for name in ("printed", "repaired"))
@@ -88,7 +104,7 @@ def compute_bounds(rounds: int = 1000, departed_rounds: int = 20_000, seed: int 
                     "repaired": repaired.sides(view).rhs,
                 }
             )
-    return {"panels": panels, "E": _E}
+    return {"panels": panels, "E": _E, "problem": problem.name, "clients": n, "dim": problem.dim}
 
 
 def _bound_panel(ax: Any, p: dict[str, Any]) -> None:
@@ -144,7 +160,7 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
         else:
             _bound_panel(ax, p)
     for row, name in enumerate(REGIMES):
-        axes[row, 0].set_ylabel(REGIMES[name])
+        axes[row, 0].set_ylabel(REGIMES[name].replace("2 of 4", f"{data.get('clients', 4) // 2} of {data.get('clients', 4)}"))
         drawn = [ax for ax in axes[row] if ax.axison]
         low, high = zip(*(ax.get_ylim() for ax in drawn))
         for ax in drawn:
@@ -161,7 +177,8 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
     headline(
         figure,
         f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, {times(least)} times or more above the error",
-        "quadratics, exact second moments, the theorem's own step sizes and constants; above: N = 4, d = 2, "
+        f"exact second moments, the theorem's own step sizes and constants; above: {data.get('problem', 'quadratic')}, "
+        f"N = {data.get('clients', 4)}, d = {data.get('dim', 2)}, "
         f"E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",
     )
     return figure

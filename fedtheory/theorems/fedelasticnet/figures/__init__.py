@@ -10,11 +10,12 @@ FIGURES = (
         "bound_vs_empirical", bounds.compute, bounds.draw,
         quick={"rounds": 500}, full={"rounds": 10_000, "scenarios": 500},
         title="Theorem 3.1 against what is measured, where it holds and where it is crossed", caption=bounds.caption,
+        takes=("problem",),
     ),
     Figure(
         "tightness", tightness.compute, tightness.draw,
         quick={"instances": 4, "ratios": 6}, full={"instances": 36, "ratios": 25},
-        title="How tight each statement of FedElasticNet is", caption=tightness.caption,
+        title="How tight each statement of FedElasticNet is", caption=tightness.caption, takes=("problem",),
     ),
     Figure(
         "sign_vs_true_gradient", rules.compute, rules.draw,

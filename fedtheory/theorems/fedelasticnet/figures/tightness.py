@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.style import (
     COLOURS,
     LINESTYLES,
@@ -18,8 +22,9 @@ from fedtheory.plotting.style import (
     page_figure,
     thresholds,
 )
+from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
 from fedtheory.theorems.fedelasticnet.notation import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
@@ -43,6 +48,7 @@ PANELS: dict[str, tuple[str, dict[str, str]]] = {
 }
 _THRESHOLDS = {"A": THEOREM_A_THRESHOLD, "B": THEOREM_B_THRESHOLD, "3.1": REPAIRED_THRESHOLD}
 _ROUNDS = 30
+MOST_LEAVES = 50_000  # sequences of cohorts
 
 
 def family(count: int, seed: int = 0) -> list[ProblemInstance]:
@@ -55,17 +61,63 @@ def family(count: int, seed: int = 0) -> list[ProblemInstance]:
     return out
 
 
-def compute(instances: int = 6, ratios: int = 7, seed: int = 0) -> dict[str, Any]:
-    """tightness[panel][rule] is (ratios, instances), NaN where the statement does not apply. Exact expectations throughout."""
+@dataclass(frozen=True)
+class _Given:
+    """A problem of the user's in place of an instance of the family; lambda_1 is a third of the gradients at the optimum."""
+
+    given: Problem
+    sampling: Uniform
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return self.given.name
+
+    def problem(self) -> Problem:
+        return self.given
+
+    def start(self, problem: Problem) -> np.ndarray:
+        return problem.optimum().x + Stream(self.seed).generator("start").standard_normal(problem.dim)
+
+    def lambdas(self, problem: Problem) -> tuple[float, float]:
+        pull = 0.3 * float(np.sqrt((problem.gradient(problem.optimum().x) ** 2).mean())) or 0.1
+        return pull, 30 * float(problem.constants().beta)
+
+
+def _given(problem: Problem, cohort: int | None, seed: int) -> _Given:
+    """The user's problem, where its cohorts can be enumerated.
+
+    Raises
+    ------
+    InvalidInput
+        More cohorts than a tree of three rounds can have.
+    """
+    law = Uniform(problem.num_clients if cohort is None else cohort)
+    law.check(problem.num_clients)
+    if law.count(problem.num_clients) ** 3 > MOST_LEAVES:
+        count = law.count(problem.num_clients)
+        many = f"{count} cohorts are too many to enumerate over 3 rounds (limit {MOST_LEAVES} sequences)"
+        raise InvalidInput(f"{many}: take fewer clients, or all in every round")
+    return _Given(problem, law, seed)
+
+
+def compute(
+    instances: int = 6, ratios: int = 7, seed: int = 0, problem: Problem | None = None, cohort: int | None = None
+) -> dict[str, Any]:
+    """tightness[panel][rule] is (ratios, instances), NaN where the statement does not apply. Exact expectations throughout.
+
+    ``problem``: one of the user's in place of the family, with ``cohort`` of its clients in a round (default all).
+    """
     grid = np.unique(np.concatenate([np.geomspace(3, 1000, ratios), [t * 1.0005 for t in _THRESHOLDS.values()]]))
-    chosen = family(instances, seed)
-    nan = np.full((len(grid), instances), np.nan)
+    chosen: Sequence[Any] = family(instances, seed) if problem is None else [_given(problem, cohort, seed)]
+    nan = np.full((len(grid), len(chosen)), np.nan)
     out = {title: {rule: nan.copy() for rule in forms} for title, (_, forms) in PANELS.items()}
     for j, instance in enumerate(chosen):
         problem, sampling = instance.problem(), instance.sampling
         losses, x0 = FederatedLosses(problem), instance.start(problem)
         lambda1, _ = instance.lambdas(problem)
-        rounds = _ROUNDS if sampling.count(problem.num_clients) == 1 else 5
+        count = sampling.count(problem.num_clients)
+        rounds = _ROUNDS if count == 1 else min(5, tree_depth(count, MOST_LEAVES))
         for i, ratio in enumerate(grid):
             lambda2 = ratio * problem.constants().beta
             start = random_states(problem, 8, Stream(instance.seed).generator("states"), lambda2)

@@ -1,0 +1,77 @@
+"""A table for narrow terminals: short columns side by side, and under each row what needs the whole width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["NARROW", "Stacked", "items"]
+
+NARROW = 110  # columns of a terminal under which long texts stand below their row
+GAP = 2
+
+
+def items(words: Iterable[str], width: int, indent: int = 2) -> str:
+    """Words as lines that fit the width less the indent; none of them is broken at a space inside it."""
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and cell_len(longer) > width - indent:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
+
+
+class Stacked:
+    """Rows of short cells in aligned columns, each with a text below it; a first cell without room has a line of its own.
+
+    Parameters
+    ----------
+    headings : one for each column, of one or two lines
+    right : numbers of the columns that are aligned to the right
+    """
+
+    def __init__(self, headings: Sequence[str], right: Sequence[int] = ()) -> None:
+        self.headings, self.right = [Text(h, "bold") for h in headings], set(right)
+        self.rows: list[tuple[list[Text], list[Text]]] = []
+
+    def add(self, *cells: str | Text, below: Sequence[str | Text] = ()) -> None:
+        """A row, or one text over the whole width, and the paragraphs under it."""
+        self.rows.append(([_text(c) for c in cells], [_text(b, "dim") for b in below if str(b)]))
+
+    def _widths(self, width: int) -> list[int]:
+        cells = [self.headings, *(row for row, _ in self.rows if len(row) == len(self.headings))]
+        own = [max(max(cell_len(part) for part in row[i].plain.split("\n")) for row in cells) for i in range(len(self.headings))]
+        rest = sum(own[1:]) + GAP * (len(own) - 1)
+        return [max(1, min(own[0], width - rest)), *own[1:]]
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        widths = self._widths(options.max_width)
+        yield self._line(self.headings, widths, "bottom")
+        for cells, below in self.rows:
+            first = cells[0]
+            if len(cells) == len(widths):
+                if cell_len(first.plain) > widths[0]:
+                    yield first
+                    cells = [Text(), *cells[1:]]
+                first = self._line(cells, widths)
+            yield first
+            for text in below:
+                yield Padding(text, (0, 0, 0, GAP))
+
+    def _line(self, cells: Sequence[Text], widths: Sequence[int], vertical: Any = "top") -> Table:
+        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1), highlight=False)
+        for i, width in enumerate(widths):
+            grid.add_column(width=width, justify="right" if i in self.right else "left", vertical=vertical, overflow="fold")
+        grid.add_row(*cells)
+        return grid
+
+
+def _text(value: str | Text, style: str = "") -> Text:
+    return value if isinstance(value, Text) else Text(value, style)

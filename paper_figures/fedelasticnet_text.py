@@ -1,0 +1,80 @@
+"""FedElasticNet's Figure 7: the next character of a text, IID and each client with a text of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedtheory.plotting.figure import Figure
+from paper_figures._networks.families import METHODS
+from paper_figures.fedelasticnet_accuracy import caption, draw
+
+__all__ = ["FIGURE"]
+
+SPLITS = ("iid", "non-iid")
+
+
+def compute(
+    methods: Sequence[str] = METHODS,
+    rounds: int = 60,
+    seeds: int = 3,
+    epochs: int = 5,
+    clients: int = 10,
+    published_rounds: int | None = None,
+    published_seeds: int = 2,
+    most: int | None = None,
+    seed: int = 0,
+    data: Path | str | None = None,
+    keep: Path | str | None = None,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """All methods on Shakespeare, or on Python's help texts with a small LSTM.
+
+    What it takes and returns is that of `paper_figures._networks.families.compute`.
+    """
+    from fedtheory.neural.benchmarks import presets
+    from paper_figures._networks.runs import found_sets, measured, need_torch, quietly, seeds_from
+    from paper_figures._networks.topics import TOPICS, topics
+
+    need_torch()
+    notes: list[str] = []
+    settings = {(s, m): presets.get(f"fedelasticnet/shakespeare/{s}/10%/{m}") for s in SPLITS for m in methods}
+    if data is None:
+        sets = {TOPICS: topics(clients)}
+        small = {"dataset": TOPICS, "network": "char-lstm-32", "clients": clients, "rounds": rounds, "epochs": epochs}
+        settings = {key: replace(p, probability=0.3, participation="30%", **small) for key, p in settings.items()}
+    else:
+        sets, notes = found_sets(("shakespeare",), data, seed, progress or quietly)
+        if published_rounds is not None:
+            settings = {key: replace(p, rounds=min(p.rounds, published_rounds)) for key, p in settings.items()}
+    used = seeds_from(seed, seeds if data is None else published_seeds)
+    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+    found = measured(settings, sets, used, keep, progress, **options)
+    panels = []
+    for split in SPLITS:
+        first = settings[split, methods[0]]
+        about = {k: getattr(first, k) for k in ("dataset", "network", "clients", "rounds", "participation")}
+        panels.append(about | {"split": split, "methods": {m: found[split, m] for m in methods}})
+    return {
+        "panels": panels,
+        "seeds": used,
+        "notes": notes,
+        "published": data is not None,
+        "most": most if options else None,
+    }
+
+
+FIGURE = Figure(
+    "fedelasticnet_figure7",
+    compute,
+    draw,
+    {"rounds": 8, "seeds": 2, "epochs": 2, "published_rounds": 4, "most": 60},
+    {},
+    title="Test accuracy against rounds, the next character of a text",
+    paper="fedelasticnet",
+    number="Figure 7",
+    caption=caption,
+    takes=("data", "keep", "progress"),
+)

@@ -1,0 +1,224 @@
+"""The figures of trained networks, with two rounds each: their numbers, what is kept of them, their words and their pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import DataFileError, MissingCapability
+from fedtheory.plotting.figure import restored
+from fedtheory.plotting.style import house_style
+from fedtheory.provenance import to_jsonable
+from paper_figures import (
+    efl_elastic_term,
+    efl_networks,
+    elastic_aggregation_networks,
+    elastic_aggregation_two_clients,
+    fedelasticnet_accuracy,
+    fedelasticnet_costs,
+    fedelasticnet_lambda1,
+    fedelasticnet_updates,
+)
+from paper_figures._networks import families, runs, words
+from paper_figures.known import known
+from paper_figures.map import MAP
+
+pytest.importorskip("torch")
+TINY = {"rounds": 2, "seeds": 2}
+
+
+def drawn(figure, data):
+    """The words and the size of the picture, from the data and from their JSON; both the same."""
+    again = restored(json.loads(json.dumps(to_jsonable(data))))
+    with house_style():
+        sizes = [tuple(figure.draw(d).get_size_inches()) for d in (data, again)]
+    assert sizes[0] == sizes[1]
+    assert figure.caption(data) == figure.caption(again)
+    assert "nan" not in figure.caption(data)
+    return figure.caption(data)
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    keep = tmp_path_factory.mktemp("kept")
+    return families.compute(splits=("iid",), networks=("logistic",), keep=keep, **TINY), keep
+
+
+def test_methods_are_paired_and_measured_in_every_round(family):
+    data, _ = family
+    methods = data["panels"][0]["methods"]
+    assert list(methods) == list(families.METHODS)
+    for row in methods.values():
+        assert row["test_accuracy"].shape == (2, 3)
+        assert row["parameters"] == 65 * 10
+    starts = np.stack([row["test_accuracy"][:, 0] for row in methods.values()])
+    senders = np.stack([row["participants"] for row in methods.values()])
+    assert (starts == starts[0]).all()  # one start and one cohort for all methods
+    assert (senders == senders[0]).all()
+
+
+def test_a_finished_run_is_not_run_again(family, monkeypatch):
+    from fedtheory.neural.benchmarks import run
+
+    data, keep = family
+
+    def never(*given, **more):
+        raise AssertionError("a kept run was run again")
+
+    monkeypatch.setattr(run, "run_preset", never)
+    again = families.compute(splits=("iid",), networks=("logistic",), keep=keep, **TINY)
+    assert to_jsonable(again) == to_jsonable(data)
+    with pytest.raises(AssertionError, match="run again"):
+        families.compute(splits=("iid",), networks=("logistic",), keep=keep, rounds=2, seeds=2, seed=5)
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
+    from fedtheory.neural.benchmarks import run
+
+    honest, calls = run.run_preset, []
+
+    def interrupted(*given, **more):
+        calls.append(given[0].method)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return honest(*given, **more)
+
+    monkeypatch.setattr(run, "run_preset", interrupted)
+    effort = {"splits": ("iid",), "networks": ("logistic",), "methods": ("fedprox", "feddyn"), "rounds": 1, "seeds": 1}
+    with pytest.raises(KeyboardInterrupt):
+        families.compute(keep=tmp_path, **effort)
+    families.compute(keep=tmp_path, **effort)
+    assert calls == ["fedprox", "feddyn", "feddyn"]  # FedProx was not run again
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_figures_of_accuracy(family):
+    data, _ = family
+    figure = next(f for f in fedelasticnet_accuracy.FIGURES if f.number == "Figure 6")
+    text = drawn(figure, data)
+    methods = data["panels"][0]["methods"]
+    last = [100 * methods[m]["test_accuracy"].mean(axis=1) for m in ("algorithm-3", "feddyn")]  # fewer rounds than are averaged
+    assert f"Algorithm 3 minus FedDyn {words.spread(last[0] - last[1])}" in text
+
+
+def test_tables_of_what_is_sent(family):
+    data, _ = family
+    for figure in fedelasticnet_costs.FIGURES:
+        drawn(figure, data)
+    panel = data["panels"][0]
+    ours = fedelasticnet_costs._ours(panel, "nonzeros")
+    assert (ours["fedprox"] == 1).all()
+    assert (ours["scaffold"] > 1.9).all()  # two vectors; the change of a control variate has a zero or two
+    printed = fedelasticnet_costs._printed(panel, "nonzeros", "Table 2")
+    assert printed["algorithm-3"] == pytest.approx(2.55 / 20.3)
+    bits = fedelasticnet_costs._printed(panel, "entropy", "Table 3")
+    assert bits[fedelasticnet_costs.UPDATES] == pytest.approx(27.76 / 100)
+
+
+def test_lambda_1_and_epsilon():
+    data = fedelasticnet_lambda1.compute("algorithm-3", lambdas=(0.0, 1e-2), rounds=2, seeds=2)
+    panel = data["panels"][0]
+    cut, alone = (fedelasticnet_lambda1._share(panel, r) for r in (panel["runs"][0], panel["alone"]))
+    assert (alone > 0.9).all()  # without epsilon nearly everything is sent
+    assert (cut < alone).all()
+    assert "With λ₁ of Table 5 and ε = 0" in drawn(fedelasticnet_lambda1.FIGURES[2], data)
+    assert [fedelasticnet_lambda1._power(v) for v in (0, 1e-4, 3e-2)] == ["0", "10⁻⁴", "3·10⁻²"]
+
+
+def test_the_law_of_updates_is_recognised():
+    rng = np.random.default_rng(0)
+    gaussian = fedelasticnet_updates._described(rng.normal(scale=0.05, size=40_000))
+    laplace = fedelasticnet_updates._described(rng.laplace(scale=0.05, size=40_000))
+    cut = fedelasticnet_updates._described(np.where(rng.random(40_000) < 0.3, rng.normal(scale=0.05, size=40_000), 0.0))
+    assert gaussian["gaussian"] < 0.02 < gaussian["laplace"]
+    assert laplace["laplace"] < 0.02 < laplace["gaussian"]
+    assert abs(gaussian["kurtosis"]) < 0.15 < 2 < laplace["kurtosis"]
+    assert gaussian["entropy"] == pytest.approx(gaussian["entropy_gaussian"], abs=0.01)
+    in_bins = gaussian["deviation"] / 0.01  # the entropy of N(0, s^2) in bins of 0.01, with Sheppard's correction
+    expected = math.log2(in_bins * math.sqrt(2 * math.pi * math.e)) + math.log2(math.e) / (24 * in_bins**2)
+    assert gaussian["entropy_gaussian"] == pytest.approx(expected, abs=1e-4)
+    assert cut["zero"] == pytest.approx(0.7, abs=0.01)
+
+
+def test_figure_of_updates():
+    data = fedelasticnet_updates.compute(rounds=1, seeds=1)
+    methods = data["panels"][0]["methods"]
+    assert methods["algorithm-3"]["zero"] > methods["feddyn"]["zero"]
+    assert "excess kurtosis" in drawn(fedelasticnet_updates.FIGURE, data)
+
+
+def test_efl_on_few_classes():
+    one, two = efl_networks.FIGURES
+    data = efl_networks.compute(methods=("fedavg", "efl"), classes=(0, 1), networks=("logistic",), **TINY)
+    assert [p["split"] for p in data["panels"]] == ["IID", "m = 1"]
+    assert "lost from IID to m = 1" in drawn(one, data)
+    assert "Printed for MNIST: EFL 99.10 %" in drawn(two, data)
+    best = efl_networks._best(data["panels"][1]["methods"]["efl"])
+    assert best == pytest.approx(100 * data["panels"][1]["methods"]["efl"]["client_accuracy"][:, 1:].max(axis=1))
+
+
+def test_the_elastic_term_and_few_active_clients():
+    second, third = efl_elastic_term.FIGURES
+    data = efl_elastic_term.compute_figure_2(("logistic",), (0.0, 0.1, 1e4), (0.1,), rounds=2, seeds=1)
+    panel = data["panels"][0]
+    assert panel["best"] == 1  # 1e4 is beyond any stable step
+    assert panel["accuracy"].shape == (3, 1, 3)
+    drawn(second, data)
+    row = efl_elastic_term._law(3, 0.2).law(1)[0]
+    assert row.sum() == pytest.approx(1)
+    assert row[[0, -1]] == pytest.approx([0.8, 0.1])
+    data = efl_elastic_term.compute_figure_3("logistic", rates=(1.0, 0.5), rounds=2, seeds=1)
+    assert data["panels"][0]["accuracy"].shape == (2, 2, 1, 3)
+    drawn(third, data)
+
+
+def test_elastic_aggregation(monkeypatch):
+    table, settings = elastic_aggregation_networks.FIGURES
+    assert "CIFAR-100 +24.33" in drawn(table, elastic_aggregation_networks.compute_table(("logistic",), rounds=2, seeds=2))
+    few = {"cohort": ("clients a round, of 50", (2, 5))}
+    monkeypatch.setattr(elastic_aggregation_networks, "SETTINGS", few)
+    data = elastic_aggregation_networks.compute_settings("logistic", rounds=2, seeds=2)
+    assert data["varied"]["cohort"]["elastic"].shape == (2, 2)
+    drawn(settings, data)
+
+
+def test_one_round_of_two_clients():
+    data = elastic_aggregation_two_clients.compute_two(instances=2)
+    assert (data["excess"] >= 0).all()
+    start, naive, elastic = data["shown"]["points"]
+    zeta = (elastic - start) / (naive - start)  # 1 + tau - Omega/max Omega, coordinate by coordinate
+    assert zeta.min() == pytest.approx(0.5)
+    assert 0.5 < zeta.max() <= 1.5
+    assert "2 random pairs" in drawn(elastic_aggregation_two_clients.FIGURE, data)
+
+
+def test_without_torch_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for compute in (families.compute, fedelasticnet_updates.compute, efl_networks.compute, efl_elastic_term.compute_figure_3):
+        with pytest.raises(MissingCapability, match=r"pip install 'fedtheory\[torch\]'"):
+            compute(rounds=1, seeds=1)
+
+
+def test_a_folder_without_data(tmp_path):
+    with pytest.raises(DataFileError, match="none of mnist, emnist-l"):
+        families.compute(datasets=("mnist", "emnist-l"), data=tmp_path)
+
+
+def test_words_of_numbers():
+    assert words.spread(np.array([-0.3, 0.04])) == "−0.1 (−0.3 to 0.0)"
+    assert words.seen(np.array([1.0, -1.0, 2.0])) == "in 2 of 3 seeds"
+    assert np.isnan(words.ends(np.array([[1.0, 2.0, math.nan]]))[0])
+    assert words.ends(np.array([[9.0, 1.0, 2.0]]), last=2) == pytest.approx([1.5])
+    assert runs.seeds_from(4, 2) == [4, 5]
+
+
+def test_every_number_of_the_papers_is_on_the_map():
+    names = set(known())
+    assert {name for entry in MAP for name in entry.names} <= names
+    have = {(e.paper, e.number) for e in MAP if e.names or e.command or e.why_not}
+    wanted = {("fedelasticnet", f"Figure {n}") for n in range(1, 10)} | {("fedelasticnet", f"Table {n}") for n in range(1, 6)}
+    assert wanted | {("efl", w) for w in ("Figure 1", "Figure 2", "Figure 3", "Table 1", "Table 2")} <= have

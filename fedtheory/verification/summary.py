@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -26,8 +26,17 @@ COLUMNS = {  # of `as_rows`, as Jupyter heads them
 def number(value: float, digits: int = 3) -> str:
     """Three digits; whole thousands without an exponent, as in 885,460."""
     if math.isfinite(value) and 1e3 <= abs(value) < 1e7:
-        return f"{float(f'{value:.{digits}g}'):,.0f}"
+        return f"{float(f'{value:.{digits}g}'):,.{max(0, digits - len(str(int(abs(value)))))}f}"
     return f"{value:.{digits}g}"
+
+
+def apart(left: float, right: float, digits: int = 4, show: Callable[[float, int], str] = "{:.{}g}".format) -> tuple[str, str]:
+    """Two numbers in as many digits as it takes to tell them apart: ('1.0004', '1.0001'), and not '1' twice."""
+    for more in range(digits, 18):
+        shown = show(left, more), show(right, more)
+        if shown[0] != shown[1] or left == right:
+            break
+    return shown
 
 
 def reading(check: Any, statement: Statement | None = None) -> str:
@@ -51,7 +60,9 @@ def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> st
     if len(told) == 2 and {c.verdict for c in told} == {"holds"} and all(math.isfinite(c.tightness) for c in told):
         ratios = [number(c.tightness) for c in told]
         at_most = ratios[0] if len(set(ratios)) == 1 else f"{ratios[0]} and {ratios[1]}"
-        return f"{_upper(found[0][0])} and {found[1][0]} it holds here, with measured/bound at most {at_most}."
+        if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not any(map(_negative_bounds, told)):
+            how = f"{_upper(found[0][0])} and {found[1][0]}"
+            return f"{how} it holds here{_runs(told[0])}, with measured/bound at most {at_most}."
     return " ".join(f"{_upper(how)} it {words}." for how, words in found)
 
 
@@ -79,8 +90,28 @@ def _finding(check: Any) -> str:
         known = "an identity between symbols" if check.mode == "symbolic" else "a proof for every instance"
         return f"holds, by {known}" if check.verdict == "holds" else f"is false: {known} was tried and fails"
     if check.verdict == "holds":
-        return "holds here" + (f", with measured/bound at most {number(check.tightness)}" if math.isfinite(check.tightness) else "")
+        return f"holds here{_runs(check)}{_ratio(check)}"
     return f"is false here{_sides(check)}"
+
+
+def _runs(check: Any) -> str:
+    """' in the mean of 200 runs' of what was decided by scenarios."""
+    return f" in the mean of {check.scenarios:,} runs" if check.scenarios else ""
+
+
+def _negative_bounds(check: Any) -> bool:
+    """Whether some bound that was compared is below 0, so that measured/bound is told of the others only."""
+    return check.rhs < 0 or (check.series is not None and bool((check.series.rhs < -check.series.floor).any()))
+
+
+def _ratio(check: Any) -> str:
+    """', with measured/bound at most 0.3'; '' where the ratio says nothing."""
+    if not math.isfinite(check.tightness):
+        return ""
+    where = " where the bound is positive" if _negative_bounds(check) else ""
+    if check.tightness <= 0:
+        return f", with a left side that is nowhere above 0{where}"
+    return f", with measured/bound at most {number(check.tightness)}{where}"
 
 
 def _sides(check: Any) -> str:
@@ -89,8 +120,8 @@ def _sides(check: Any) -> str:
     if check.relation == "==":
         share = f", {number(-check.slack)} of their size" if math.isfinite(check.slack) else ""
         return f": {place}its two sides differ by {number(check.lhs)}{share}"
-    runs = f" in the mean of {check.scenarios:,} runs" if check.scenarios else ""
-    return f": {place}the left side is {number(check.lhs)}{runs}, the bound {number(check.rhs)}"
+    left, right = apart(check.lhs, check.rhs, 3, number)
+    return f": {place}the left side is {left}{_runs(check)}, the bound {right}"
 
 
 def _upper(text: str) -> str:

@@ -278,4 +278,6 @@ class _Judge:
         both = [judge_statistical(way, two_sided, self.looks, **fields) for way in ways]
         violated = next((c for c in both if c.verdict == "violated"), None)
         agree = "both sides agree within the error of the scenarios"
-        return violated or replace(both[0], verdict="inconclusive", reason=agree)
+        found = violated or replace(both[0], verdict="inconclusive", reason=agree)
+        gap = abs(float(np.mean(left - right)))  # as of every equality: by how much the sides differ, against 0
+        return replace(found, lhs=gap, rhs=0.0, slack=-abs(found.slack), tightness=float("nan"), relation="==")

@@ -13,6 +13,7 @@ from fedtheory.verification.check import Check
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Proof, Step
 from fedtheory.verification.registry import get, paper_of, rule_words
+from fedtheory.verification.summary import apart
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
@@ -191,15 +192,18 @@ class Walk:
                 f"The weights do not add up: they leave {float(self.unexplained):.3g} of the slack {float(self.slack):.3g} of "
                 f"{self.name} unexplained."
             )
-        parts = sorted(((float(v), k) for k, v in self.parts()), reverse=True)
-        total = float(self.slack)
+        chance = {t.step.label: float(t.lost) for t in self.tallies if t.step.only_drawn and t.lost is not None}
+        parts = sorted(((float(v), k) for k, v in self.parts() if k not in chance), reverse=True)
         if not parts:
             tight = [t for t in self.tallies if t.step.over == "round"]
             nearest = min(tight, key=lambda t: t.worst.check.slack) if tight else None
             tail = f", nearest to equality in {nearest.step.label}" if nearest else ""
-            return f"Every step of {self.name} holds on this run{tail}; they have no weights, so nobody says where the bound is lost."
-        if not total > 0:
-            return f"{self.name} is attained on this run: no step loses anything."
+            open = any(t.verdict == "inconclusive" for t in self.tallies)
+            found = f"No step of {self.name} is seen to fail" if open else f"Every step of {self.name} holds"
+            return f"{found} on this run{tail}; they have no weights, so nobody says where the bound is lost."
+        total = float(self.slack) - sum(chance.values())
+        if not self._lossy(total):
+            return self._without_slack(parts)
         (most, label), rest = parts[0], parts[1:]
         share = share_in_words(most / total)
         inside = self._line_of(label, most)
@@ -209,7 +213,22 @@ class Walk:
             else ""
         )
         verb = "are" if share.endswith("s") else "is"
-        return f"{share[0].upper() + share[1:]} of the slack of {self.name} {verb} lost {self._where(label)}{inside}{tail}."
+        aside = ", chance aside," if any(abs(c) > 0.01 * total for c in chance.values()) else ""
+        return f"{share[0].upper() + share[1:]} of the slack of {self.name}{aside} {verb} lost {self._where(label)}{inside}{tail}."
+
+    def _lossy(self, slack: float) -> bool:
+        """Whether the bound has slack, beyond rounding."""
+        if isinstance(self.slack, Fraction):
+            return self.slack > 0
+        return slack > 1e-12 * (abs(float(self.lhs)) + abs(float(self.rhs)))
+
+    def _without_slack(self, parts: Sequence[tuple[float, str]]) -> str:
+        """Where nothing is left between both sides: no step loses anything, or what they lose cancels."""
+        most = max(abs(value) for value, _ in parts)
+        if most <= 1e-9 * (abs(float(self.lhs)) + abs(float(self.rhs))):
+            return f"{self.name} is attained on this run: no step loses anything."
+        left, right = apart(float(self.lhs), float(self.rhs))
+        return f"{self.name} has no slack on this run, {left} against {right}, though steps lose up to {most:.3g}: others give it back."
 
     def _where(self, label: str) -> str:
         """'in Lemma B.5', or what the step says."""
@@ -228,13 +247,15 @@ class Walk:
         if place.put.relation == "==":
             sides = f"the sides differ by {place.check.lhs:.4g}"
         else:
-            sides = f"lhs {place.check.lhs:.4g} > rhs {place.check.rhs:.4g}"
+            left, right = apart(place.check.lhs, place.check.rhs)
+            sides = f"lhs {left} > rhs {right}"
         others = (
             f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
         )
         bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
         where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
-        return f"Breaks at {where}: {sides}{others}. The bound {bound}: {float(self.lhs):.4g} against {float(self.rhs):.4g}."
+        left, right = apart(float(self.lhs), float(self.rhs))
+        return f"Breaks at {where}: {sides}{others}. The bound {bound}: {left} against {right}."
 
     def held_here(self) -> list[Tally]:
         """The steps that hold on this run, and are on record as violated: they fail on another one."""

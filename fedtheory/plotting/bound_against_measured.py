@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.plotting.failures import fails_at
 from fedtheory.plotting.style import COLOURS, headline, new_figure
 
 __all__ = ["draw", "finding"]
@@ -42,7 +43,8 @@ def finding(data: Mapping[str, Any]) -> str:
     forms = list(_shown(data).values())
     forms = [f for f in forms if f["reading"].startswith("as ")] or forms  # as printed, or what stands for it, and as repaired
     letter = data["horizon"]
-    told = {f["reading"]: (_outcome(f, letter, True), _outcome(f, letter, False)) for f in forms}
+    where = {f["reading"]: fails_at(data["rows"], name, LETTERS.get(letter, letter)) for name, f in _shown(data).items()}
+    told = {f["reading"]: tuple(_outcome(f, where[f["reading"]], long) for long in (True, False)) for f in forms}
     texts = [_joined({r: words[i] for r, words in told.items()}) for i in (0, 1)] + [_counted(forms)]
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 
@@ -62,14 +64,15 @@ def _counted(forms: Sequence[Mapping[str, Any]]) -> str:
     return f"Of {len(forms)} forms " + ", ".join(f"{n} {words[v][n > 1]}" for v, n in counts.items() if n)
 
 
-def _outcome(form: Mapping[str, Any], horizon: str, long: bool) -> str:
+def _outcome(form: Mapping[str, Any], fails: str, long: bool) -> str:
     if form["verdict"] == "inconclusive":
         return "is not decided"
     if form["verdict"] == "holds":
+        if fails:  # the check is of the whole run, and shorter runs are drawn, too
+            return f"holds at the end and fails {fails}"
         most = form["largest_ratio"]
         return "holds" if most is None or not long else f"holds, measured/bound at most {_short(most)}"
-    first = form["first_violated"]
-    return "fails" if first is None else f"fails from {LETTERS.get(horizon, horizon)} = {first} on"
+    return f"fails {fails}".rstrip()
 
 
 def _how(data: Mapping[str, Any]) -> str:

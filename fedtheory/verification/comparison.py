@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.plotting.failures import fails_at
 from fedtheory.verification.check import Check, judge_worst
 from fedtheory.verification.series import Series
 from fedtheory.verification.statement import Form, Statement
@@ -150,10 +151,13 @@ def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
 
 
 def _violated(check: Check, series: Series, i: int) -> bool:
-    """Whether the entry violates the form: beyond rounding, of scenarios beyond the interval of its slack. Only of a form that is
-    judged so."""
-    if check.verdict != "violated":
+    """Whether the entry violates the form: beyond rounding and, of a shorter run than the one that was judged, the floor; of
+    scenarios beyond the interval of its slack, and only of a form that is judged so."""
+    if check.verdict not in ("violated", "holds"):
         return False
+    if check.verdict == "holds":
+        exact = series.slack_error is None and check.relation == "<=" and series.total == 1
+        return bool(exact and series.slack[i] < -VIOLATED and series.lhs[i] - series.rhs[i] > series.floor[i])
     if series.slack_error is not None:
         return bool(series.rhs[i] - series.lhs[i] + series.quantile * series.slack_error[i] < 0)
     return bool(series.slack[i] < -VIOLATED)
@@ -189,9 +193,11 @@ def caption(data: Mapping[str, Any]) -> str:
     shown = {n: f for n, f in data["forms"].items() if f["shown"]}
     how = "over the horizon" if data["kind"] == "horizon" else "entry by entry"
     told = [f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the inequality {how}.", data["sentence"]]
-    for form in shown.values():
-        if form["first_violated"] is not None:
-            told.append(f"{_upper(form['reading'])} it fails from {data['horizon']} = {form['first_violated']} on.")
+    for name, form in shown.items():
+        where = fails_at(data["rows"], name, data["horizon"])
+        if where:
+            whole = "holds over the whole run and fails in shorter ones," if form["verdict"] == "holds" else "fails"
+            told.append(f"{_upper(form['reading'])} it {whole} {where}.")
         if "worst" in form:
             share, at = number(form["worst"]["share"]), form["worst"]["at"]
             told.append(f"{_upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")

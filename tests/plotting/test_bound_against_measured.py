@@ -13,6 +13,7 @@ from fedtheory.algorithms import FedElasticNetDyn, FedMLS
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.plotting import saved
 from fedtheory.plotting.bound_against_measured import draw, finding
+from fedtheory.plotting.failures import fails_at
 from fedtheory.plotting.style import COLOURS, house_style
 from fedtheory.verification.check import judge, judge_statistical
 from fedtheory.verification.checks import Checks
@@ -286,3 +287,21 @@ def test_a_form_is_missing_a_number_only_where_there_is_none(data, tmp_path):
     path.write_text(_cell("bound", "")(saved.to_csv(data, {})))
     with pytest.raises(DataFileError, match="bound"):
         saved.read(path)
+
+
+@pytest.mark.parametrize(
+    ("violated", "words"),
+    [
+        ((0, 1, 1, 1), "from T = 2 on"), ((1, 0, 0, 1), "at T = 1, 4"), ((0, 0, 0, 1), "at T = 4"), ((0, 0, 0, 0), ""),
+        ((1, 1, 0, 1, 0, 1), "at 4 of 6 values of T, first at T = 1"),
+    ],
+)  # fmt: skip
+def test_a_bound_that_holds_again_later_is_not_said_to_fail_from_then_on(violated, words):
+    rows = [{"form": "printed", "at": t, "violated": bool(v)} for t, v in enumerate(violated, 1)]
+    assert fails_at(rows, "printed", "T") == words and fails_at(rows, "repaired", "T") == ""
+
+
+def test_a_bound_that_fails_in_shorter_runs_only_is_not_said_to_hold(data):
+    rows = [{**r, "violated": r["at"] == 2} if r["form"] == "printed" else r for r in data["rows"]]
+    forms = {**data["forms"], "printed": {**data["forms"]["printed"], "verdict": "holds"}}
+    assert finding({**data, "rows": rows, "forms": forms}).startswith("As printed it holds at the end and fails at T = 2")

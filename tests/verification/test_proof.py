@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction as Q
 
+import numpy as np
 import pytest
 
+from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.verification import Step, proofs_of, walk_witness
+from fedtheory.participation import Uniform
+from fedtheory.problems import Quadratic
+from fedtheory.verification import Step, proofs_of, walk, walk_witness
 from fedtheory.verification.numbers_put_in import Put, figures
 from fedtheory.verification.registry import papers
 from fedtheory.verification.statement import le
@@ -126,3 +130,33 @@ def test_the_numbers_of_one_run_do_not_stand_in_another(walked):
     walk_witness(THEOREM, form="repaired", rule="true-gradient").rows()
     assert {(r["step"], r["round"]): r["numbers"] for r in walked.rows()} == first
     assert first["Theorem B.6", 1] != first["Theorem B.6", 2]
+
+
+# --- what a headline says ------------------------------------------------------------------------------------------------------
+def test_an_equality_that_scenarios_break_tells_by_how_much_its_sides_differ():
+    minimisers = np.linspace(-3, 3, 60)[:, None]
+    found = walk(
+        THEOREM, Quadratic(np.ones((60, 1, 1)), minimisers), FedElasticNetDyn(l1=1.0, l2=30.0), sampling=Uniform(10), rounds=2,
+        scenarios=30, form="printed, whole expectation", x0=[0.5],
+    )  # fmt: skip
+    (step,) = [t for t in found.tallies if t.step.label == "(36)"]
+    place = step.worst
+    assert (step.verdict, place.check.mode, place.check.relation) == ("violated", "statistical", "==")
+    assert place.check.lhs == pytest.approx(abs(float(place.lhs - place.rhs))) and place.check.rhs == 0
+    assert all(abs(place.check.lhs - side) > 1e-4 for side in (place.lhs, place.rhs))  # neither of the sides
+    assert f"Breaks at (36), round {place.t}: the sides differ by {place.check.lhs:.4g};" in found.headline
+
+
+def test_a_bound_without_slack_is_attained_only_where_no_step_loses(walked):
+    lossless = [replace(t, lost=Q(0)) for t in walked.tallies if t.lost is not None]
+    same = {"slack": Q(0), "lhs": walked.rhs}
+    assert "is attained on this run: no step loses anything" in replace(walked, tallies=lossless, unexplained=Q(0), **same).headline
+    assert "attained" not in (text := replace(walked, unexplained=Q(0), **same).headline) and "no slack on this run" in text
+
+
+def test_chance_is_no_place_where_slack_is_lost(walked):
+    first = next(t for t in walked.tallies if t.lost is not None)
+    chance = replace(first, step=replace(first.step, label="drawn", only_drawn=True, part_of=""), lost=3 * walked.slack)
+    kept = replace(walked, tallies=[chance, *walked.tallies], slack=4 * walked.slack, unexplained=Q(0))
+    before, verb, after = walked.headline.partition(" is lost ")
+    assert verb and kept.headline == f"{before}, chance aside,{verb}{after}"

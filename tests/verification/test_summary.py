@@ -95,3 +95,26 @@ def test_html_is_escaped_and_has_a_row_a_form():
     shown = Checks([FAILED, bad])._repr_html_()
     assert "<script>" not in shown and "&lt;script&gt;" in shown and "a &amp; b" in shown
     assert shown.count("<tr>") == 3 and "0.53" in shown and "T = 43" in shown and "nan" not in shown
+
+
+def test_a_sentence_tells_two_numbers_apart_that_three_digits_do_not():
+    near = replace(FAILED, lhs=1.00041, rhs=1.00012, where={})
+    assert "the left side is 1.0004, the bound 1.0001" in Checks([near]).sentence
+    thousands = replace(near, lhs=912_345.4, rhs=912_345.2)
+    assert "the left side is 912,345.4, the bound 912,345.2" in Checks([thousands]).sentence
+
+
+def test_a_sentence_tells_the_ratio_only_of_bounds_that_have_one():
+    mixed = judge(le(np.array([-2.0, 1.0]), np.array([-1.0, 4.0])), statement="p/s", form="repaired", rule="any", mode="exact")
+    assert (mixed.verdict, mixed.tightness) == ("holds", 0.25)  # and -2 over -1 is 2
+    assert Checks([mixed]).sentence == "As repaired it holds here, with measured/bound at most 0.25 where the bound is positive."
+    assert "at most" not in Checks([replace(HELD, tightness=-2.0, lhs=-2.0)]).sentence
+    both = Checks([replace(mixed, form="printed"), HELD]).sentence
+    assert both.count("where the bound is positive") == 1 and both.endswith("at most 0.812.")
+
+
+def test_a_sentence_says_where_runs_decided_that_it_holds():
+    runs = replace(HELD, scenarios=200, mode="statistical")
+    told = "it holds here in the mean of 200 runs, with"
+    assert Checks([runs]).sentence.startswith(f"As repaired {told}")
+    assert Checks([replace(runs, form="printed"), runs]).sentence.startswith(f"As printed and as repaired {told}")

@@ -9,7 +9,7 @@ __all__ = ["HEADLINE"]
 
 HEADLINE = (
     Clause(
-        "with the sign that Algorithm 1 prints a step leads away from all clients: {lhs} > {rhs} after one",
+        "with the sign that Algorithm 1 prints a step leads away from where the clients' changes cancel: {lhs} > {rhs} after one",
         (Rests("sign", "printed", "any", "violated"),),
         "elastic-aggregation-sign-printed",
     ),

@@ -2,8 +2,8 @@
 
     python docs/lessons/execute.py [FOLDER] [--only NAME]
 
-Solutions are folded in what is written, as they are on the site. A lesson whose cell fails is told with its cell and its error, the
-others are made all the same, and the exit code is 1.
+Solutions are folded in what is written, as they are on the site. A lesson whose cell fails is told
+with its cell and its error, the others are made all the same, and the exit code is 1.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ from typing import Any
 
 from fedtheory.theorems.fedelasticnet.courses import course, replayed
 from fedtheory.theorems.fedelasticnet.quantities import RoundView
+from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as OF_B5
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
+from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
 from fedtheory.verification.proof import Ended, Proof, Step
 from fedtheory.verification.statement import Sides, eq, le
@@ -163,6 +165,14 @@ _END = (
 )
 
 
+def _with_s(id: str) -> str:
+    """The printed formula of a line, with the exact subgradient for the sign of theta_tilde, or of theta_k^t."""
+    latex = next(s for s in (*OF_B4, *OF_B5) if s.id == f"fedelasticnet/{id}").form("printed").latex
+    for model in (r"\tilde\theta_k^t", r"\theta_k^t"):
+        latex = latex.replace(rf"\mathrm{{sign}}({model}-\theta^{{t-1}})", "s_k^t")
+    return latex
+
+
 def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[Step, ...]:
     return (
         _step("Lemma B.3", _B3, "lemma-b3", form, None),
@@ -175,6 +185,7 @@ def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[St
             _per_round,
             sides=lambda v: bend_with(v, subgradient(v)),
             part_of="Lemma B.4",
+            formula=_with_s("eq-33") if form == "repaired" else "",
         ),
     )
 
@@ -187,7 +198,7 @@ def _lines_of_b5(form: str, subgradient: Callable[[RoundView], Any] | None) -> t
         made = _step(f"({id[3:]})", words[id], id, form if id == "eq-36" else "printed", _drift, part_of="Lemma B.5")
         if subgradient is None or id in ("eq-36", "eq-39"):
             return made
-        return replace(made, sides=lambda v: drift_lines(v, subgradient(v))[id])
+        return replace(made, sides=lambda v: drift_lines(v, subgradient(v))[id], formula=_with_s(id))
 
     return tuple(of(id) for id in words)
 

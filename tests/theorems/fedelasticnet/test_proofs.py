@@ -178,3 +178,11 @@ def test_a_step_needs_a_statement_or_sides():
     bare = replace(proof.steps[0], statement="", form="", sides=None)
     with pytest.raises(InvalidInput, match="give a statement and a form, or its sides"):
         follow(replace(proof, steps=(bare,)), courses.replayed(witness(TWO, proof), proof))
+
+
+def test_the_repaired_lines_are_shown_with_the_exact_subgradient():
+    for proof in PROOFS:
+        shown = {s.label: s.formula or get(s.statement).form(s.form).latex for s in proof.steps if s.part_of}
+        lines = [latex for label, latex in shown.items() if label not in ("(39)",)]
+        assert all((r"\mathrm{sign}" in latex) == (proof.form != "repaired") for latex in lines), proof.form
+        assert all(("s_k^t" in latex) == (proof.form == "repaired") for latex in lines), proof.form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
 from fedtheory.report.words import TITLE, findings, headline, subjects, summary
-from fedtheory.verification.registry import Paper, by_paper, paper_of, setting_of
+from fedtheory.verification.registry import Paper, by_paper, paper, paper_of, setting_of
 from fedtheory.verification.reviews import KINDS, points_of, told
 
 if TYPE_CHECKING:
@@ -98,7 +99,10 @@ def _point(point: Any, chosen: Paper, context: Context) -> dict[str, Any]:
 def _again(record: Mapping[str, Any]) -> str:
     """The command that makes the campaign again."""
     settings = record["settings"]
+    papers = [paper(id) for id in settings.get("papers") or ()]
+    which = f" {shlex.quote(papers[0].source or papers[0].id + '/')}" if len(papers) == 1 else ""
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
     options += "" if settings.get("long_runs", True) else " --no-long-runs"
-    return f"fedtheory verify{options}"
+    options += f" --budget {settings['search_budget']}" if settings.get("search_budget", 1000) != 1000 else ""
+    return f"fedtheory verify{which}{options}"

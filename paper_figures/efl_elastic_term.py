@@ -128,6 +128,8 @@ def _curves(panel: dict[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
 
 def draw_figure_2(data: dict[str, Any]) -> Any:
     """A column a network and step; test accuracy above, training loss below."""
+    from matplotlib.ticker import LogLocator
+
     from fedtheory.plotting.style import headline, new_figure
     from paper_figures._networks.drawing import band, legend
     from paper_figures._networks.words import short
@@ -145,6 +147,7 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
         lam = np.asarray(panel["lambdas"])[panel["best"]]
         axes[0, n].set(title=f"{short(panel)}\nstep {panel['step']:g}, best λ {lam:g}", ylim=(0, 101))
         axes[1, n].set(xlabel="round", yscale="log")
+        axes[1, n].yaxis.set_minor_locator(LogLocator(subs=(0.2, 0.5)))
         axes[1, n].yaxis.set_major_formatter("{x:g}")
         axes[1, n].yaxis.set_minor_formatter("{x:g}")
         axes[1, n].tick_params(axis="y", which="both", labelsize=8)

@@ -42,7 +42,8 @@ HEADLINE = (
         "efl-theorem-2-arrival-printed",
     ),
     Clause(
-        "with the compression as printed there are clients whose optimum no run comes to, in a consistent form every run does in mean square",
+        "with the compression as printed there are clients whose optimum no run comes to, in a consistent form every run does "
+        "in mean square",
         (
             Rests("compressed-convergence", "literal formulas", "any", "violated"),
             Rests("compressed-convergence", "repaired", "any", "holds"),

@@ -18,7 +18,7 @@ HEADLINE = (
         (Rests("sign", "repaired", "any", "holds"), Rests("stability", "repaired", "any", "holds")),
     ),
     Clause(
-        "with all clients it ends where FedAvg ends, which is not the optimum: {sizes}",
+        "with all clients it ends where FedAvg ends, which need not be the optimum: {sizes}",
         (
             Rests("full-participation", "repaired", "any", "holds"),
             Rests("full-participation", "no other", "any", "holds"),

@@ -176,7 +176,8 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
     crossed = "promises convergence that a departed client rules out" if _broken(drawn) else "is not crossed here"
     headline(
         figure,
-        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, {times(least)} times or more above the error",
+        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, in the end at {times(least)} times "
+        "the error or more",
         f"exact second moments, the theorem's own step sizes and constants; above: {data.get('problem', 'quadratic')}, "
         f"N = {data.get('clients', 4)}, d = {data.get('dim', 2)}, "
         f"E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",

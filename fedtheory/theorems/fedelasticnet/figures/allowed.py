@@ -153,7 +153,7 @@ def draw(data: dict[str, Any]) -> Figure:
     right.set_title(r"what it costs: $\kappa_0$, and the largest there is")
     headline(
         figure,
-        f"FedElasticNet's potential works from λ₂ = {THEOREM_E_THRESHOLD:.4g} β on, however many take part; "
+        f"With the true gradient stored λ₂ = {THEOREM_E_THRESHOLD:.4g} β is enough, however many take part; "
         f"the paper asks for {PRINTED_THRESHOLD:g} β",
         "all convex β-smooth losses; best possible: semidefinite programme, each point proved in fractions; "
         "the bound after T rounds: V₀/(κ₀ T) and the term with s",

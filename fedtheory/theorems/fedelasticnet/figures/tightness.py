@@ -189,7 +189,7 @@ def draw(data: dict[str, Any]) -> Figure:
     attained = sum(value > 0.99 for value in worst.values())
     headline(
         figure,
-        f"{attained} of {len(worst)} statements are attained; Theorems 3.1, A and B reach at most "
+        f"{attained} of {len(worst)} statements come within 1 % of equality; Theorems 3.1, A and B reach at most "
         f"{max(v for t, v in worst.items() if t.startswith('Theorem') and 'B.6' not in t):.2g} of their bounds",
         f"measured / bound, {len(data['instances'])} instances, exact expectations (run statements: worst T up to {_ROUNDS}): "
         "median line, band up to the worst; dotted: least λ₂/β of Theorems A, B and 3.1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
 from fedtheory.report.words import TITLE, findings, headline, subjects, summary
-from fedtheory.verification.registry import Paper, by_paper, paper_of, setting_of
+from fedtheory.verification.registry import Paper, by_paper, paper, paper_of, setting_of
 from fedtheory.verification.reviews import KINDS, points_of, told
 
 if TYPE_CHECKING:
@@ -101,4 +102,5 @@ def _again(record: Mapping[str, Any]) -> str:
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
     options += "" if settings.get("long_runs", True) else " --no-long-runs"
-    return f"fedtheory verify{options}"
+    papers = [paper(id) for id in settings.get("papers") or ()]  # none: all of them
+    return "fedtheory verify" + "".join(f" {shlex.quote(p.source or p.id + '/')}" for p in papers) + options

@@ -35,7 +35,7 @@
       p.hidden = !all(".statement", p).some((s) => !s.hidden);
       for (const part of all(".points, .figures", p)) part.hidden = filtered && Boolean(state.value || words.length);
     }
-    byId("count").textContent = filtered ? `${shown} of ${statements.length} statements` : `${shown} statements`;
+    byId("count").textContent = filtered ? `${shown} of ${statements.length} statements` : `${shown} statement${shown === 1 ? "" : "s"}`;
     byId("nothing").hidden = shown > 0;
   };
   const clear = () => { search.value = paper.value = state.value = ""; filter(); };

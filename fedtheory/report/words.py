@@ -24,7 +24,7 @@ def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
         return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
     if wrong:
         return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
-    if all(r.established == "open" for r in rows):
+    if rows and all(r.established == "open" for r in rows):
         return f"None of these {len(rows)} verdicts was on record before."
     return f"All {len(rows)} verdicts are the recorded ones."
 

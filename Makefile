@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Where it is set, every process compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: docs lessons verify test lint figures performance mutants package clean help
 .DEFAULT_GOAL := help

@@ -200,7 +200,6 @@ NAMES: dict[str, str] = {
     **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
     "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
     "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
-    "fedtheory.verification.check.Checks": "fedtheory.verification.checks.Checks",
     "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
 }
 

@@ -16,7 +16,8 @@ from fedtheory.cli.app import examples
 from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, not_writable, out_console, problem_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
-from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one, redraw
+from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
+from fedtheory.report.redraw import draw_saved
 from paper_figures import pictures
 from paper_figures.known import chosen, known
 from paper_figures.map import MAP
@@ -102,7 +103,7 @@ def figures(
         wanted = wanted if names else [f for f in wanted if (out / f"{f.name}.json").exists()]
         if not wanted:
             raise InvalidInput(f"--redraw: no JSON of a figure in {out}; name a folder that has some, or leave out --redraw")
-        _tell([(f.name, lambda f=f: redraw(f, out / f"{f.name}.json", out, FULL.dpi)) for f in wanted], as_json)
+        _tell([(f.name, lambda f=f: draw_saved(out / f"{f.name}.json", dpi=FULL.dpi)[1]) for f in wanted], as_json)
         return
     given = {"data": data, "keep": out / "kept", "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None)}
     given["progress"] = lambda words: err_console().print(f"  {words}", style="dim", markup=False, highlight=False)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from paper_figures._networks.runs import Published
 
 __all__ = ["FIGURES"]
 
 CLIENTS, SAMPLES, BATCH, STEPS = 10, 60, 10, 12  # of scikit-learn's digits
 DEAL = {"partition": "classes", "classes": 2}
+THIRTY = Published(30, 2)
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 
 
@@ -62,9 +64,7 @@ def compute_figure_2(
     seeds: int = 5,
     datasets: Sequence[str] = ("cifar100", "mnist", "sent140", "shakespeare"),
     first_found: bool = False,
-    published_rounds: int = 30,
-    published_seeds: int = 2,
-    most: int | None = None,
+    published: Published = THIRTY,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -84,15 +84,15 @@ def compute_figure_2(
     from paper_figures._networks.runs import DIGITS, quietly, seeds_from, simulated
 
     sets, notes = _sets(data, datasets, first_found, seed, progress)
-    told, used = progress or quietly, seeds_from(seed, 1 + (seeds if data is None else published_seeds))
-    options = {"most": SAMPLES} if data is None else {"most": most, "most_tested": 2000} if most else {}
+    told, used = progress or quietly, seeds_from(seed, 1 + (seeds if data is None else published.seeds))
+    options = {"most": SAMPLES} if data is None else published.options
     panels = []
     for name in sets:
         for network in networks if name == DIGITS else (None,):
             for step in steps:
                 found = []
                 for lam in lambdas:
-                    preset = _setting(name, network, lam, rounds if data is None else published_rounds)
+                    preset = _setting(name, network, lam, rounds if data is None else published.rounds)
                     found.append(simulated(preset, sets[name], used, keep, solver=_solver(preset, step), **options))
                     told(f"{name}, {preset.network}, step {step:g}: lambda = {lam:g} done")
                 accuracy = np.stack([f["test_accuracy"] for f in found])
@@ -128,6 +128,8 @@ def _curves(panel: dict[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
 
 def draw_figure_2(data: dict[str, Any]) -> Any:
     """A column a network and step; test accuracy above, training loss below."""
+    from matplotlib.ticker import LogLocator
+
     from fedtheory.plotting.style import headline, new_figure
     from paper_figures._networks.drawing import band, legend
     from paper_figures._networks.words import short
@@ -145,6 +147,7 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
         lam = np.asarray(panel["lambdas"])[panel["best"]]
         axes[0, n].set(title=f"{short(panel)}\nstep {panel['step']:g}, best λ {lam:g}", ylim=(0, 101))
         axes[1, n].set(xlabel="round", yscale="log")
+        axes[1, n].yaxis.set_minor_locator(LogLocator(subs=(0.2, 0.5)))
         axes[1, n].yaxis.set_major_formatter("{x:g}")
         axes[1, n].yaxis.set_minor_formatter("{x:g}")
         axes[1, n].tick_params(axis="y", which="both", labelsize=8)
@@ -242,9 +245,7 @@ def compute_figure_3(
     seeds: int = 5,
     datasets: Sequence[str] = ("sent140", "shakespeare", "mnist"),
     first_found: bool = False,
-    published_rounds: int = 40,
-    published_seeds: int = 2,
-    most: int | None = None,
+    published: Published = THIRTY,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -260,8 +261,8 @@ def compute_figure_3(
     from paper_figures._networks.runs import DIGITS, quietly, seeds_from, simulated
 
     sets, notes = _sets(data, datasets, first_found, seed, progress)
-    told, used = progress or quietly, seeds_from(seed, seeds if data is None else published_seeds)
-    options = {"most": SAMPLES} if data is None else {"most": most, "most_tested": 2000} if most else {}
+    told, used = progress or quietly, seeds_from(seed, seeds if data is None else published.seeds)
+    options = {"most": SAMPLES} if data is None else published.options
     panels = []
     for name in sets:
         found = []
@@ -271,7 +272,7 @@ def compute_figure_3(
                     name,
                     network if name == DIGITS else None,
                     lam,
-                    rounds if data is None else published_rounds,
+                    rounds if data is None else published.rounds,
                     scheme=scheme,
                 )
                 of = simulated(
@@ -364,15 +365,15 @@ def caption_3(data: dict[str, Any]) -> str:
 
 
 _TAKES: dict[str, Any] = {"paper": "efl", "takes": ("data", "keep", "progress")}
-_QUICK: dict[str, Any] = {"seeds": 3, "datasets": ("mnist",), "most": 60}
+_QUICK: dict[str, Any] = {"seeds": 3, "datasets": ("mnist",), "published": Published(6, 2, 60)}
 FIGURES = (
     Figure(
-        "efl_figure2", compute_figure_2, draw_figure_2, _QUICK | {"networks": ("logistic",), "rounds": 30, "published_rounds": 6}, {},
+        "efl_figure2", compute_figure_2, draw_figure_2, _QUICK | {"networks": ("logistic",), "rounds": 30}, {},
         title="The elastic term: test accuracy and training loss without it and with the best λ", number="Figure 2",
         caption=caption_2, **_TAKES,
     ),
     Figure(
-        "efl_figure3", compute_figure_3, draw_figure_3, _QUICK | {"network": "logistic", "rounds": 40, "published_rounds": 6}, {},
+        "efl_figure3", compute_figure_3, draw_figure_3, _QUICK | {"network": "logistic", "rounds": 40}, {},
         title="Test accuracy when few clients take part and some stop early", number="Figure 3", caption=caption_3, **_TAKES,
     ),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from paper_figures._networks.runs import WHOLE, Published
 
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
@@ -71,9 +72,7 @@ def compute(
     seeds: int = 5,
     datasets: Sequence[str] = ("cifar100", "mnist"),
     own_deal: bool = False,
-    published_rounds: int | None = None,
-    published_seeds: int = 3,
-    most: int | None = None,
+    published: Published = WHOLE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -110,12 +109,12 @@ def compute(
             for split, deal in {"non-IID": None}.items() if own_deal else _deals(classes).items():
                 for m in methods:
                     preset = _preset(name, m)
-                    last = preset.rounds if published_rounds is None else min(preset.rounds, published_rounds)
+                    last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
                     presets[name, split, m] = replace(
                         preset, rounds=last, **({} if deal is None else {"partition": deal})
                     )
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {"most": SAMPLES} if data is None else {"most": most, "most_tested": 2000} if most else {}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {"most": SAMPLES} if data is None else published.options
     found = measured(presets, sets, used, keep, progress, **options)
     panels = []
     for name, split in dict.fromkeys((n, s) for n, s, _ in presets):
@@ -311,7 +310,7 @@ def caption_2(data: dict[str, Any]) -> str:
     return " ".join([*parts, *data["notes"]])
 
 
-_QUICK = {"rounds": 12, "seeds": 3, "published_rounds": 8, "published_seeds": 2, "most": 60}
+_QUICK = {"rounds": 12, "seeds": 3, "published": Published(8, 2, 60)}
 _OWN = {
     "methods": TABLE_2,
     "classes": (2,),

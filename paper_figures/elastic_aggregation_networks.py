@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from paper_figures._networks.runs import WHOLE, Published
 
 __all__ = ["FIGURES"]
 
@@ -51,9 +52,7 @@ def compute_table(
     rounds: int = 40,
     seeds: int = 5,
     datasets: Sequence[str] = ("mnist", "cifar100", "emnist", "cifar10", "cinic10-200", "cinic10"),
-    published_rounds: int | None = None,
-    published_seeds: int = 3,
-    most: int | None = None,
+    published: Published = WHOLE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -77,10 +76,10 @@ def compute_table(
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
         presets = {(n, m): _preset(n, m) for n in sets for m in METHODS}
-        if published_rounds is not None:
-            presets = {key: replace(p, rounds=min(p.rounds, published_rounds)) for key, p in presets.items()}
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+        if published.rounds is not None:
+            presets = {key: replace(p, rounds=min(p.rounds, published.rounds)) for key, p in presets.items()}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {} if data is None else published.options
     found = measured(presets, sets, used, keep, progress, **options)
     panels = []
     for name in dict.fromkeys(n for n, _ in presets):
@@ -92,7 +91,7 @@ def compute_table(
         "seeds": used,
         "notes": notes,
         "published": data is not None,
-        "most": most if options else None,
+        "most": options.get("most"),
     }
 
 
@@ -299,8 +298,7 @@ _TAKES: dict[str, Any] = {"paper": "elastic-aggregation"}
 FIGURES = (
     Figure(
         "elastic_aggregation_table", compute_table, draw_table,
-        {"networks": ("logistic", "mlp-100-100"), "rounds": 20, "seeds": 3, "datasets": ("mnist",), "published_rounds": 10}
-        | {"published_seeds": 2},
+        {"networks": ("logistic", "mlp-100-100"), "rounds": 20, "seeds": 3, "datasets": ("mnist",), "published": Published(10, 2)},
         {"datasets": ("mnist", "cifar10")}, title="Naive and elastic aggregation: test accuracy", number="Table (upper)",
         caption=caption_table, takes=("data", "keep", "progress"), **_TAKES,
     ),

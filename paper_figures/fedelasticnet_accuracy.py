@@ -6,6 +6,7 @@ from typing import Any
 
 from fedtheory.plotting.figure import Figure
 from paper_figures._networks.families import PAIRS, SPLIT_WORDS, compute
+from paper_figures._networks.runs import Published
 
 __all__ = ["FIGURES"]
 
@@ -72,7 +73,7 @@ def caption(data: dict[str, Any]) -> str:
 
 
 _ALL: dict[str, Any] = {"paper": "fedelasticnet", "takes": ("data", "keep", "progress"), "caption": caption}
-_QUICK = {"rounds": 30, "seeds": 3, "published_rounds": 15, "published_seeds": 2, "most": 60}
+_QUICK = {"rounds": 30, "seeds": 3, "published": Published(15, 2, 60)}
 _ONE_SPLIT = {"splits": ("dirichlet-0.3",)}
 _DENSE = {"datasets": ("mnist", "emnist-l"), "participation": "100%"}
 _CIFAR = {"datasets": ("cifar10", "cifar100"), "participation": "100%", "networks": ("cnn-8-16",)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.plotting.figure import Figure
 from paper_figures._networks.families import METHODS, SPLIT_WORDS, compute
+from paper_figures._networks.runs import Published
 
 __all__ = ["FIGURES"]
 
@@ -179,7 +180,7 @@ def _figure(name: str, title: str, what: str, number: str, quick: dict[str, Any]
     )  # fmt: skip
 
 
-_QUICK = {"rounds": 30, "seeds": 3, "published_rounds": 15, "published_seeds": 2, "most": 60}
+_QUICK = {"rounds": 30, "seeds": 3, "published": Published(15, 2, 60)}
 _ALL = _QUICK | {"rounds": 20, "participation": "100%", "splits": ("dirichlet-0.3",), "datasets": ("mnist", "emnist-l")}
 _FULL = {"networks": ("mlp-100-100", "logistic")}
 _FULL_ALL = {"rounds": 60, "participation": "100%", "datasets": ("mnist", "emnist-l")}

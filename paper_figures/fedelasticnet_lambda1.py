@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from paper_figures._networks.runs import WHOLE, Published
 
 __all__ = ["FIGURES"]
 
@@ -28,9 +29,7 @@ def compute(
     seeds: int = 5,
     datasets: Sequence[str] = ("cifar10", "mnist"),
     first_found: bool = False,
-    published_rounds: int | None = None,
-    published_seeds: int = 3,
-    most: int | None = None,
+    published: Published = WHOLE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -62,8 +61,8 @@ def compute(
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly, first_found)
     values = sorted(set(lambdas))
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {} if data is None else published.options
     panels = []
     for name in sets:
         plain, net = (
@@ -72,8 +71,8 @@ def compute(
         )
         if data is None:
             plain, net = (replace(digits_of(p, "mlp-100-100"), rounds=rounds) for p in (plain, net))
-        elif published_rounds is not None:
-            plain, net = (replace(p, rounds=min(p.rounds, published_rounds)) for p in (plain, net))
+        elif published.rounds is not None:
+            plain, net = (replace(p, rounds=min(p.rounds, published.rounds)) for p in (plain, net))
         runs = {v: replace(net, hyperparameters={**net.hyperparameters, "l1": v}) for v in values}
         alone = replace(net, hyperparameters={**net.hyperparameters, "epsilon": 0.0})
         found = measured({"baseline": plain, "alone": alone, **runs}, sets, used, keep, progress, **options)
@@ -98,7 +97,7 @@ def compute(
         "seeds": used,
         "notes": notes,
         "published": data is not None,
-        "most": most if options else None,
+        "most": options.get("most"),
     }
 
 
@@ -278,7 +277,7 @@ def _figure(n: int, method: str) -> Figure:
         f"fedelasticnet_figure{n + 2}",
         compute,
         partial(draw, number=number),
-        quick | {"method": method, "published_rounds": 15, "published_seeds": 2, "most": 60},
+        quick | {"method": method, "published": Published(15, 2, 60)},
         {"method": method},
         title=f"Algorithm {n}: accuracy and sparsity against λ₁",
         paper="fedelasticnet",

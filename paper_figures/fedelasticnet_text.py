@@ -9,10 +9,12 @@ from typing import Any
 
 from fedtheory.plotting.figure import Figure
 from paper_figures._networks.families import METHODS
+from paper_figures._networks.runs import Published
 from paper_figures.fedelasticnet_accuracy import caption, draw
 
 __all__ = ["FIGURE"]
 
+TWICE = Published(seeds=2)
 SPLITS = ("iid", "non-iid")
 
 
@@ -22,9 +24,7 @@ def compute(
     seeds: int = 3,
     epochs: int = 5,
     clients: int = 10,
-    published_rounds: int | None = None,
-    published_seeds: int = 2,
-    most: int | None = None,
+    published: Published = TWICE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -47,10 +47,10 @@ def compute(
         settings = {key: replace(p, probability=0.3, participation="30%", **small) for key, p in settings.items()}
     else:
         sets, notes = found_sets(("shakespeare",), data, seed, progress or quietly)
-        if published_rounds is not None:
-            settings = {key: replace(p, rounds=min(p.rounds, published_rounds)) for key, p in settings.items()}
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+        if published.rounds is not None:
+            settings = {key: replace(p, rounds=min(p.rounds, published.rounds)) for key, p in settings.items()}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {} if data is None else published.options
     found = measured(settings, sets, used, keep, progress, **options)
     panels = []
     for split in SPLITS:
@@ -62,7 +62,7 @@ def compute(
         "seeds": used,
         "notes": notes,
         "published": data is not None,
-        "most": most if options else None,
+        "most": options.get("most"),
     }
 
 
@@ -70,7 +70,7 @@ FIGURE = Figure(
     "fedelasticnet_figure7",
     compute,
     draw,
-    {"rounds": 8, "seeds": 2, "epochs": 2, "published_rounds": 4, "most": 60},
+    {"rounds": 8, "seeds": 2, "epochs": 2, "published": Published(4, 2, 60)},
     {},
     title="Test accuracy against rounds, the next character of a text",
     paper="fedelasticnet",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from paper_figures._networks.runs import WHOLE, Published
 
 __all__ = ["FIGURE"]
 
@@ -24,9 +25,7 @@ def compute(
     seeds: int = 5,
     datasets: Sequence[str] = ("cifar10", "mnist"),
     first_found: bool = False,
-    published_rounds: int | None = None,
-    published_seeds: int = 3,
-    most: int | None = None,
+    published: Published = WHOLE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -56,8 +55,8 @@ def compute(
         sets = {DIGITS: digits()}
     else:
         sets, notes = found_sets(datasets, data, seed, told, first_found)
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {} if data is None or most is None else {"most": most, "most_tested": 10}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {} if data is None else {**published.options, "most_tested": 10}
     panels = []
     for name in sets:
         methods = {}
@@ -65,8 +64,8 @@ def compute(
             preset = presets.get(f"fedelasticnet/{'mnist' if data is None else name}/dirichlet-0.3/10%/{m}")
             if data is None:
                 preset = replace(digits_of(preset, "mlp-100-100"), rounds=rounds)
-            elif published_rounds is not None:
-                preset = replace(preset, rounds=min(preset.rounds, published_rounds))
+            elif published.rounds is not None:
+                preset = replace(preset, rounds=min(preset.rounds, published.rounds))
             rows = []
             for s in used:
                 what = {"updates": "of the last round", "side": SIDE, **options}
@@ -97,7 +96,7 @@ def compute(
         "seeds": used,
         "notes": notes,
         "published": data is not None,
-        "most": most if options else None,
+        "most": options.get("most"),
     }
 
 
@@ -281,7 +280,7 @@ FIGURE = Figure(
     "fedelasticnet_figure2",
     compute,
     draw,
-    _QUICK | {"published_rounds": 15, "published_seeds": 2, "most": 60},
+    _QUICK | {"published": Published(15, 2, 60)},
     title="How local updates are distributed: FedDyn, Algorithm 2 and Algorithm 3",
     paper="fedelasticnet",
     number="Figure 2",

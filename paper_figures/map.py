@@ -34,7 +34,7 @@ _GPU = f"{_DIGITS}, which take days of a graphics card"
 _TEXTS = "--data FOLDER takes Shakespeare and its LSTM; without, Python's help texts and a small one"
 
 MAP: tuple[Entry, ...] = (
-    Entry("fedelasticnet", "Table 1", "prior methods compared", command="fedtheory verify fedelasticnet/table-1"),
+    Entry("fedelasticnet", "Table 1", "prior methods compared", ("fedelasticnet_table1",), "fedtheory verify fedelasticnet/table-1"),
     Entry(
         "fedelasticnet",
         "Table 2",
@@ -59,7 +59,13 @@ MAP: tuple[Entry, ...] = (
         "fedtheory bench fedelasticnet-table4",
         _DIGITS,
     ),
-    Entry("fedelasticnet", "Table 5", "hyperparameters", command="fedtheory bench fedelasticnet-table2 --help"),
+    Entry(
+        "fedelasticnet",
+        "Table 5",
+        "hyperparameters",
+        ("fedelasticnet_table5",),
+        why_not="inputs, no results; drawn: what they do",
+    ),
     Entry(
         "fedelasticnet",
         "Figure 1",

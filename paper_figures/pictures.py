@@ -27,17 +27,17 @@ class Picture:
     file: str
     figure: str
     effort: Mapping[str, Any] | None = None
-    dpi: int = 100
+    dpi: int = 150
 
 
 PICTURES = (
     Picture("bound_vs_empirical", "bound_vs_empirical_summary"),
-    Picture("which_lambda_2", "which_lambda_2", dpi=84),
-    Picture("worst_case_vs_bound", "worst_case_vs_bound", dpi=84),
+    Picture("which_lambda_2", "which_lambda_2"),
+    Picture("worst_case_vs_bound", "worst_case_vs_bound"),
     Picture("fedelasticnet_drift", "drift_without_end"),
     Picture("efl_bound_vs_empirical", "efl_bound_vs_empirical", {}),
     Picture("efl_bits", "efl_bits", {}),
-    Picture("rates", "rates", dpi=110),
+    Picture("rates", "rates"),
     Picture("rates_summary", "rates_summary"),
 )
 

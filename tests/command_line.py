@@ -29,8 +29,8 @@ def refused(*args):
 
 
 def only_these(monkeypatch, *statements):
-    """The registry has these statements only (of one paper, possibly changed ones)."""
-    paper = replace(registry.paper_of(statements[0]), statements=statements)
+    """The registry has these statements only (of one paper, possibly changed ones), and no reviews, whose answers name others."""
+    paper = replace(registry.paper_of(statements[0]), statements=statements, reviews="")
     monkeypatch.setattr(registry, "_PAPERS", {paper.id: paper})
     monkeypatch.setattr(registry, "_STATEMENTS", {s.id: s for s in statements})
 

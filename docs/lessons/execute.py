@@ -2,8 +2,8 @@
 
     python docs/lessons/execute.py [FOLDER] [--only NAME]
 
-Solutions are folded in what is written, as they are on the site. A lesson whose cell fails is told with its cell and its error, the
-others are made all the same, and the exit code is 1.
+Solutions are folded in what is written, as they are on the site. A lesson whose cell fails is told
+with its cell and its error, the others are made all the same, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def execute(path: Path, folder: Path) -> Path:
     """
     notebook = jupytext.read(path)
     fold(notebook)
-    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3").execute()
+    quiet = ["--log-level=ERROR"]  # of the kernel: no word on how it talks to this process
+    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", extra_arguments=quiet).execute()
     return write_atomic(folder / f"{path.stem}.ipynb", nbformat.writes(notebook).encode())
 
 

@@ -197,7 +197,7 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
 
 def _print_stacked(console: Any, found: list[dict[str, Any]], names: Sequence[str]) -> None:
     """Names, with the rest below each."""
-    table = Stacked([f"name; below it {', '.join('what it is' if n == 'about' else n for n in names[1:])}"])
+    table = Stacked([""])  # names are flush left, what belongs to them is indented
     for row in found:
         options = row.get("options", ())
         told = [k if v == "needed" else f"[{k} {v}]" for k, v in options.items()] if isinstance(options, dict) else options

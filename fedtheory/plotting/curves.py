@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,20 @@ from fedtheory.simulation.metrics import SENT_ENTROPIES
 
 __all__ = ["curves", "draw_curves"]
 
+COLOUR = "#1f5fa8"  # of what is no method of ours
 _LOG = ("suboptimality", "gradient_norm", "distance")
 _LABELS = {
     "objective": "F(x)",
     "suboptimality": "F(x) − F*",
     "gradient_norm": "‖∇F(x)‖",
     "distance": "‖x − x*‖",
-    "nonzeros": "nonzeros sent, per participant",
-    "entropy": "entropy of what is sent, bits per entry\n(several messages: the sum)",
-    "entropy_1": "entropy of the first message, bits per entry",
-    "entropy_2": "entropy of the second message, bits per entry",
-    "entropy_pooled": "entropy of all messages together, bits per entry",
-    "bits_up": "bits sent, all participants",
-    "bits_down": "bits received, all participants",
+    "nonzeros": "nonzeros sent,\nper participant",
+    "entropy": "entropy of what is sent,\nbits per entry",
+    "entropy_1": "entropy of the first\nmessage, bits per entry",
+    "entropy_2": "entropy of the second\nmessage, bits per entry",
+    "entropy_pooled": "entropy of all messages\ntogether, bits per entry",
+    "bits_up": "bits sent,\nall participants",
+    "bits_down": "bits received,\nall participants",
     "bits": "bits so far, both ways",
 }
 
@@ -46,30 +46,31 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> lis
 def curves(metrics: Mapping[str, np.ndarray], title: str, ended: str = "") -> Any:
     """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles.
 
-    ``ended`` says below the title how the run ended, where there is something to say.
+    A title that begins with a method's name gives the lines that method's colour. ``ended`` says below the title how the run ended,
+    where there is something to say.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from fedtheory.plotting.style import METHOD_COLOURS, headline, house_style, page_figure
 
+    colour = METHOD_COLOURS.get(title.partition(" ")[0], COLOUR)
     columns = min(3, len(metrics))
-    rows = -(-len(metrics) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.2 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
-        first = 1 if name in ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down") else 0  # nothing is sent before round 1
-        t, values = np.arange(first, len(values)), values[first:]
-        panel.plot(t, values.mean(axis=1), color="#1f5fa8")
-        if values.shape[1] > 1:
-            low, high = np.quantile(values, [0.1, 0.9], axis=1)
-            panel.fill_between(t, low, high, color="#1f5fa8", alpha=0.2, linewidth=0)
-        if name in _LOG and (values.mean(axis=1) > 0).any():
-            panel.set_yscale("log", nonpositive="mask")
-        if first:
-            panel.set_ylim(0, 1.05 * values.max() or 1)
-        panel.set(xlabel="round", title=_LABELS.get(name, name))
-        panel.grid(alpha=0.3)
-    for panel in list(axes.flat)[len(metrics) :]:
-        panel.set_visible(False)
-    figure.suptitle(title + (f"\n{fill(ended, 24 * columns)}" if ended else ""))
+    with house_style():
+        figure, axes = page_figure(-(-len(metrics) // columns), columns, ratio=0.8, width=(0.5, 0.75, 1.0)[columns - 1])
+        for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
+            first = 1 if name in ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down") else 0  # nothing is sent before round 1
+            t, values = np.arange(first, len(values)), values[first:]
+            panel.plot(t, values.mean(axis=1), color=colour)
+            if values.shape[1] > 1:
+                low, high = np.quantile(values, [0.1, 0.9], axis=1)
+                panel.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
+            if name in _LOG and (values.mean(axis=1) > 0).any():
+                panel.set_yscale("log", nonpositive="mask")
+                panel.minorticks_off()
+            if first:
+                panel.set_ylim(0, 1.05 * values.max() or 1)
+            panel.set(xlabel="round", title=_LABELS.get(name, name))
+        for panel in list(axes.flat)[len(metrics) :]:
+            panel.set_visible(False)
+        runs = max((v.shape[1] for v in metrics.values()), default=1)
+        several = f"mean of {runs:,} runs, and where the middle 80 % of them are" if runs > 1 else ""
+        headline(figure, title, ". ".join(part for part in (ended, several) if part))
     return figure

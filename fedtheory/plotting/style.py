@@ -60,7 +60,7 @@ METHOD_COLOURS = {
     "fedamp": "#BBBBBB",
     "subgradient": "#0B3D2E",
 }
-METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDovPXv<>hp*", strict=True))
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*", strict=True))
 METHOD_NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fedtheory.errors import DataFileError
 from fedtheory.parallel import as_finished
 from fedtheory.plotting.experiment import Experiment
-from fedtheory.plotting.figure import Figure, restored
+from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.verification.registry import Paper, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
-__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of", "redraw"]
+__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
 
 VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
@@ -109,28 +108,6 @@ def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK
     words = {"figure": figure.name, "title": figure.title, "caption": figure.caption(data), "paper": figure.paper}
     content = {**words, "number": figure.number, "provenance": provenance(seed), "data": data}
     return [*files, write_json(folder / f"{figure.name}.json", content)]
-
-
-def redraw(figure: Figure, file: Path, folder: Path, dpi: int = QUICK.dpi) -> list[Path]:
-    """The PNG and PDF of a figure again, from the JSON beside them; nothing is computed.
-
-    Raises
-    ------
-    DataFileError
-        The file is not such a JSON, or is of another figure.
-    """
-    try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise DataFileError(f"{file}: cannot be read as JSON ({error}); compute the figure again") from error
-    if not isinstance(content, dict) or content.get("figure") != figure.name or "data" not in content:
-        raise DataFileError(f"{file}: does not hold the data of the figure {figure.name}; name the JSON that was written beside it")
-    try:
-        with house_style():
-            return save(figure.draw(restored(content["data"])), folder / figure.name, dpi)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        words = f"{type(error).__name__}: {error}"
-        raise DataFileError(f"{file}: {figure.name} cannot be drawn from its data ({words}); compute the figure again") from error
 
 
 def draw_all(

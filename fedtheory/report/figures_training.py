@@ -10,53 +10,66 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedtheory.neural.benchmarks.run import claims
-from fedtheory.plotting.style import headline, house_style, new_figure, save
+from fedtheory.plotting.style import (
+    METHOD_COLOURS,
+    headline,
+    house_style,
+    legend_below,
+    method_style,
+    page_figure,
+    save,
+)
 
 __all__ = ["draw_accuracy"]
 
-_STYLES = {  # a baseline and its elastic net form share a colour
-    "fedprox": ("FedProx", "#E69F00", "--"),
-    "algorithm-1": ("Algorithm 1", "#E69F00", "-"),
-    "scaffold": ("SCAFFOLD", "#009E73", "--"),
-    "algorithm-2": ("Algorithm 2", "#009E73", "-"),
-    "feddyn": ("FedDyn", "#0072B2", "--"),
-    "algorithm-3": ("Algorithm 3", "#0072B2", "-"),
-}
-
-
 def draw_accuracy(results: Sequence[Any], stem: Path, title: str) -> list[Path]:
-    """Curves of all runs that have at least one round: <stem>.png and <stem>.pdf."""
+    """Curves of all runs that have at least one round: <stem>.png and <stem>.pdf.
+
+    Runs of one method on one data set, of several seeds, are one line with a band from the lowest to the highest.
+    """
     runs = [r for r in results if r.rounds]
     sets = list(dict.fromkeys(r.preset.dataset for r in runs))
     columns = min(2, len(sets))
     with house_style():
-        height = -(-len(sets) // columns)
-        figure, axes = new_figure(max(8.6, 4.6 * columns + 0.4), 3.3 * height + 1.0, height, columns)  # the headline needs 8.6
+        figure, axes = page_figure(-(-len(sets) // columns), columns, ratio=0.7, more=0.4)
         panels = list(axes.flat)
+        most = 1
         for panel, dataset in zip(panels, sets, strict=False):
             lows: list[float] = []
-            for r in (r for r in runs if r.preset.dataset == dataset):
-                label, colour, line = _STYLES.get(r.preset.method, (r.preset.method, "#000000", "-"))
-                accuracy = 100 * r.series("test_accuracy")
-                seen = np.isfinite(accuracy)
-                rounds = np.arange(1, len(accuracy) + 1)
-                above = {"zorder": 3} if line == "--" else {}
-                panel.plot(rounds[seen], accuracy[seen], line, color=colour, label=label, linewidth=1.2, **above)
-                late = accuracy[seen & (rounds > len(accuracy) / 5)]
-                lows += [float(late.min())] if len(late) else []
+            methods = dict.fromkeys(r.preset.method for r in runs if r.preset.dataset == dataset)
+            for method in methods:
+                seeds = [r for r in runs if (r.preset.dataset, r.preset.method) == (dataset, method)]
+                most = max(most, len(seeds))
+                lows += _line(panel, [100 * np.asarray(r.series("test_accuracy"), dtype=float) for r in seeds], method)
             panel.set(title=dataset, xlabel="round", ylabel="test accuracy, %")
             if lows:  # what differs is the end: the first fifth of the rounds may leave the picture
                 panel.set_ylim(bottom=min(lows) - 1)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         for panel in panels[len(sets) :]:
             panel.set_visible(False)
-        named = {label: line for panel in panels[: len(sets)] for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
-        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=6)
+        legend_below(figure, panels[: len(sets)], 6)
         name, _, detail = title.partition(": ")
         gap = _largest_gap(runs)
         finding = name if gap is None else f"{name}: elastic nets end at most {gap:.1f} points from their baselines"
-        headline(figure, finding, f"{detail}; dashed: the baseline, solid: its elastic net form")
+        seeds = f"mean of {most} seeds, band from the lowest to the highest" if most > 1 else "one seed"
+        headline(figure, finding, f"{detail}; dashed: the baseline, solid: its elastic net form; {seeds}")
         return save(figure, stem)
+
+
+def _line(panel: Any, accuracies: Sequence[np.ndarray], method: str) -> list[float]:
+    """One method's line, with a band where there are several seeds; its lowest values after the first fifth of the rounds."""
+    length = min(len(a) for a in accuracies)
+    values = np.stack([a[:length] for a in accuracies])
+    seen = np.isfinite(values).all(axis=0)
+    rounds = np.arange(1, length + 1)
+    look = method_style(method, paired=True) if method in METHOD_COLOURS else {"color": "#000000", "label": method}
+    above = {"zorder": 3} if look.get("linestyle") == "--" else {}
+    panel.plot(rounds[seen], values.mean(axis=0)[seen], linewidth=1.2, **look, **above)
+    if len(values) > 1:
+        low, high = values.min(axis=0)[seen], values.max(axis=0)[seen]
+        panel.fill_between(rounds[seen], low, high, color=look["color"], alpha=0.15, linewidth=0)
+    late = values[:, seen & (rounds > length / 5)]
+    return [float(late.min())] if late.size else []
 
 
 def _largest_gap(runs: Sequence[Any]) -> float | None:

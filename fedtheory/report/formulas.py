@@ -14,6 +14,8 @@ from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
+from fedtheory.verification.mathml import to_mathml
+
 __all__ = ["shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
 
 _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
@@ -23,16 +25,6 @@ _DOUBLE = {"E": "𝔼", "R": "ℝ", "P": "ℙ"}
 _RELATIONS = set("=≤≥<>⇒→∈≔≠≈")
 _BRACKETS = set("([{|‖⟨⌊⌈")
 _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―": "\u0304", "^": "\u0302", "ˆ": "\u0302"}
-
-
-@cache
-def to_mathml(latex: str) -> str:
-    """A <math> element of display style."""
-    from latex2mathml.converter import convert
-
-    latex = re.sub(r"\\[Bb]igg?[lr]?\\\|", r"\\|", latex)  # latex2mathml does not know '\|' after a size,
-    latex = re.sub(r"\\arg\s*\\(min|max)(?![a-z])", r"\\arg\1", latex)  # nor '\arg' before another operator
-    return convert(latex, display="block")
 
 
 @cache

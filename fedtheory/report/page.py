@@ -99,8 +99,10 @@ def _point(point: Any, chosen: Paper, context: Context) -> dict[str, Any]:
 def _again(record: Mapping[str, Any]) -> str:
     """The command that makes the campaign again."""
     settings = record["settings"]
+    papers = [paper(id) for id in settings.get("papers") or ()]
+    which = f" {shlex.quote(papers[0].source or papers[0].id + '/')}" if len(papers) == 1 else ""
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
     options += "" if settings.get("long_runs", True) else " --no-long-runs"
-    papers = [paper(id) for id in settings.get("papers") or ()]  # none: all of them
-    return "fedtheory verify" + "".join(f" {shlex.quote(p.source or p.id + '/')}" for p in papers) + options
+    options += f" --budget {settings['search_budget']}" if settings.get("search_budget", 1000) != 1000 else ""
+    return f"fedtheory verify{which}{options}"

@@ -28,6 +28,9 @@ _INSIDE: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "memory_mib": {"main": (int, float), "largest_worker": (int, float)},
     "provenance": {"device": str, "python": str, "platform": str, "versions": dict, "written": str},
 }
+_SETTINGS: Mapping[str, type | tuple[type, ...]] = {
+    "seed": int, "scale": (int, float), "long_runs": bool, "search_budget": int, "papers": list,
+}  # fmt: skip
 _SEARCH: Mapping[str, type] = {"statement": str, "form": str, "rule": str, "evaluations": int, "found": bool}
 _NUMBERS = ("tightness_worst", "tightness_median", "worst_slack", "worst_case")
 _COUNTS = ("instances", "violations", "inconclusive", "not_applicable", "evaluations")
@@ -48,6 +51,8 @@ def read_campaign(path: Path | str) -> tuple[list[Row], dict[str, Any]]:
     _has(record, _NEEDED, f"{path}")
     for key, wanted in _INSIDE.items():
         _has(record[key], wanted, f"{path}: {key}")
+    given = {key: kind for key, kind in _SETTINGS.items() if key in record["settings"]}
+    _has(record["settings"], given, f"{path}: settings")
     if "commit" not in record["provenance"] or "seed" not in record["provenance"]:
         raise DataFileError(f"{path}: provenance has no commit or no seed: write it again by `fedtheory verify`")
     _findings(record, path)

@@ -33,7 +33,7 @@ class Stacked:
 
     Parameters
     ----------
-    headings : one for each column, of one or two lines
+    headings : one for each column, of one or two lines; all '' for none
     right : numbers of the columns that are aligned to the right
     """
 
@@ -53,10 +53,11 @@ class Stacked:
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         widths = self._widths(options.max_width)
-        yield self._line(self.headings, widths, "bottom")
+        if any(h.plain for h in self.headings):
+            yield self._line(self.headings, widths, "bottom")
         for cells, below in self.rows:
             first = cells[0]
-            if len(cells) == len(widths):
+            if len(cells) == len(widths) > 1:
                 if cell_len(first.plain) > widths[0]:
                     yield first
                     cells = [Text(), *cells[1:]]

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit
 from fedtheory.verification.series import Series, kept_of, with_horizon
@@ -23,8 +22,6 @@ __all__ = [
     "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
     "judge_view", "judge_worst", "outside", "with_instance", "worst_sides",
 ]  # fmt: skip
-
-__getattr__ = names_before(__name__)
 
 AT_A_POINT = "proved at a point"
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]

@@ -110,7 +110,7 @@ def _setup(case: Case) -> str:
 
 
 def _named(value: Any) -> str:
-    """A method, a law of cohorts or a solver with what was set of it: 'FedElasticNetDyn(l1=0.1, l2=30)'."""
+    """A method, a law of cohorts or a solver with what was set of it: 'Method(l1=0.1, l2=30)'."""
     if not is_dataclass(value):
         return repr(value)
     given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]

@@ -1,6 +1,6 @@
 """Walking a proof: one run through its steps, round by round, and where the slack of the final bound is lost.
 
-    walk("fedelasticnet/theorem-3.1", problem, algorithm, sampling=Uniform(2)).headline
+    walk("paper/theorem", problem, algorithm, sampling=Uniform(2)).headline
 
 The slack of the bound (right side less left side, at the horizon) is the sum over the steps of what each loses: its weight times its
 slack, summed over the rounds. That is an identity, so the walk checks it: `Walk.unexplained` is what the weights leave over, 0 in

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from fedtheory.verification.check import Check
+from fedtheory.verification.mathml import to_mathml
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Proof, Step
 from fedtheory.verification.registry import get, paper_of, rule_words
@@ -107,7 +108,7 @@ def _one(weight: Any) -> float | list[float] | None:
     return each[0] if len(set(each)) == 1 else each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Walk:
     """A proof, walked along one run.
 
@@ -320,23 +321,31 @@ class Walk:
         ]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return f"Walk({self.proof.theorem} [{self.proof.form}] on {self.instance}: {self.headline})"
+
     def _repr_html_(self) -> str:
-        """A table a step, for notebooks."""
-        head = "".join(
-            f"<th>{h}</th>" for h in ("step", "why", "formula", "verdict", "worst", "lhs", "rhs", "lost", "share")
-        )
+        """A row a step, for notebooks; below a fold of it why it is used, and its formula."""
+        head = "".join(f"<th>{h}</th>" for h in ("step", "verdict", "worst", "lhs", "rhs", "lost", "share"))
         body = "".join(self._html_row(row) for row in self.steps())
         caption = f"<p><b>{escape(self.headline)}</b><br>{escape(self.instance)}</p>"
-        return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'{caption}<div style="overflow-x:auto">{table}</div>'
 
     def _html_row(self, row: dict[str, Any]) -> str:
         share = "" if row["share"] is None else f"{100 * row['share']:.1f} %"
         lost = "" if row["lost"] is None else f"{row['lost']:.4g}"
-        formula = f"${escape(row['formula'])}$" if row["formula"] else ""
         verdict = f"<b>{row['verdict']}</b>" if row["verdict"] == "violated" else row["verdict"]
         indent = "&nbsp;&nbsp;" if row["part_of"] else ""
-        texts = (
-            indent + escape(row["step"]), escape(row["words"]), formula, verdict, row["worst"], f"{row['lhs']:.4g}",
-            f"{row['rhs']:.4g}", lost, share,
-        )  # fmt: skip
+        formula = f'<div style="overflow-x:auto; max-width:26em">{_formula(row["formula"])}</div>' if row["formula"] else ""
+        step = f"<details style='max-width:26em'><summary>{indent}{escape(row['step'])}</summary>{escape(row['words'])}{formula}</details>"
+        texts = (step, verdict, row["worst"], f"{row['lhs']:.4g}", f"{row['rhs']:.4g}", lost, share)
         return "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"
+
+
+def _formula(latex: str) -> str:
+    """MathML; of LaTeX that cannot be read, the source."""
+    try:
+        return to_mathml(latex)
+    except Exception:  # latex2mathml's own, or what it meets in a formula that is none
+        return f"<code>{escape(latex)}</code>"

@@ -7,7 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paper_figures._networks.runs import DIGITS, Told, found_sets, measured, need_torch, on_digits, quietly, seeds_from
+from paper_figures._networks.runs import (
+    DIGITS,
+    WHOLE,
+    Published,
+    Told,
+    found_sets,
+    measured,
+    need_torch,
+    on_digits,
+    quietly,
+    seeds_from,
+)
 
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
@@ -35,9 +46,7 @@ def compute(
     methods: Sequence[str] = METHODS,
     rounds: int = 100,
     seeds: int = 5,
-    published_rounds: int | None = None,
-    published_seeds: int = 3,
-    most: int | None = None,
+    published: Published = WHOLE,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -50,7 +59,7 @@ def compute(
     participation : '10%' or '100%'
     splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read from ``data``
     networks, rounds, seeds : of the runs on scikit-learn's digits, when ``data`` is None
-    published_rounds, published_seeds, most : of the runs on ``data``; None: the paper's rounds, and all of a client's samples
+    published : how much is run on ``data``
     data : folder with published data sets
     keep : folder for finished runs
 
@@ -80,10 +89,10 @@ def compute(
             for split in splits:
                 for m in methods:
                     preset = presets.get(f"fedelasticnet/{name}/{split}/{participation}/{m}")
-                    last = preset.rounds if published_rounds is None else min(preset.rounds, published_rounds)
+                    last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
                     presets_of[name, split, m] = replace(preset, rounds=last)
-    used = seeds_from(seed, seeds if data is None else published_seeds)
-    options = {} if data is None or most is None else {"most": most, "most_tested": 2000}
+    used = seeds_from(seed, seeds if data is None else published.seeds)
+    options = {} if data is None else published.options
     found = measured(presets_of, sets, used, keep, progress, **options)
     panels = []
     for name, split in dict.fromkeys((n, s) for n, s, _ in presets_of):
@@ -104,5 +113,5 @@ def compute(
         "seeds": used,
         "notes": notes,
         "published": data is not None,
-        "most": most if options else None,
+        "most": options.get("most"),
     }

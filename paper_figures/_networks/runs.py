@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIGITS",
+    "WHOLE",
+    "Published",
     "Told",
     "found_sets",
     "kept_or",
@@ -49,6 +51,30 @@ METRICS = (
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
 Told = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """How much is run on published data sets.
+
+    Attributes
+    ----------
+    rounds : at most so many; None: the paper's
+    seeds : int
+    most : samples of a client that are used; None: all
+    """
+
+    rounds: int | None = None
+    seeds: int = 3
+    most: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As `Preset.make_problem` takes them."""
+        return {} if self.most is None else {"most": self.most, "most_tested": 2000}
+
+
+WHOLE = Published()
 
 
 def quietly(words: str) -> None:

@@ -22,17 +22,17 @@ def sums(folder):
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figure")
-    call("verify", "theorem-3.1", *SMALL, "--rounds", 4, "--figure", folder / "mine.png", "--out", folder / "out")
+    call("verify", "theorem-c", *SMALL, "--rounds", 4, "--figure", folder / "mine.png", "--out", folder / "out")
     return folder
 
 
 def test_verify_draws_bound_against_measured_with_its_data(figure):
     assert {p.name for p in figure.iterdir()} == {"mine.png", "mine.pdf", "mine.csv", "out"}
     data = saved.read(figure / "mine.csv")
-    assert data["statement"] == "fedelasticnet/theorem-3.1" and data["horizon"] == "T"
-    assert data["command"].startswith("fedtheory verify theorem-3.1 --problem quadratic -P 2") and "--figure" in data["command"]
+    assert data["statement"] == "fedelasticnet/theorem-c" and data["horizon"] == "T"
+    assert data["command"].startswith("fedtheory verify theorem-c --problem quadratic -P 2") and "--figure" in data["command"]
     assert data["setup"].startswith("quadratic: m = 3, P = 2, d = 2") and data["provenance"]["commit"] is not False
-    told = json.loads((figure / "out" / "verify-theorem-3.1-quadratic.json").read_text())
+    told = json.loads((figure / "out" / "verify-theorem-c-quadratic.json").read_text())
     assert [Path(f).name for f in told["files"]] == ["mine.csv", "mine.png", "mine.pdf"]
     assert all("series" not in c or c["series"] is None for c in told["checks"])
     checked = {c["form"]: c for c in told["checks"]}
@@ -42,10 +42,10 @@ def test_verify_draws_bound_against_measured_with_its_data(figure):
 
 def test_without_a_file_the_picture_is_named_after_statement_and_problem(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = call("verify", "eq-28", *SMALL, "--figure", "--seed", 1)
-    assert "results/verify-eq-28-quadratic.csv" in result.stdout and (tmp_path / "results/verify-eq-28-quadratic.png").exists()
-    call("verify", "eq-28", *SMALL, "--figure", "--out", "o")
-    assert (tmp_path / "o/verify-eq-28-quadratic.pdf").exists()
+    result = call("verify", "eq-29", *SMALL, "--figure", "--seed", 1)
+    assert "results/verify-eq-29-quadratic.csv" in result.stdout and (tmp_path / "results/verify-eq-29-quadratic.png").exists()
+    written = call("verify", "eq-29", *SMALL, "--figure", "--out", "o", "--json").stdout
+    assert json.loads(written)["files"][-1] == "o/verify-eq-29-quadratic.pdf"
 
 
 def test_a_statement_of_ones_own_is_drawn_over_its_horizon(tmp_path):
@@ -91,24 +91,23 @@ def test_draw_makes_the_same_picture_from_the_table_alone(figure, tmp_path):
 
 
 def test_draw_takes_results_of_run_and_solve(tmp_path):
-    call("run", "fedavg", "quadratic", "--rounds", 3, "--scenarios", 2, "--clients", 3, "--dimension", 2, "--out", tmp_path)
-    call("solve", "lad", "--radius", 2, "--out", tmp_path)
-    made = tmp_path / "run-fedavg-quadratic.png"
-    first = made.read_bytes()
-    made.unlink()
-    told = json.loads(call("draw", tmp_path / "run-fedavg-quadratic.json", tmp_path / "solve-lad.json", "--json", "--dpi", 150).stdout)
+    small = ("quadratic", "--clients", 3, "--dimension", 2, "--max-conic-entries", 0, "--out", tmp_path)
+    call("run", "fedavg", *small, "--rounds", 3, "--scenarios", 2, "--no-figures")
+    call("solve", *small)
+    files = [tmp_path / "run-fedavg-quadratic.json", tmp_path / "solve-quadratic.json"]
+    told = json.loads(call("draw", *files, "--json", "--dpi", 50).stdout)
     assert [t["kind"] for t in told] == ["the curves of a run", "a certified optimum"]
-    assert made.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and len(first) > 1000
-    assert (tmp_path / "solve-lad.pdf").exists()
+    for file in files:
+        assert file.with_suffix(".png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and file.with_suffix(".pdf").exists()
 
 
 def test_draw_takes_the_json_beside_a_figure(tmp_path):
-    from fedtheory.report.figures import draw_one
+    from fedtheory.report.figures import QUICK, draw_one
 
     figure = known_figures("fedmls_local_work")["fedmls_local_work"]
     draw_one(figure, tmp_path)
     first = (tmp_path / "fedmls_local_work.png").read_bytes()
-    call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", 120)
+    call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", QUICK.dpi)
     assert (tmp_path / "again" / "fedmls_local_work.png").read_bytes() == first
 
 

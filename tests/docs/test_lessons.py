@@ -44,7 +44,7 @@ def run(source: str, name: str, namespace: dict) -> None:
 def test_every_cell_of_a_lesson_runs(path, tmp_path, monkeypatch):
     import matplotlib
 
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # and a lesson leaves nothing there
     namespace: dict = {"__name__": "__main__"}
     with matplotlib.rc_context():
         matplotlib.use("Agg")
@@ -57,6 +57,7 @@ def test_every_cell_of_a_lesson_runs(path, tmp_path, monkeypatch):
             assert plt.get_fignums(), f"{path.name} draws nothing"
         finally:
             plt.close("all")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
@@ -77,12 +78,14 @@ def test_every_exercise_has_a_solution_that_is_folded_and_run(path):
     number = path.stem.partition("_")[0]
     assert list(exercises) == [f"{number}.{i}" for i in range(1, len(exercises) + 1)]
     assert len(exercises) >= 3
-    assert all(exercises.values()), f"{path.name}: exercises without a solution: {[e for e, n in exercises.items() if not n]}"
+    missing = [name for name, solutions in exercises.items() if not solutions]
+    assert not missing, f"{path.name}: exercises without a solution: {missing}"
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
 def test_a_lesson_has_one_title_with_its_number_and_every_picture_is_described(path):
-    titles = [line for c in cells(path) if c.cell_type == "markdown" for line in c.source.splitlines() if line.startswith("# ")]
+    prose = [line for c in cells(path) if c.cell_type == "markdown" for line in c.source.splitlines()]
+    titles = [line for line in prose if line.startswith("# ")]
     assert len(titles) == 1 and titles[0].startswith(f"# {path.stem[0]}. ")
     for cell in cells(path):
         if cell.cell_type == "code" and ("plt.subplots" in cell.source or "plt.figure" in cell.source):

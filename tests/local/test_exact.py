@@ -120,6 +120,7 @@ def test_tiles_cover_every_row_once() -> None:
         assert all((seen[k, :c] == 1).all() for k, c in enumerate(counts))
 
 
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # its tolerances are out of Clarabel's reach; the gap is what counts
 @pytest.mark.parametrize("name", ["quadratic", "logistic"])
 def test_exact_agrees_with_cvxpy(name: str) -> None:
     import cvxpy as cp

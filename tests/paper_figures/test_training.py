@@ -22,9 +22,12 @@ from paper_figures import (
     fedelasticnet_accuracy,
     fedelasticnet_costs,
     fedelasticnet_lambda1,
+    fedelasticnet_table1,
+    fedelasticnet_table5,
+    fedelasticnet_text,
     fedelasticnet_updates,
 )
-from paper_figures._networks import families, runs, words
+from paper_figures._networks import families, runs, topics, words
 from paper_figures.command import app
 from paper_figures.known import known
 from paper_figures.map import MAP
@@ -121,6 +124,16 @@ def test_tables_of_what_is_sent(family):
     assert bits[fedelasticnet_costs.UPDATES] == pytest.approx(27.76 / 100)
 
 
+def test_table_1_is_measured(family):
+    data, _ = family
+    one = data["panels"][0]
+    both = {**data, "panels": [one | {"split": "dirichlet-0.3"}, one]}
+    found = fedelasticnet_table1._measured(both["panels"])
+    assert found["fedprox"][0] == pytest.approx([100, 100])
+    assert (found["feddyn"][1] == 0).all()  # the same runs in both places
+    assert "SCAFFOLD (× ○) 2" in drawn(fedelasticnet_table1.FIGURE, both)
+
+
 def test_lambda_1_and_epsilon():
     data = fedelasticnet_lambda1.compute("algorithm-3", lambdas=(0.0, 1e-2), rounds=2, seeds=2)
     panel = data["panels"][0]
@@ -151,6 +164,27 @@ def test_figure_of_updates():
     methods = data["panels"][0]["methods"]
     assert methods["algorithm-3"]["zero"] > methods["feddyn"]["zero"]
     assert "excess kurtosis" in drawn(fedelasticnet_updates.FIGURE, data)
+
+
+def test_table_5_around_its_values():
+    data = fedelasticnet_table5.compute(("algorithm-3",), (0.0, 1e-4), (0.0, 5e-3), rounds=1, seeds=1)
+    found = data["methods"]["algorithm-3"]
+    assert found["share"].shape == (2, 2, 1)
+    assert (found["share"][:, 1] < found["share"][:, 0]).all()  # epsilon sends less
+    assert fedelasticnet_table5._at(data, found) == (1, 1)
+    assert "(λ₁ = 0.0001, λ₂ = 0.05, ε = 0.005)" in drawn(fedelasticnet_table5.FIGURE, data)
+
+
+def test_texts_of_topics():
+    pytest.importorskip("pydoc_data.topics")
+    samples = topics.topics(clients=3, samples=20, length=12, test_samples=4)
+    assert samples.train_x.shape == (60, 12)
+    assert np.bincount(samples.train_users).tolist() == [20, 20, 20]
+    assert np.bincount(samples.test_users).tolist() == [4, 4, 4]
+    assert samples.text(samples.train_x[0]).strip()
+    data = fedelasticnet_text.compute(methods=families.METHODS, rounds=1, seeds=1, epochs=1, clients=2)
+    assert [p["split"] for p in data["panels"]] == ["iid", "non-iid"]
+    assert "Python's help texts" in drawn(fedelasticnet_text.FIGURE, data)
 
 
 def test_efl_on_few_classes():

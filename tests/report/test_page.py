@@ -58,7 +58,7 @@ class Parser(HTMLParser):
 
 def test_the_page_is_whole_and_opens_offline(tmp_path, monkeypatch):
     """All statements of all papers, each with a part of its own that links lead to; formulas are typeset elsewhere."""
-    monkeypatch.setattr(statements, "formula_html", lambda form, title: form.name)
+    monkeypatch.setattr(statements, "formula_html", lambda form, title: title)
     picture = tmp_path / "bound_vs_empirical.png"
     picture.write_bytes(b"\x89PNG not really")
     write_json(tmp_path / "bound_vs_empirical.json", {"title": "What <it> shows", "caption": "Seen in five seconds."})
@@ -103,6 +103,21 @@ def test_what_is_not_as_recorded_and_what_is_incomplete_are_said(rows):
     assert 'data-state="fails" data-ok="0"' in page
     record = {**record_of(rows), "complete": False}
     assert "Incomplete" in html.html_report(rows, record) and "Incomplete" in html.markdown_report(rows, record)
+
+
+@pytest.mark.parametrize(
+    ("settings", "command"),
+    [
+        ({"search_budget": 1000}, "fedtheory verify"),
+        ({"seed": 3, "scale": 0.1, "long_runs": False}, "fedtheory verify --seed 3 --scale 0.1 --no-long-runs"),
+        ({"papers": ["efl"], "search_budget": 100}, "fedtheory verify efl/ --budget 100"),
+    ],
+    ids=["whole", "small", "one-paper"],
+)
+def test_the_page_says_how_to_make_it_again(settings, command):
+    record = record_of([])
+    page = html.html_report([], {**record, "settings": {"workers": 1, **settings}})
+    assert f"<code>{command}</code>" in page.split('id="provenance"')[1]
 
 
 def test_no_statement_at_all():
@@ -236,6 +251,7 @@ def test_a_saved_campaign_is_read_as_it_was(rows, stored):
         (lambda r: r.pop("rows"), "no 'rows'"),
         (lambda r: r.update(complete="yes"), "complete is 'yes'; it must be true or false"),
         (lambda r: r["settings"].pop("workers"), "settings: no 'workers'"),
+        (lambda r: r["settings"].update(scale="large"), "settings: scale is 'large'; it must be a number"),
         (lambda r: r["provenance"].pop("commit"), "no commit"),
         (lambda r: r["rows"][0].update(verdict="<script>"), r"rows\[0\]: verdict is '<script>'; use one of holds"),
         (lambda r: r["rows"][0].update(instances="many"), "instances is 'many'; it must be a whole number"),
@@ -244,7 +260,7 @@ def test_a_saved_campaign_is_read_as_it_was(rows, stored):
         (lambda r: r["searches"].append({}), r"searches\[1\]: no 'statement'"),
         (lambda r: r.update(findings={"x": ["y"]}), "findings must be pairs"),
     ],
-    ids=["no-rows", "kind", "inside", "commit", "verdict", "count", "number", "row", "search", "findings"],
+    ids=["no-rows", "kind", "inside", "scale", "commit", "verdict", "count", "number", "row", "search", "findings"],
 )
 def test_a_file_that_is_no_campaign_is_refused(stored, change, told):
     record = json.loads(stored.read_text())

@@ -42,8 +42,8 @@ OVERFLOWING = """() => {
 TRIMMED = """(kept) => {
   for (const e of document.querySelectorAll("math")) e.replaceWith("x = y");
   for (const e of document.querySelectorAll(".statement")) if (!kept.includes(e.id)) e.remove();
-  const many = ".point:nth-of-type(n + 4), .worst li:nth-child(n + 3), .form:nth-of-type(n + 4)";
-  for (const e of document.querySelectorAll(many)) e.remove();
+  const many = [".point", ".form", ".witness", ".proof li", ".worst li", "tr", "dd .tile", "dl dt", "dl dd"];
+  for (const kind of many) for (const e of document.querySelectorAll(`${kind}:nth-of-type(n + 4)`)) e.remove();
   for (const e of document.querySelectorAll("a[href^='#']")) if (!document.getElementById(e.hash.slice(1))) e.href = "#provenance";
 }"""  # axe looks at every letter of every formula: one statement of each kind is enough
 SHOWN = "() => [...document.querySelectorAll('.statement')].filter((s) => !s.hidden).map((s) => s.id)"

@@ -80,10 +80,10 @@ def test_rows_and_steps_are_one_account(walked):
 
 def test_a_notebook_shows_a_table(walked):
     html = walked._repr_html_()
-    assert html.count("<tr>") == len(walked.tallies) + 1 and "$" in html and "last potential" in html
+    assert html.count("<tr>") == len(walked.tallies) + 1 and "<math" in html and "last potential" in html
     text = replace(walked, instance="<script>")._repr_html_()
     assert "<script>" not in text and "&lt;script&gt;" in text
-    assert str(walked).splitlines()[0] == walked.headline
+    assert str(walked).splitlines()[0] == walked.headline and walked.headline in repr(walked) and "\n" not in repr(walked)
 
 
 def test_pandas_takes_the_rows(walked):

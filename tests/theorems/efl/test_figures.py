@@ -15,6 +15,7 @@ from fedtheory.errors import UnknownName
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
@@ -269,7 +270,9 @@ def test_figures_are_laid_out_and_their_data_written(tmp_path, bounds, bias):
                 warnings.simplefilter("error")  # a layout that collapses, limits that do not fit a log axis
                 (path,) = save(getattr(module, f"draw_{kind}")(data[kind]), tmp_path / kind, 40, ("png",))
             assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 3000
-            assert json.loads(write_json(tmp_path / f"{kind}.json", data[kind]).read_text())
+            back = restored(json.loads(write_json(tmp_path / f"{kind}.json", data[kind]).read_text()))
+            with house_style():
+                assert getattr(module, f"draw_{kind}")(back).axes  # from the data alone
 
 
 def test_the_worst_case_lies_between_theorem_1_and_the_run():

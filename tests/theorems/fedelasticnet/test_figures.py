@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.figure import restored
+from fedtheory.plotting.style import house_style
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.theorems.fedelasticnet import figures
@@ -75,6 +77,11 @@ def test_every_file_is_written(tmp_path, campaign):
         if path.suffix == ".json":
             content = json.loads(path.read_text())
             assert content["provenance"]["seed"] == 3 and content["data"]
+            figure = next((f for f in figures.FIGURES if f.name == path.stem), figures_verdicts.FIGURE)
+            data = restored(content["data"])
+            assert content["title"] and len(content["caption"]) > 80 and figure.caption(data) == content["caption"]
+            with house_style():
+                assert figure.draw(data).axes  # from the data alone
         else:
             assert path.read_bytes().startswith(starts[path.suffix]) and path.stat().st_size > 3000
 

@@ -11,20 +11,20 @@ FIGURES = (
     ),
     Figure(
         "efl_bias", statements.compute_bias, statements.draw_bias,
-        quick={"rounds": 100, "scenarios": 50}, full={"rounds": 2000, "scenarios": 400},
+        quick={"rounds": 80, "scenarios": 50}, full={"rounds": 2000, "scenarios": 400},
         title="Where EFL's schemes end when clients differ in data and participation", caption=statements.caption_bias,
     ),
     Figure(
         "efl_plateaus", runs.compute_plateaus, runs.draw_plateaus,
-        quick={"rounds": 200, "scenarios": 6}, full={"rounds": 5000, "scenarios": 16},
+        quick={"rounds": 150, "scenarios": 4}, full={"rounds": 5000, "scenarios": 16},
         title="The readings of EFL's compression: which keep a bias", caption=runs.caption_plateaus,
     ),
     Figure(
-        "efl_bits", bits.compute, bits.draw, quick={"rounds": 80, "scenarios": 3}, full={"rounds": 400, "scenarios": 10},
+        "efl_bits", bits.compute, bits.draw, quick={"rounds": 60, "scenarios": 3}, full={"rounds": 400, "scenarios": 10},
         title="Suboptimality against the bits on the wire: compressors, FedElasticNet, EFL", caption=bits.caption,
     ),
     Figure(
-        "efl_shift", runs.compute_shift, runs.draw_shift, quick={"rounds": 300}, full={"rounds": 1000, "scenarios": 100},
+        "efl_shift", runs.compute_shift, runs.draw_shift, quick={"rounds": 240}, full={"rounds": 1000, "scenarios": 100},
         title="Clients that leave and arrive: fresh steps, and anchors that stay", caption=runs.caption_shift,
     ),
     Figure(

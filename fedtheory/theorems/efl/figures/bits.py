@@ -187,9 +187,9 @@ def _dots(ax: Any, data: dict[str, Any]) -> None:
     ends = [v for values in needed.values() for v in values if np.isfinite(v)] or [1.0]
     for y, (label, entries) in enumerate(at.items()):
         colour = colours.get(label, METHOD_COLOURS["algorithm-1" if label.startswith("FedElasticNet") else "fedavg"])
-        said = []
-        for key, shift, filled in entries:
-            values = np.asarray(needed[key])
+        said, both = [], sum(np.isfinite(np.median(needed[key])) for key, _, _ in entries) == 2
+        for key, place, filled in entries:
+            values, shift = np.asarray(needed[key]), place if both else 0.0
             if not np.isfinite(np.median(values)):
                 words = "diverges" if data["curves"][key]["diverged"] else "not reached"
                 said.append(words if len(entries) == 1 else f"{'with' if filled else 'without'}: {words}")

@@ -33,7 +33,7 @@ EXPERIMENTS = (
         table=compression.table, finding=compression.finding,
     ),
     Experiment(
-        "zeros", zeros.compute, zeros.draw, quick={"rounds": 50, "scenarios": 1}, full={"rounds": 300, "scenarios": 10},
+        "zeros", zeros.compute, zeros.draw, quick={"rounds": 50, "scenarios": 3}, full={"rounds": 300, "scenarios": 10},
         question="When do the entries of the messages become zero?", table=zeros.table, finding=zeros.finding,
     ),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import headline, new_figure
+from fedtheory.plotting.style import headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.simulation.simulate import simulate
 
@@ -109,7 +109,7 @@ def finding(data: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """Left: the path for lambda_2 = beta. Right: the end's distance to the optimum against lambda_2, dots on the closed form."""
-    figure, axes = new_figure(11, 4.4, 1, 2)
+    figure, axes = page_figure(1, 2, ratio=0.8, more=0.3)
     path, end = axes[0]
     colours = ("#000000", "#56B4E9", "#0072B2", "#D55E00")
     for l1, colour in zip(L1, colours, strict=True):

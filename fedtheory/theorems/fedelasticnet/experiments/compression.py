@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fedtheory import algorithms
 from fedtheory.messages import QSGD, ScaledSign, Threshold, TopK
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import headline, new_figure
+from fedtheory.plotting.style import METHOD_COLOURS, headline, page_figure
 from fedtheory.theorems.fedelasticnet.experiments.common import (
     CLIENTS,
     COHORT,
@@ -28,9 +28,9 @@ SHARES = (0.05, 0.1, 0.3)
 L1 = (1e-3, 1e-2, 3e-2)
 RIVALS = {"Algorithm 1": ("FedAvg",), "Algorithm 2": ("SCAFFOLD",), "Algorithm 3, sign rule": ("FedDyn", "SCAFFOLD")}
 COLOURS = {
-    "FedAvg": "#999999", "SCAFFOLD": "#CC79A7", "FedDyn": "#0072B2", "Algorithm 1": "#E69F00", "Algorithm 2": "#882255",
-    "Algorithm 3, sign rule": "#009E73",
-}  # fmt: skip
+    name: METHOD_COLOURS[name.lower().partition(",")[0].replace(" ", "-")]
+    for name in ("FedAvg", "SCAFFOLD", "FedDyn", "Algorithm 1", "Algorithm 2", "Algorithm 3, sign rule")
+}
 
 
 def _compressors() -> dict[str, Any]:
@@ -121,15 +121,17 @@ def finding(data: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """F - F* against bits, a line a method through its strengths of compression."""
-    figure, axes = new_figure(11, 5.4)
+    figure, axes = page_figure(1, 1, ratio=0.5, more=0.4)
     axis = axes[0, 0]
     marks = {"none": "o", "top": "v", "sign": "P", "QSGD,": "X", "l1": "D"}
     for method, colour in COLOURS.items():
         own = sorted((p for p in data["points"] if p["method"] == method), key=lambda p: p["bits"])
         line = [p for p in own if p["family"] in ("top", "l1", "none")]
-        axis.plot([p["bits"] / 1e3 for p in line], [p["suboptimality"] for p in line], color=colour, linewidth=1.2, label=method)
+        style = "-" if method.startswith("Algorithm") else "--"  # an elastic net has the colour of its plain method
+        x, y = [p["bits"] / 1e3 for p in line], [p["suboptimality"] for p in line]
+        axis.plot(x, y, style, color=colour, linewidth=1.2, label=method)
         for p in own:
-            axis.plot(p["bits"] / 1e3, p["suboptimality"], marks[p["family"]], color=colour, markersize=7)
+            axis.plot(p["bits"] / 1e3, p["suboptimality"], marks[p["family"]], color=colour, markersize=5.5)
     names = {"no compression": "o", "top-k": "v", "sign": "P", "QSGD": "X", "l1 + l2, nonzeros sent": "D"}
     for name, mark in names.items():
         axis.plot([], [], mark, color="#555555", label=name)

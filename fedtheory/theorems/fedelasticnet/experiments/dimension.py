@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import COLOURS, headline, new_figure
+from fedtheory.plotting.style import COLOURS, headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import monte_carlo
@@ -84,7 +84,7 @@ def finding(data: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """Left: everything against d. Right: the same for each coordinate."""
-    figure, axes = new_figure(11, 4.4, 1, 2)
+    figure, axes = page_figure(1, 2, ratio=0.8, more=0.3)
     d = np.array([r["d"] for r in data["rows"]])
     lines = (
         ("start", r"$R(\theta^0)-R_*$", "first", ":", lambda r: r["start"]),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedtheory import algorithms
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import headline, new_figure
+from fedtheory.plotting.style import METHOD_COLOURS, RULE_COLOURS, headline, page_figure
 from fedtheory.theorems.fedelasticnet.experiments.common import (
     CLIENTS,
     COHORT,
@@ -29,14 +29,16 @@ ALPHAS: tuple[float | None, ...] = (0.03, 0.3, None)
 L1 = 1e-3
 # Label -> (method of lambda_2, whether there is one to choose, colour, line style)
 METHODS: dict[str, tuple[Callable[[float], Any], bool, str, str]] = {
-    "FedAvg": (lambda v: algorithms.FedAvg("cohort"), False, "#999999", "-"),
-    "FedProx": (lambda v: algorithms.FedProx(v), True, "#E69F00", ":"),
-    "SCAFFOLD": (lambda v: algorithms.Scaffold(), False, "#CC79A7", ":"),
-    "FedDyn": (lambda v: algorithms.FedDyn(v), True, "#0072B2", ":"),
-    "Algorithm 1": (lambda v: algorithms.FedElasticNetProx(L1, v, "cohort"), True, "#E69F00", "--"),
-    "Algorithm 2": (lambda v: algorithms.FedElasticNetScaffold(L1, v), True, "#CC79A7", "--"),
-    "Algorithm 3, sign rule": (lambda v: algorithms.FedElasticNetDyn(L1, v), True, "#0072B2", "--"),
-    "Algorithm 3, true gradient": (lambda v: algorithms.FedElasticNetDyn(L1, v, "true-gradient"), True, "#0072B2", "-"),
+    "FedAvg": (lambda v: algorithms.FedAvg("cohort"), False, METHOD_COLOURS["fedavg"], "-"),
+    "FedProx": (lambda v: algorithms.FedProx(v), True, METHOD_COLOURS["fedprox"], "--"),
+    "SCAFFOLD": (lambda v: algorithms.Scaffold(), False, METHOD_COLOURS["scaffold"], "--"),
+    "FedDyn": (lambda v: algorithms.FedDyn(v), True, METHOD_COLOURS["feddyn"], "--"),
+    "Algorithm 1": (lambda v: algorithms.FedElasticNetProx(L1, v, "cohort"), True, METHOD_COLOURS["algorithm-1"], "-"),
+    "Algorithm 2": (lambda v: algorithms.FedElasticNetScaffold(L1, v), True, METHOD_COLOURS["algorithm-2"], "-"),
+    "Algorithm 3, sign rule": (lambda v: algorithms.FedElasticNetDyn(L1, v), True, RULE_COLOURS["sign"], "-"),
+    "Algorithm 3, true gradient": (
+        lambda v: algorithms.FedElasticNetDyn(L1, v, "true-gradient"), True, RULE_COLOURS["true-gradient"], "-",
+    ),
 }
 
 
@@ -96,18 +98,18 @@ def finding(data: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """One panel a data set and number of local steps: suboptimality against alpha."""
-    figure, axes = new_figure(5.6 * len(data["panels"]) + 0.6, 4.6, 1, len(data["panels"]), sharey=True)
+    figure, axes = page_figure(1, len(data["panels"]), ratio=0.8, more=0.5, sharey=True)
     x = np.arange(len(ALPHAS))
     for axis, panel in zip(axes[0], data["panels"], strict=True):
         for method, (_, _, colour, style) in METHODS.items():
             y = [c["suboptimality"] for c in _of(data, panel, method)]
             axis.plot(x, np.maximum(y, 1e-12), style, color=colour, marker="o", markersize=3.5, label=method)
-        axis.set(yscale="log", title=f"{panel[0]}, E = {panel[1]} local steps", xlabel="Dirichlet(α) of the labels: clients alike →")
+        axis.set(yscale="log", title=f"{panel[0]}, E = {panel[1]} local steps", xlabel="α of the labels: clients alike →")
         axis.set_xticks(x, [_word(a) for a in ALPHAS])
         axis.minorticks_off()
     axes[0, 0].set_ylabel(rf"$F(\theta_T)-F_*$, T = {data['rounds']}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=3.5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=2.4)
     headline(
         figure, "How much local work there is decides between SCAFFOLD and FedElasticNet more than how unlike the clients are",
         f"logistic loss, ridge {RIDGE:g}, m = {CLIENTS}, P = {COHORT}, gradient steps for all; λ₁ = {L1:g}, λ₂ the best of "

@@ -12,7 +12,7 @@ from fedtheory import algorithms
 from fedtheory.errors import Diverged, LocalSolveFailed
 from fedtheory.local import Exact
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import headline, new_figure
+from fedtheory.plotting.style import headline, page_figure
 from fedtheory.theorems.fedelasticnet.experiments.common import CLIENTS, COHORT, grid_of, measured, problem_of
 
 __all__ = ["compute", "draw", "finding", "table"]
@@ -91,7 +91,7 @@ def finding(data: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """Heat maps of F - F* for both rules with the nonzeros written in, and both against epsilon."""
-    figure, axes = new_figure(14, 4.6, 1, 3)
+    figure, axes = page_figure(1, 3, ratio=1.1, more=0.3, width_ratios=(1, 1, 0.9))
     all_ends = np.concatenate([_grid(data, r, "suboptimality").ravel() for r in RULES])
     finite = all_ends[np.isfinite(all_ends)]
     norm = LogNorm(max(finite.min(), 1e-10), finite.max())
@@ -99,17 +99,17 @@ def draw(data: dict[str, Any]) -> Figure:
         ends, sent = _grid(data, rule, "suboptimality"), _grid(data, rule, "nonzeros")
         shown = axis.imshow(np.where(np.isfinite(ends), ends, np.nan), origin="lower", cmap="viridis_r", norm=norm, aspect="auto")
         for (i, j), n in np.ndenumerate(sent):
-            axis.text(j, i, f"{n:.0f}", ha="center", va="center", fontsize=8, color="white", bbox={"facecolor": "#00000055", "lw": 0})
+            axis.text(j, i, f"{n:.0f}", ha="center", va="center", fontsize=6, color="white", bbox={"facecolor": "#00000055", "lw": 0})
         axis.set_xticks(range(len(data["l2"])), [f"{v:.2g}" for v in data["l2"]])
         axis.set_yticks(range(len(data["l1"])), [f"{v:.2g}" for v in data["l1"]])
-        axis.set(xlabel="λ₂", ylabel="λ₁", title=f"{name}: colour F − F*, number nonzeros")
+        axis.set(xlabel="λ₂", ylabel="λ₁", title=name)
         axis.grid(visible=False)
-        figure.colorbar(shown, ax=axis)
+    figure.colorbar(shown, ax=axes[0, :2], label="F − F*; the number: nonzeros a message", orientation="horizontal", aspect=40)
     last, curve = axes[0, 2], data["by_epsilon"]
     x = range(len(curve))
     last.plot(x, [c["suboptimality"] for c in curve], "o-", color="#000000", label="F − F*")
-    last.set(yscale="log", xlabel="threshold ε", ylabel="F − F*", title=f"sign rule, λ₁ = {curve[0]['l1']:g}, λ₂ = {curve[0]['l2']:g}")
-    last.set_xticks(x, [f"{c['epsilon']:.2g}" for c in curve])
+    last.set(yscale="log", xlabel="threshold ε", ylabel="F − F*", title=f"sign rule,\nλ₁ = {curve[0]['l1']:g}, λ₂ = {curve[0]['l2']:g}")
+    last.set_xticks(x, [f"{c['epsilon']:.0e}".replace("e-0", "e-") if c["epsilon"] else "0" for c in curve], rotation=45)
     other = last.twinx()
     other.plot(x, [c["nonzeros"] for c in curve], "s--", color="#D55E00")
     other.set_ylabel("nonzeros a message", color="#D55E00")

@@ -24,22 +24,23 @@ def _halved(nonzeros: np.ndarray, size: int) -> str:
 
 def _sizes(data: dict[str, Any], name: str) -> int:
     """Entries of what a client sends: SCAFFOLD and its elastic net version send two messages."""
-    return data["dim"] * (2 if "SCAFFOLD" in name else 1)
+    return data["dim"] * (2 if name in traffic.METHODS["SCAFFOLD"] else 1)
 
 
 def table(data: dict[str, Any]) -> Table:
     rounds = [t for t in (1, 2, 5, 10, 20, 50, 100, 300) if t <= data["rounds"]]
     rows = []
     for name, curve in data["curves"].items():
-        counts = [number(curve["nonzeros"][t]) for t in rounds]
-        rows.append((name, str(_sizes(data, name)), *counts, _halved(curve["nonzeros"], _sizes(data, name))))
+        nonzeros = np.asarray(curve["nonzeros"]["middle"])
+        counts = [number(nonzeros[t]) for t in rounds]
+        rows.append((name, str(_sizes(data, name)), *counts, _halved(nonzeros, _sizes(data, name))))
     headings = ("method", "entries", *(f"round {t}" for t in rounds), "at most half from round")
-    return Table(headings, rows, f"nonzeros a client and round, mean over the cohort; lambda_1 = {data['lambda1']:g}")
+    return Table(headings, rows, f"nonzeros a client and round, cohort's mean, median of the runs; lambda_1 = {data['lambda1']:g}")
 
 
 def finding(data: dict[str, Any]) -> list[str]:
-    curves = data["curves"]
-    sign, true = curves["FedElasticNet (FedDyn), sign rule"], curves["FedElasticNet (FedDyn), true-gradient rule"]
+    sign, true = ({k: np.asarray(data["curves"][name][k]["middle"]) for k in ("nonzeros", "suboptimality")}
+                  for name in (traffic.SIGN, traffic.TRUE))  # fmt: skip
     silent = np.nonzero(sign["nonzeros"][1:] < 1)[0]
     when = f"below one entry a message from round {silent[0] + 1}" if len(silent) else "never below one entry a message"
     return [

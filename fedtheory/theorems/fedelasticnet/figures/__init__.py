@@ -19,13 +19,13 @@ FIGURES = (
     ),
     Figure(
         "sign_vs_true_gradient", rules.compute, rules.draw,
-        quick={"grid": 13, "rounds": 300, "l1_values": 4, "ratios": 6},
+        quick={"grid": 13, "rounds": 200, "l1_values": 4, "ratios": 6},
         full={"grid": 31, "rounds": 1000, "l1_values": 12, "ratios": 25},
         seeded=False, title="The sign rule and the true-gradient rule: where runs end", caption=rules.caption,
     ),
     Figure(
         "nonzeros_and_entropy", traffic.compute, traffic.draw,
-        quick={"rounds": 50, "scenarios": 5}, full={"rounds": 300, "scenarios": 20},
+        quick={"rounds": 40, "scenarios": 3}, full={"rounds": 300, "scenarios": 20},
         title="What FedElasticNet sends, and what that buys", caption=traffic.caption,
     ),
     Figure(

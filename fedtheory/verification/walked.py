@@ -338,7 +338,8 @@ class Walk:
         verdict = f"<b>{row['verdict']}</b>" if row["verdict"] == "violated" else row["verdict"]
         indent = "&nbsp;&nbsp;" if row["part_of"] else ""
         formula = f'<div style="overflow-x:auto; max-width:26em">{_formula(row["formula"])}</div>' if row["formula"] else ""
-        step = f"<details style='max-width:26em'><summary>{indent}{escape(row['step'])}</summary>{escape(row['words'])}{formula}</details>"
+        step = f"<summary>{indent}{escape(row['step'])}</summary>{escape(row['words'])}{formula}"
+        step = f"<details style='max-width:26em'>{step}</details>"
         texts = (step, verdict, row["worst"], f"{row['lhs']:.4g}", f"{row['rhs']:.4g}", lost, share)
         return "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"
 

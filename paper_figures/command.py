@@ -166,7 +166,7 @@ def _list(names: Sequence[str], as_json: bool) -> None:
     every = [f for f in chosen(list(names))]
     entries = [e for e in MAP if not names or set(e.names) & set(names)]
     if as_json:
-        rows = [{"name": f.name, "title": f.title, "paper": f.paper, "number": f.number} for f in every]
+        rows = [{"name": f.name, "title": _shows(f), "paper": f.paper, "number": f.number} for f in every]
         emit({"map": [vars(e) for e in entries], "figures": rows})
         return
     console = out_console()
@@ -179,8 +179,13 @@ def _list(names: Sequence[str], as_json: bool) -> None:
         console.print()
     table = Table("name", "what it shows", title="Every figure: python -m paper_figures NAME", title_justify="left", box=None)
     for figure in every:
-        table.add_row(Text(figure.name), Text(figure.title))
+        table.add_row(Text(figure.name), Text(_shows(figure)))
     console.print(table)
+
+
+def _shows(figure: Figure) -> str:
+    """A figure's title; the question of an experiment that has none."""
+    return figure.title or getattr(figure, "question", "")
 
 
 def main() -> None:

@@ -113,6 +113,7 @@ def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
 def _show_end(run: Any, record: dict[str, Any]) -> None:
     """Whether everything is as recorded, and what is not."""
     from fedtheory.report.tables import disagreements
+    from fedtheory.report.words import headline
 
     result, console = run.result, out_console()
     if result.complete and (missed := record["forms_not_met"]):
@@ -125,4 +126,5 @@ def _show_end(run: Any, record: dict[str, Any]) -> None:
     for line in wrong:
         error_line(f"not as recorded: {line}")
     if result.complete and not wrong:
-        console.print(f"all {len(result.rows)} verdicts are the recorded ones", style="bold green")
+        told = headline(result.rows, record).rstrip(".")
+        console.print(told[0].lower() + told[1:], style="bold green")

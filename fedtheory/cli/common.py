@@ -28,26 +28,31 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
-    "error_line", "facts", "find_statement", "in_file", "in_words", "not_writable", "out_console", "paper_named",
+    "error_line", "facts", "find_statement", "in_file", "in_words", "must_take_files", "not_writable", "out_console", "paper_named",
     "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
     "solver_rows", "statements_in", "warn_of_formulas",
 ]  # fmt: skip
 
 
-def not_writable(out: Path, error: OSError) -> FedTheoryError:
-    """What to raise for an output folder."""
-    return FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder")
+def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
+    """What to raise for an output folder, which came by that option."""
+    return FedTheoryError(f"{option} {out}: cannot be written to ({error.strerror}): name another folder")
 
 
 def check_out(out: Path | None) -> Path | None:
     """The folder as given, once it is known to take files, or to be makeable: a long run must not end with having nowhere to write."""
     if out is not None:
-        try:
-            with tempfile.TemporaryFile(dir=next(p for p in (out, *out.absolute().parents) if p.exists())):
-                pass
-        except OSError as error:
-            raise not_writable(out, error) from error
+        must_take_files(out)
     return out
+
+
+def must_take_files(folder: Path, option: str = "--out") -> None:
+    """Refuse a folder that neither takes files nor can be made; ``option``: what named it."""
+    try:
+        with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.absolute().parents) if p.exists())):
+            pass
+    except OSError as error:
+        raise not_writable(folder, error, option) from error
 
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput, suggest
@@ -205,6 +206,8 @@ def _build(name: str | None, given: dict[str, Any], seed: int) -> Problem:
         return _from_file(given, seed)
     if name.endswith(".json"):
         return _from_json(name, given)
+    if name not in PROBLEMS and Path(name).exists():
+        raise InvalidInput(f"{name}: a file or folder, no problem's name; a problem's file is called NAME.json, data go by --data")
     if name not in PROBLEMS:
         raise suggest(name, PROBLEMS, "problem")
     chosen = PROBLEMS[name]

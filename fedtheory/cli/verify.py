@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fedtheory.verification.setting import Setting
     from fedtheory.verification.statement import Statement
 
+OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
 ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is set by them
 
 __all__ = ["CommandRequest", "refuse_with_statement", "refuse_without_statement", "verify_one"]
@@ -217,14 +218,16 @@ def verify_one(
 
 def _stem(figure: str, out: Path | None, statement: Statement, prepared: Prepared) -> Path:
     """Where --figure is written, without suffix, in a folder that takes files."""
-    from fedtheory.cli.common import check_out
+    from fedtheory.cli.common import must_take_files
     from fedtheory.plotting.saved import stem_of
 
     named = (out or Path("results")) / slug("verify", statement.id.split("/")[-1], prepared.problem.name)
     stem = stem_of(figure) if figure else named
     if stem.name in ("", ".."):
         raise InvalidInput(f"--figure {figure}: name a file, as in --figure {figure.rstrip('/')}/mine.png")
-    check_out(stem.parent)
+    if stem.suffix.lower() in OTHER_PICTURES:
+        raise InvalidInput(f"--figure {figure}: a PNG, a PDF and a CSV are written; name it {stem.with_suffix('.png')}")
+    must_take_files(stem.parent, f"--figure {figure}: the folder" if figure else "--out")
     return stem
 
 

@@ -239,7 +239,7 @@ def _ratios(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any], forms: S
     if worst is not None:
         share = worst["worst"]["share"]
         values.append(np.array([share]))
-        text = f"the worst of all problems: {_short(share)} of the bound {worst['reading']} ({_symbols(worst['worst']['at'])})"
+        text = f"the worst of all problems with {_symbols(worst['worst']['at'])}: {_short(share)} of the bound {worst['reading']}"
         point = re.search(rf"\b{re.escape(data['horizon'])} = (\d+)", worst["worst"]["at"])
         look = {"color": COLOURS["worst case"], "label": "\n".join(textwrap.wrap(text, 30))}
         if point is None:

@@ -95,7 +95,7 @@ def read(path: Path | str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise DataFileError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
     lines = text.split("\n", 2)
     if len(lines) < 3 or lines[0].strip() != FIRST_LINE or not lines[1].startswith("# {"):
         raise DataFileError(f"{path}: not a table of bound against measured; its first line must be {FIRST_LINE!r}, its second '# ' "

@@ -44,7 +44,13 @@ def write_problem(path: Path | str, problem: Problem, about: Mapping[str, Any] |
             data = {name: getattr(problem, attribute) for name, attribute in {**needed, **more}.items()}
             data = {name: np.asarray(value).tolist() for name, value in data.items() if value is not None}
             return write_json(path, {"format": FORMAT, **(about or {}), "problem": {"kind": kind, **data}})
-    raise InvalidInput(f"{type(problem).__name__}: a file holds {', '.join(cls.__name__ for cls, _, _ in KINDS.values())}")
+    held = ", ".join(cls.__name__ for cls, _, _ in KINDS.values())
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"a {type(problem).__name__} is no problem: write_problem(path, problem) takes the path first")
+    raise InvalidInput(
+        f"a {type(problem).__name__}: a problem's file holds one of {held}; a loss on data is kept as its data, in svmlight format, "
+        "which --data FILE --loss LOSS reads"
+    )
 
 
 def read_problem(path: Path | str) -> Problem:

@@ -132,7 +132,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError as error:
         raise DataFileError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:

@@ -73,7 +73,7 @@ def _json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise DataFileError(f"{path}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
     except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _has(value: Any, wanted: Mapping[str, type | tuple[type, ...]], label: str) -> None:

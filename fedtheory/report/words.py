@@ -18,12 +18,14 @@ TITLE = "Verdicts on the theory of federated optimisation"
 
 
 def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
-    """Whether all verdicts are the recorded ones."""
+    """Whether all verdicts are the recorded ones; a file of somebody's own need not have recorded any."""
     wrong = disagreements(rows, record["complete"])
     if not record["complete"]:
         return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
     if wrong:
         return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
+    if rows and all(r.established == "open" for r in rows):
+        return f"None of these {len(rows)} verdicts was on record before."
     return f"All {len(rows)} verdicts are the recorded ones."
 
 

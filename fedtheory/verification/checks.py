@@ -67,6 +67,8 @@ class Checks(list[Check]):
         ------
         InvalidInput
             Checks that `Statement.verify` did not make, or none that compared anything.
+        OSError
+            A path where nothing can be written.
         """
         from fedtheory.plotting.bound_against_measured import draw  # matplotlib takes half a second to import
         from fedtheory.plotting.saved import write

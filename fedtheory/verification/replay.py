@@ -46,7 +46,7 @@ def load(path: Path | str) -> Witness:
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, DataFileError):
             raise
-        raise DataFileError(f"{path}: cannot be read as text ({error})") from error
+        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
     return parse(text, str(path))
 
 

@@ -42,6 +42,8 @@ def proofs_of(theorem: str = "") -> list[Proof]:
         return every
     id = get(theorem).id
     found = [p for p in every if p.theorem == id]
+    if not found and paper_of(id).source:
+        raise InvalidInput(f"{id} has no proof in steps: add paper.proof(THEOREM, steps=[step(...), ...]) to its file")
     if not found:
         known = ", ".join(dict.fromkeys(p.theorem for p in every))
         raise InvalidInput(

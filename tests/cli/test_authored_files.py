@@ -190,6 +190,17 @@ def test_the_reports_have_what_the_study_found(tmp_path):
         assert f"- **{label}**: {words}" in text and f"<dt>{label}</dt>" in page and escape(words) in page
         assert words.split(": ")[0] in shown
     assert "violated at half = 1001/2000" in text
+    assert f"fedtheory verify {lemma} --scale 0.1" in page  # to make it again: of the file, not of the four papers
+
+
+def test_verdicts_that_nobody_recorded_are_not_called_the_recorded_ones(written, tmp_path):
+    small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
+    page = (tmp_path / "out/report.html").read_text()
+    assert "was on record before" in page and "are the recorded ones" not in page
+
+
+def test_a_theorem_of_a_file_without_steps_is_told_where_they_go(written):
+    assert "add paper.proof(THEOREM, steps=" in refused("proof", f"{written('yield printed(le(q.F_next, q.F))')}::a")
 
 
 def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, written):

@@ -65,6 +65,15 @@ def test_a_figure_needs_a_statement_and_a_place(tmp_path):
     assert "--figure: only with a statement" in refused("verify", "--figure")
     (tmp_path / "file").write_text("")
     assert "cannot be written to" in refused("verify", "eq-28", *SMALL, "--figure", tmp_path / "file" / "x")
+    told = refused("verify", "eq-28", *SMALL, "--figure", tmp_path / "file" / "x")
+    assert "--figure" in told and "--out" not in told
+    told = refused("verify", "eq-28", *SMALL, "--figure", tmp_path / "x.svg")
+    assert "a PNG, a PDF and a CSV are written; name it" in told and "x.png" in told
+
+
+def test_a_file_that_holds_no_problem_is_told_apart_from_a_wrong_name(tmp_path):
+    assert "a problem's file is called NAME.json, data go by --data" in refused("solve", tmp_path)
+    assert "did you mean 'quadratic'" in refused("solve", "quadratics")
 
 
 # --- draw -------------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.plotting.figure import restored
@@ -27,6 +28,7 @@ from paper_figures import (
     fedelasticnet_updates,
 )
 from paper_figures._networks import families, runs, topics, words
+from paper_figures.command import app
 from paper_figures.known import known
 from paper_figures.map import MAP
 
@@ -248,6 +250,11 @@ def test_words_of_numbers():
     assert np.isnan(words.ends(np.array([[1.0, 2.0, math.nan]]))[0])
     assert words.ends(np.array([[9.0, 1.0, 2.0]]), last=2) == pytest.approx([1.5])
     assert runs.seeds_from(4, 2) == [4, 5]
+
+
+def test_the_list_says_what_every_figure_shows():
+    told = CliRunner().invoke(app, ["--list", "--json"])
+    assert told.exit_code == 0 and [f["name"] for f in json.loads(told.stdout)["figures"] if not f["title"]] == []
 
 
 def test_every_number_of_the_papers_is_on_the_map():

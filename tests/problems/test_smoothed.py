@@ -89,8 +89,10 @@ def test_what_is_refused(tmp_path):
         SmoothedMaxAffine(*HUBER, 1.0, 1.0)
     with pytest.raises(InvalidInput, match=r"minimiser \(2,\)"):
         SmoothedMaxAffine(*HUBER, minimiser=[0.0, 1.0])
-    with pytest.raises(InvalidInput, match="LAD: a file holds Quadratic, MaxAffine, SmoothedMaxAffine"):
+    with pytest.raises(InvalidInput, match=r"a LAD: a problem.s file holds one of Quadratic, MaxAffine, .*--data FILE"):
         write_problem(tmp_path / "lad.json", LAD([[[1.0]]], [[1.0]]))
+    with pytest.raises(InvalidInput, match="takes the path first"):
+        write_problem(Quadratic([np.eye(1)], [[1.0]]), tmp_path / "swapped.json")
     with pytest.raises(DataFileError, match="No such file"):
         read_problem(tmp_path / "none.json")
     head, kind = {"format": "fedtheory problem 1"}, {"kind": "max-affine"}

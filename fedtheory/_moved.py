@@ -182,6 +182,8 @@ def _names(old: str, new: str, names: str) -> dict[str, str]:
 # or a package of the same name has no longer -> the name in full
 NAMES: dict[str, str] = {
     "fedtheory.ball_form.BallForm": "fedtheory.optimum.duality.NonsmoothStructure",
+    "fedtheory.report.figures_efl_runs.compute_bits": "fedtheory.theorems.efl.figures.bits.compute",
+    "fedtheory.report.figures_efl_runs.draw_bits": "fedtheory.theorems.efl.figures.bits.draw",
     "fedtheory.battery.Instance": "fedtheory.theorems.fedelasticnet.instances.ProblemInstance",
     "fedtheory.theorems.rational.Instance": "fedtheory.theorems.fedelasticnet.exact.DiagonalInstance",
     "fedtheory.efl_battery.EFLInstance": "fedtheory.verification.setting.Instance",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import signal
+import sys
 from collections.abc import Callable, Iterator
 
 import one_round
@@ -19,6 +20,15 @@ def no_progress_lines() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain_progress, "FIRST", math.inf)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_papers_left() -> Iterator[None]:
+    """Papers that the tests of a module read from files are not known to those of another one."""
+    yield
+    registry = sys.modules.get("fedtheory.verification.registry")
+    for paper in [p for p in registry._PAPERS.values() if p.source] if registry is not None else ():
+        registry._forget(paper)
 
 
 @pytest.fixture

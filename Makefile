@@ -44,7 +44,7 @@ verify: $(VENV)/.installed
 	$(BIN)/fedtheory verify $(ARGS)
 
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
 lint: $(VENV)/.linted
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ HEADLINE = (
         "efl-theorem-1-printed-c",
     ),
     Clause(
-        "true after {repairs} repairs, each of them needed",
+        "true after {repairs} repairs, each of them needed under scheme C",
         (
             *(Rests("theorem-1", "repaired", scheme, "holds") for scheme in SCHEMES),
             *(Rests("theorem-1", form, "C", "violated") for form in UNDONE),

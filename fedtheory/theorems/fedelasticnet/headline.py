@@ -40,7 +40,8 @@ HEADLINE = (
         numbers=_repairs,
     ),
     Clause(
-        "its condition lambda_2 > {printed:g} beta is {factor:.1f} times as strong as that of Theorem E, which has other constants "
+        "the condition lambda_2 > {printed:g} beta, which only its appendix form prints, is {factor:.1f} times as strong as that "
+        "of Theorem E, which has other constants "
         "and stores the true gradient",
         (Rests("theorem-e", "repaired", "true-gradient", "holds"), Rests("theorem-e-proof", "repaired", "any", "holds")),
         numbers=_conditions,

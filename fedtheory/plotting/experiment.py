@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedtheory.plotting.figure import Figure
+from fedtheory.plotting.figure import Figure, no_caption
 
 __all__ = ["Experiment", "Table", "number"]
 
@@ -27,7 +27,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment(Figure):
-    """A figure with a question; quick by default, in seconds.
+    """A figure with a question, which is its title; the finding is its caption. Quick by default, in seconds.
 
     Attributes
     ----------
@@ -39,6 +39,15 @@ class Experiment(Figure):
     question: str = ""
     table: Callable[[Any], Table] = field(default=lambda data: Table((), ()))
     finding: Callable[[Any], Sequence[str]] = field(default=lambda data: ())
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.question)
+        if self.caption is no_caption:
+            object.__setattr__(self, "caption", self._as_caption)
+
+    def _as_caption(self, data: Any) -> str:
+        return " ".join(self.finding(data))
 
 
 def number(value: float) -> str:

@@ -13,7 +13,7 @@ __all__ = ["Figure", "restored"]
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as `fedtheory.provenance.to_jsonable` writes these numbers
 
 
-def _no_caption(data: Any) -> str:
+def no_caption(data: Any) -> str:
     return ""
 
 
@@ -48,7 +48,7 @@ class Figure:
     title: str = ""
     paper: str = ""
     number: str = ""
-    caption: Callable[[Any], str] = _no_caption
+    caption: Callable[[Any], str] = no_caption
     takes: tuple[str, ...] = ()
 
 

@@ -69,8 +69,7 @@ def opened(path: Path | str) -> Saved:
     try:
         content = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
-        raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); what can be drawn is {kinds}") from error
+        raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); {_drawable()}") from error
     if isinstance(content, dict):
         for recognise in (_figure, _study, _experiment, _run, _rates, _solved, _campaign):
             found = recognise(content, path)
@@ -78,8 +77,11 @@ def opened(path: Path | str) -> Saved:
                 return found
         if {"statement", "checks"} <= content.keys():
             raise DataFileError(f"{path}: verdicts without the sides that were compared; run `fedtheory verify` again with --figure")
-    kinds = "; ".join(f"{file}: {what}" for file, what in KINDS)
-    raise DataFileError(f"{path}: not a result that can be drawn; these can: {kinds}")
+    raise DataFileError(f"{path}: not a result that can be drawn; {_drawable()}")
+
+
+def _drawable() -> str:
+    return "what can be drawn: " + ", ".join(file for file, _ in KINDS)
 
 
 def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tuple[Saved, list[Path]]:

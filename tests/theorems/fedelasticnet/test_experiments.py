@@ -42,6 +42,7 @@ def test_every_experiment_has_a_table_a_finding_and_a_picture(found, experiment)
     assert table.rows and all(len(row) == len(table.headings) for row in table.rows)
     assert all(isinstance(cell, str) for row in table.rows for cell in row)
     assert finding and experiment.question.endswith("?") and experiment.full
+    assert experiment.title == experiment.question and experiment.caption(data) == " ".join(finding)
     with house_style():
         assert experiment.draw(data).axes
 

@@ -3,12 +3,6 @@
 Each takes plain arrays, returns what it found (so that a test can print it), and raises AssertionError with a message that says
 which entry failed, what was measured, what was allowed, and what to do. Passing means *shown*: an interval too wide to tell fails as
 "inconclusive", it does not pass. A run that left the finite numbers fails as "diverged", at its first such entry, whatever is claimed.
-
-    from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
-
-    assert_rate(gaps, -1, window=(10, 1000))
-    assert_bound_holds(gaps, bound, confidence=0.99)
-    assert_reaches(gaps, 1e-3, within=500)
 """
 
 from __future__ import annotations

@@ -1,0 +1,269 @@
+"""Someone's implementation as the audit calls it, and what can go wrong in a call, each by its name."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.testing.audit.clients import Task
+
+__all__ = ["Adapter", "AdapterError", "Outcome", "global_seeds", "limited"]
+
+
+class AdapterError(Exception):
+    """A call of an implementation that gave no run: ``what`` names it, the message says how."""
+
+    def __init__(self, what: str, message: str) -> None:
+        super().__init__(message)
+        self.what = what
+
+
+class _TimeUp(BaseException):  # no Exception, so that an adapter's own handlers let it pass
+    pass
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Stop what takes longer, with `AdapterError`; where the system has no timer, or in another thread, nothing is stopped."""
+    usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not usable or signal.getitimer(signal.ITIMER_REAL)[0] > 0:
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise _TimeUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _TimeUp:
+        raise AdapterError("too slow", f"it took more than {seconds:g} seconds; allow more with time_limit=") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def global_seeds(seed: int) -> Iterator[None]:
+    """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards they are as they were."""
+    python, legacy = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")
+    tensor = torch.get_rng_state() if torch is not None else None
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if torch is not None:
+        torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)
+        if torch is not None and tensor is not None:
+            torch.set_rng_state(tensor)
+
+
+@dataclass
+class Outcome:
+    """What an implementation made of a task.
+
+    Attributes
+    ----------
+    models : round -> server model (d,) float64, of the rounds that it gave
+    states : the states that it gave back, one a round, where it makes single rounds
+    float32 : whether a model came in single precision or less
+    changed : what it wrote into of what it was handed: 'start', 'clients', 'state'
+    """
+
+    models: dict[int, np.ndarray]
+    states: list[dict[str, np.ndarray]] = field(default_factory=list)
+    float32: bool = False
+    changed: tuple[str, ...] = ()
+
+
+class Adapter:
+    """Someone's implementation.
+
+    Parameters
+    ----------
+    given : callable or object
+        - ``round(state, clients, cohort, **settings) -> state``, a function whose first parameter is called ``state``. A state is a
+          dict with the server's model ``x`` and what the method keeps, under the names of `fedtheory.testing.METHODS`.
+        - an object with such a method ``round``. With ``init(start, clients, **settings)`` and ``model(state)`` its states may be
+          anything.
+        - ``run(start, clients, cohorts, **settings)``, any other function: it gives the server's model after every round, or only the
+          last one.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing of these.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.name = getattr(given, "__name__", type(given).__name__)
+        call = given.round if hasattr(given, "round") else given
+        if not callable(call):
+            raise InvalidInput(
+                f"adapter = {given!r}: it cannot be called; give a function round(state, clients, cohort, ...) or "
+                "run(start, clients, cohorts, ...), or an object with a method round"
+            )
+        self.call: Callable[..., Any] = call
+        try:
+            parameters = list(inspect.signature(call).parameters.values())
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"adapter = {given!r} has no signature to read ({error}); wrap it in a Python function") from error
+        named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(named) < 3:
+            raise InvalidInput(
+                f"{self.name}{inspect.signature(call)}: its first three parameters must be (state, clients, cohort) for one round, or "
+                "(start, clients, cohorts) for a whole run; settings such as learning_rate follow"
+            )
+        self.steps = hasattr(given, "round") or named[0].name == "state"
+        self.everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.settings = {p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        self.needed = {
+            p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is inspect.Parameter.empty
+        }
+        self.open_states = self.steps and not hasattr(given, "init")
+
+    def takes(self, setting: str) -> bool:
+        return self.everything or setting in self.settings
+
+    def run(self, task: Task, state: dict[str, np.ndarray], seed: int = 0) -> Outcome:
+        """The implementation's run of a task.
+
+        Parameters
+        ----------
+        state : the method's first state, for a function that makes one round
+        seed : of the global generators
+
+        Raises
+        ------
+        AdapterError
+            It raised, gave what is no model, or gave numbers that are not finite.
+        """
+        settings = {name: _copied(value) for name, value in task.settings.items() if self.takes(name)}
+        start, clients = task.start.copy(), tuple(c.copy() for c in task.clients)
+        with global_seeds(seed):
+            try:
+                if self.steps:
+                    outcome = self._rounds(task, start, clients, settings, state)
+                else:
+                    outcome = self._whole(task, start, clients, settings)
+            except AdapterError:
+                raise
+            except Exception as error:  # anything may come out of someone else's code
+                raise _raised(error) from error
+        changed = list(outcome.changed)
+        if not np.array_equal(start, task.start):
+            changed.append("start")
+        for mine, theirs in zip(task.clients, clients, strict=True):
+            if not (np.array_equal(mine.features, theirs.features) and np.array_equal(mine.labels, theirs.labels)):
+                changed.append("clients")
+                break
+        outcome.changed = tuple(dict.fromkeys(changed))
+        return outcome
+
+    def _rounds(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any], first: dict[str, np.ndarray]) -> Outcome:
+        now: Any = {name: value.copy() for name, value in first.items()}
+        if not self.open_states:
+            now = self.given.init(start, clients, **settings)
+        outcome = Outcome({})
+        for number, cohort in enumerate(task.cohorts, start=1):
+            kept = {name: value.copy() for name, value in now.items()} if self.open_states else None
+            after = self.call(now, clients, list(cohort), **settings)
+            if kept is not None:
+                if any(not np.array_equal(kept[name], now.get(name)) for name in kept) and after is not now:
+                    outcome.changed = ("state",)
+                after = self._state(after, kept, number)
+                outcome.states.append({name: array(value, name, number)[0] for name, value in after.items()})
+            model = self.given.model(after) if hasattr(self.given, "model") else _model_of(after)
+            outcome.models[number], single = vector(model, len(start), number)
+            outcome.float32 |= single
+            now = after
+        return outcome
+
+    def _state(self, after: Any, kept: dict[str, np.ndarray], number: int) -> dict[str, Any]:
+        if not isinstance(after, dict) or "x" not in after:
+            said = "None (a return is missing)" if after is None else f"a {type(after).__name__}"
+            raise AdapterError("wrong state", f"round {number} gave {said}; it must give a dict of arrays with the server's model as 'x'")
+        missing = sorted(set(kept) - set(after))
+        if missing:
+            raise AdapterError("wrong state", f"the state that round {number} gave has no {missing[0]!r}, which it was handed")
+        return after
+
+    def _whole(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any]) -> Outcome:
+        given = self.call(start, clients, [list(c) for c in task.cohorts], **settings)
+        dim, rounds = len(start), task.rounds
+        if isinstance(given, list | tuple) and len(given) in (rounds, rounds + 1) and (rounds > 1 or np.ndim(given[0]) == 1):
+            models = list(given)[-rounds:]
+        elif getattr(given, "ndim", 0) == 2 and given.shape[0] in (rounds, rounds + 1):
+            models = list(given)[-rounds:]
+        else:
+            last, single = vector(given, dim, rounds)
+            return Outcome({rounds: last}, float32=single)
+        found = [vector(model, dim, number) for number, model in enumerate(models, start=1)]
+        return Outcome({i: v for i, (v, _) in enumerate(found, start=1)}, float32=any(single for _, single in found))
+
+
+def _copied(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _model_of(state: Any) -> Any:
+    if isinstance(state, dict) and "x" in state:
+        return state["x"]
+    if hasattr(state, "x"):
+        return state.x
+    raise AdapterError("wrong state", f"a state of type {type(state).__name__} has no model 'x'; give the adapter a method model(state)")
+
+
+def _raised(error: Exception) -> AdapterError:
+    text = str(error).strip().splitlines()
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" (line {frames[-1].lineno} of {frames[-1].filename.rsplit('/', 1)[-1]})" if frames else ""
+    said = f"{type(error).__name__}: {text[0][:200] if text else ''}{where}"
+    lost = any(word in f"{type(error).__name__} {error}".lower() for word in ("cuda", "gpu", "nvidia", "mps backend", "hip"))
+    return AdapterError("needs a GPU", f"{said}; let it run on the CPU") if lost else AdapterError("raises", said)
+
+
+def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
+    """A value as float64, and whether it came with less precision; a list of arrays is laid end to end."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, list | tuple) and len(value) and all(np.ndim(_plain(v)) > 0 for v in value):
+        value = np.concatenate([np.ravel(_plain(v)) for v in value])
+    try:
+        found = np.asarray(value)
+        single = found.dtype.kind == "f" and found.dtype.itemsize < 8
+        found = found.astype(float)
+    except (TypeError, ValueError) as error:
+        raise AdapterError("wrong shape", f"{name} after round {number} is a {type(value).__name__}, no array of numbers ({error})") from error
+    if not np.isfinite(found).all():
+        raise AdapterError("not finite", f"{name} after round {number} has NaN or infinite entries")
+    return found, single
+
+
+def _plain(value: Any) -> Any:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
+def vector(value: Any, dim: int, number: int) -> tuple[np.ndarray, bool]:
+    """A server model (d,), and whether it came with less precision than float64."""
+    found, single = array(value, "the server's model", number)
+    if found.size == dim and found.shape in ((dim,), (1, dim), (dim, 1)):
+        return found.reshape(dim), single
+    raise AdapterError("wrong shape", f"the server's model after round {number} has shape {found.shape}, it must have ({dim},)")

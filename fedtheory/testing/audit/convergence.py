@@ -1,0 +1,80 @@
+"""Where a long run goes, and how fast: to the certified optimum, by the factor a round that the round's own map has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedtheory.testing.audit import reference
+from fedtheory.testing.audit.adapters import AdapterError
+from fedtheory.testing.audit.battery import clients_of, everybody, optimum
+from fedtheory.testing.audit.checks import Check, Finding
+from fedtheory.testing.audit.session import Session
+
+__all__ = ["CONVERGES", "contraction"]
+
+ROUNDS = 300
+REACHES = 1e-6  # of the distance at the start
+KEPT = 1e-7  # an eigenvalue this near 1 belongs to what no round changes
+
+
+def contraction(method: str, task: reference.Task) -> float:
+    """The factor by which the slowest part of the state shrinks a round, with everybody taking part: the largest eigenvalue but 1.
+
+    With squared losses and full cohorts a round is an affine map of the state; its matrix is found column by column. Eigenvalue 1 is
+    left out: it belongs to sums that no round changes and that a run from the method's first state has at 0.
+    """
+    names = [n for n in reference.init(method, task) if n != "y"]
+    shapes = {n: reference.init(method, task)[n].shape for n in names}
+
+    def after(flat: np.ndarray) -> np.ndarray:
+        state, at = dict(reference.init(method, task)), 0
+        for n in names:
+            size = int(np.prod(shapes[n]))
+            state[n] = flat[at : at + size].reshape(shapes[n])
+            at += size
+        new = reference.rounds_of(method)(state, task.clients, task.cohorts[0], task.settings, frozenset().__contains__)
+        return np.concatenate([new[n].ravel() for n in names])
+
+    size = sum(int(np.prod(s)) for s in shapes.values())
+    at_zero = after(np.zeros(size))
+    matrix = np.array([after(e) - at_zero for e in np.eye(size)]).T
+    values = np.abs(np.linalg.eigvals(matrix))
+    return float(values[np.abs(values - 1) > KEPT].max())
+
+
+def _converges(session: Session, name: str) -> Finding:
+    goes = session.method.aim == "optimum"
+    if not goes and session.method.name not in ("fedavg", "fedavgm"):
+        return Finding(name, "does not apply", hint="no theorem promises that this method reaches the optimum")
+    if not goes and (session.exact or not session.can("local_steps")):
+        return Finding(name, "does not apply", hint="with several local steps it ends elsewhere, and the adapter does not take local_steps = 1")
+    clients = clients_of("squared", session.seed)
+    task = session.task(clients, everybody(ROUNDS), **({} if goes else {"local_steps": 1}))
+    weighting = str(task.settings["weighting"])
+    x, error = optimum(clients, weighting)
+    factor = contraction(session.method.name, task)
+    try:
+        got = session.call(task)
+    except AdapterError as failed:
+        what = "diverged" if failed.what == "not finite" else failed.what
+        return Finding(name, "fail", f"the certified optimum, by a factor {factor:.4g} a round", f"{what}: {failed}")
+    start = float(np.linalg.norm(task.start - x))
+    away = {t: float(np.linalg.norm(model - x)) / start for t, model in got.models.items()}
+    last = away[max(away)]
+    allowed = max(REACHES, 10 * session.rtol, 10 * error / start, 100 * factor**ROUNDS)
+    if not last <= allowed:
+        return Finding(name, "fail", f"at most {allowed:.1e} of the first distance to the certified optimum after {ROUNDS} rounds",
+                       f"{last:.3g}", "it settles elsewhere, or goes there too slowly")  # fmt: skip
+    window = [(t, a) for t, a in away.items() if 20 * max(session.rtol, error / start, 1e-13) <= a <= 1e-1 and t > 3]
+    if len(window) < 10:
+        return Finding(name, "pass", f"the certified optimum after {ROUNDS} rounds", f"{last:.1e} of the first distance",
+                       "how fast it went there cannot be seen from these models")  # fmt: skip
+    rounds, values = np.array([t for t, _ in window]), np.log([a for _, a in window])
+    measured = float(np.exp(np.polyfit(rounds, values, 1)[0]))
+    said = f"{last:.1e} of the first distance, by {measured:.4g} a round"
+    if measured <= factor + 0.1 * (1 - factor):
+        return Finding(name, "pass", f"the certified optimum, by a factor {factor:.4g} a round", said)
+    return Finding(name, "fail", f"the certified optimum, by a factor {factor:.4g} a round", said, "it goes there, but slower than it must")
+
+
+CONVERGES = Check("convergence", "the certified optimum is reached, at the rate of the method's own map", _converges)

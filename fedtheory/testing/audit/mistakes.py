@@ -1,0 +1,183 @@
+"""The mistakes that the audit knows by name: in what methods, in what words, and at what line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MISTAKES", "METHODS", "Method", "Mistake", "mistakes_of"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that can be audited.
+
+    Attributes
+    ----------
+    settings : name -> the value in a run of the audit, besides learning_rate and local_steps
+    state : name -> what it is, of all that a single round takes and gives back
+    weighting : what a client counts for in the server's mean: 'examples' or 'uniform'
+    exact : whether its clients may also minimise their objective to the end
+    aim : where it goes: 'optimum' (from anywhere, by its theorem), or '' where its limit is another point
+    """
+
+    name: str
+    source: str
+    settings: dict[str, float]
+    state: dict[str, str]
+    weighting: str
+    exact: bool = False
+    aim: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One line written otherwise.
+
+    Attributes
+    ----------
+    words : what the implementation does, as a sentence goes on: 'h is never updated'
+    line : the line as it should be
+    convention : what to ask the audit for instead, where the other way of writing it is a known one; '' for a mistake
+    """
+
+    name: str
+    words: str
+    line: str
+    methods: tuple[str, ...]
+    convention: str = ""
+
+
+AVG, PROX, SCAFFOLD, DYN = "fedavg", "fedprox", "scaffold", "feddyn"
+EN_PROX, EN_SCAFFOLD, EN_DYN = "fedelasticnet-prox", "fedelasticnet-scaffold", "fedelasticnet-dyn"
+MOMENTUM, ADAGRAD, ADAM, YOGI = "fedavgm", "fedadagrad", "fedadam", "fedyogi"
+SERVER_MODEL = {"x": "the server's model (d,)"}
+CONTROLS = {**SERVER_MODEL, "c": "the server's control variate (d,)", "c_k": "the clients' control variates (N, d)"}
+STORED = {**SERVER_MODEL, "h": "the server's h (d,)", "h_k": "the gradients that the clients store (N, d)"}
+
+METHODS = {
+    m.name: m
+    for m in (
+        Method(AVG, "McMahan et al. 2017, Algorithm 1", {}, SERVER_MODEL, "examples"),
+        Method(PROX, "Li et al. 2020, Algorithm 2", {"mu": 0.7}, SERVER_MODEL, "examples", exact=True),
+        Method(SCAFFOLD, "Karimireddy et al. 2020, Algorithm 1", {"server_lr": 0.9}, CONTROLS, "uniform", aim="optimum"),
+        Method(DYN, "Acar et al. 2021, Algorithm 1", {"alpha": 0.8}, STORED, "uniform", exact=True, aim="optimum"),
+        Method(EN_PROX, "FedElasticNet, Algorithm 1", {"mu": 0.7, "l1": 0.05}, SERVER_MODEL, "examples", exact=True),
+        Method(EN_SCAFFOLD, "FedElasticNet, Algorithm 2", {"mu": 0.7, "l1": 0.05, "server_lr": 0.9}, CONTROLS, "uniform"),
+        Method(EN_DYN, "FedElasticNet, Algorithm 3 under its sign rule", {"alpha": 0.8, "l1": 0.05}, STORED, "uniform", exact=True),
+        Method(MOMENTUM, "Hsu et al. 2019, FedAvgM", {"server_lr": 0.6, "beta1": 0.7}, {**SERVER_MODEL, "m": "the momentum (d,)"}, "examples"),
+        *(
+            Method(
+                name, "Reddi et al. 2021, Algorithm 2", {"server_lr": 0.2, "beta1": 0.7, "beta2": 0.9, "tau": 0.05},
+                {**SERVER_MODEL, "m": "the first moment (d,)", "v": "the second moment (d,)"}, "examples",
+            )
+            for name in (ADAGRAD, ADAM, YOGI)
+        ),
+    )
+}  # fmt: skip
+
+ALL = tuple(METHODS)
+PENALISED = (PROX, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
+ELASTIC = (EN_PROX, EN_SCAFFOLD, EN_DYN)
+CONTROLLED = (SCAFFOLD, EN_SCAFFOLD)
+DYNAMIC = (DYN, EN_DYN)
+ADAPTIVE = (ADAGRAD, ADAM, YOGI)
+RATED = (SCAFFOLD, EN_SCAFFOLD, MOMENTUM, *ADAPTIVE)
+
+LOCAL = "y <- y - eta (grad f_k(y) + penalty'(y)), begun at the server's x, K times"
+PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
+MEAN = "the server takes the mean over the cohort"
+CONTROL = "line 12 (ii): c_k+ <- c_k - c + (x - y)/(K eta)"
+SERVER_CONTROL = "lines 16 and 17: c <- c + 1/N sum over the cohort of (c_k+ - c_k)"
+CORRECTION = "line 10: y <- y - eta (grad f_k(y) - c_k + c)"
+STORED_LINE = "h_k <- h_k - alpha (y - x)"
+H_LINE = "h <- h - alpha/N sum over the cohort of (y - x)"
+X_LINE = "x <- mean over the cohort of y, minus h/alpha"
+DYN_LOCAL = "y minimises f_k(y) - <h_k, y> + alpha/2 ||y - x||^2"
+
+MISTAKES = (
+    # what a client does
+    Mistake("steps-one-more", "one local step too many is taken", LOCAL, ALL),
+    Mistake("steps-one-less", "one local step is missing", LOCAL, ALL),
+    Mistake("steps-one", "the number of local steps has no effect: one is taken", LOCAL, ALL),
+    Mistake("gradient-stale", "all local steps use the gradient at the server's model", LOCAL, ALL),
+    Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
+    Mistake("clients-chained", "a client goes on where the one before it stopped: they share one model", LOCAL, ALL),
+    Mistake("penalty-none", "the penalty has no gradient: it changes nothing", PENALTY, PENALISED),
+    Mistake("penalty-half", "the penalty's gradient is half of what it should be", PENALTY, PENALISED, "mu, as half of it"),
+    Mistake("penalty-double", "the penalty's gradient is twice what it should be (mu ||y - x||^2 for mu/2 ||y - x||^2)", PENALTY, PENALISED,
+            "mu, as twice it"),
+    Mistake("penalty-sign", "the penalty has the wrong sign: it pushes away from the server's model", PENALTY, PENALISED),
+    Mistake("penalty-norm", "the norm of the penalty is not squared", PENALTY, PENALISED),
+    Mistake("penalty-of-model", "the penalty is on the model itself (mu/2 ||y||^2), not on its distance from the server's", PENALTY, PENALISED),
+    Mistake("penalty-own-center", "the penalty is centred at the client's own last model, not at the server's", PENALTY, PENALISED),
+    Mistake("penalty-late", "the penalty's gradient is taken at the model of one step before", PENALTY, PENALISED),
+    Mistake("penalty-last-only", "the penalty acts in the last local step only", PENALTY, PENALISED),
+    Mistake("loss-lost", "the loss is overwritten by the penalty: its gradient is lost", LOCAL, PENALISED),
+    Mistake("l1-none", "the l1 penalty has no gradient: it changes nothing", "l1 ||y - x||_1", ELASTIC),
+    Mistake("l1-sign", "the l1 penalty has the wrong sign", "l1 ||y - x||_1", ELASTIC),
+    Mistake("l1-of-model", "the l1 penalty is on the model itself, not on its distance from the server's", "l1 ||y - x||_1", ELASTIC),
+    # what the server makes of it
+    Mistake("other-weights", "client weights are ignored", MEAN, (AVG, PROX, EN_PROX, MOMENTUM, *ADAPTIVE), "weighting"),
+    Mistake("other-weights", "clients are weighted by their numbers of examples", MEAN, (*CONTROLLED, *DYNAMIC), "weighting"),
+    Mistake("divide-by-all", "the sum over the cohort is divided by what all clients have, not by what the cohort has", MEAN, ALL),
+    Mistake("sum-not-mean", "the cohort's updates are summed, not averaged", MEAN, ALL),
+    Mistake("last-client", "the server takes the last client's model, not a mean", MEAN, ALL),
+    Mistake("first-client", "the server takes the first client's model, not a mean", MEAN, ALL),
+    Mistake("server-lr-ignored", "server_lr has no effect", "x <- x + server_lr * mean of (y - x)", RATED),
+    Mistake("server-sign", "the server's step has the wrong sign", "x <- x + server_lr * mean of (y - x)", (AVG, PROX, EN_PROX, *RATED)),
+    # SCAFFOLD
+    Mistake("correction-none", "the control variates are not used in the local steps", CORRECTION, CONTROLLED),
+    Mistake("correction-sign", "the correction has the wrong sign: + c_k - c", CORRECTION, CONTROLLED),
+    Mistake("correction-without-c", "the server's c is left out of the local steps", CORRECTION, CONTROLLED),
+    Mistake("correction-without-c_k", "the client's own c_k is left out of the local steps", CORRECTION, CONTROLLED),
+    Mistake("local-steps-not-divided", "local steps are not divided out of the new control variate", CONTROL, CONTROLLED),
+    Mistake("learning-rate-not-divided", "the learning rate is not divided out of the new control variate", CONTROL, CONTROLLED),
+    Mistake("control-update-sign", "the new control variate has y - x for x - y", CONTROL, CONTROLLED),
+    Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
+    Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
+    Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
+    Mistake("c_k-never-updated", "the clients' c_k are never updated", CONTROL, CONTROLLED),
+    Mistake("c-never-updated", "the server's c is never updated", SERVER_CONTROL, CONTROLLED),
+    Mistake("control-sent-whole", "the whole c_k+ is added to c, not its change", SERVER_CONTROL, CONTROLLED),
+    Mistake("control-over-cohort", "the control variates are not averaged over all clients: the sum is divided by the cohort's size",
+            SERVER_CONTROL, CONTROLLED),
+    Mistake("control-not-divided", "the changes of the control variates are summed, not averaged", SERVER_CONTROL, CONTROLLED),
+    Mistake("control-replaced", "c is replaced by the cohort's mean control variate", SERVER_CONTROL, CONTROLLED),
+    # FedDyn
+    Mistake("linear-none", "the stored gradient h_k is not used in the local steps", DYN_LOCAL, DYNAMIC),
+    Mistake("linear-sign", "the stored gradient h_k has the wrong sign in the local steps", DYN_LOCAL, DYNAMIC),
+    Mistake("h_k-never-updated", "the stored gradient h_k is never updated", STORED_LINE, DYNAMIC),
+    Mistake("h_k-sign", "the stored gradient h_k is updated with the wrong sign", STORED_LINE, DYNAMIC),
+    Mistake("h_k-replaced", "the stored gradient h_k is replaced, not added to", STORED_LINE, DYNAMIC),
+    Mistake("alpha-not-stored", "alpha is left out where h_k is updated", STORED_LINE, DYNAMIC),
+    Mistake("l1-not-stored", "the sign term is left out where h_k is updated", "h_k <- h_k - alpha (y - x) - l1 sign(y - x)", (EN_DYN,)),
+    Mistake("l1-not-in-h", "the sign term is left out of h", "h <- h - 1/N sum of (alpha (y - x) + l1 sign(y - x))", (EN_DYN,)),
+    Mistake("h-never-updated", "h is never updated", H_LINE, DYNAMIC),
+    Mistake("h-sign", "h is updated with the wrong sign", H_LINE, DYNAMIC),
+    Mistake("h-over-cohort", "h is divided by the cohort's size, not by the number of all clients", H_LINE, DYNAMIC),
+    Mistake("h-not-divided", "h is not divided by the number of clients", H_LINE, DYNAMIC),
+    Mistake("h-without-alpha", "alpha is left out of h", H_LINE, DYNAMIC),
+    Mistake("h-replaced", "h is replaced, not added to", H_LINE, DYNAMIC),
+    Mistake("h-late", "the server's model is made with the h of the round before", X_LINE, DYNAMIC),
+    Mistake("h-unused", "the server's model is made without h", X_LINE, DYNAMIC),
+    Mistake("h-added", "h/alpha is added to the mean, not subtracted", X_LINE, DYNAMIC),
+    Mistake("h-not-over-alpha", "h is subtracted without being divided by alpha", X_LINE, DYNAMIC),
+    # optimisers on the server
+    Mistake("momentum-none", "the momentum has no effect", "m <- beta1 m + (1 - beta1) move", (MOMENTUM, *ADAPTIVE)),
+    Mistake("momentum-damped", "the update is multiplied by 1 - beta1", "m <- beta1 m + move", (MOMENTUM,)),
+    Mistake("momentum-undamped", "the update is not multiplied by 1 - beta1", "m <- beta1 m + (1 - beta1) move", ADAPTIVE),
+    Mistake("move-for-momentum", "the server's step is along the update, not along its momentum m", "x <- x + server_lr m/(sqrt(v) + tau)",
+            ADAPTIVE),
+    Mistake("square-missing", "v is made of the update, not of its square", "v is made of the update's square", ADAPTIVE),
+    Mistake("square-undamped", "the square is not multiplied by 1 - beta2", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
+    Mistake("adam-for-yogi", "v is the one of FedAdam", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
+    Mistake("adam-for-yogi", "v is the one of FedYogi", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
+    Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
+    Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
+    Mistake("bias-corrected", "the moments are corrected for the first rounds, as Adam's are", "x <- x + server_lr m/(sqrt(v) + tau)", (ADAM,)),
+)  # fmt: skip
+
+
+def mistakes_of(method: str) -> tuple[Mistake, ...]:
+    """The mistakes that can be made in a method."""
+    return tuple(m for m in MISTAKES if method in m.methods)

@@ -1,0 +1,282 @@
+"""The methods as plain NumPy loops, a client at a time, and the mistakes that are made in them.
+
+Each method is a function ``round(state, clients, cohort, settings, wrong)``. A state is a dict of arrays: the server model ``x`` (d,),
+and what the method keeps, with one row a client where clients keep it. ``wrong(name)`` says whether the mistake of that name is to be
+made; `fedtheory.testing.audit.mistakes` has them in words. Nothing here is shared with `fedtheory.algorithms`, so that the two check
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtheory.testing.audit.clients import Client, Task
+
+__all__ = ["Faults", "init", "rounds_of", "run"]
+
+State = dict[str, np.ndarray]
+Faults = Callable[[str], bool]
+NEWTON = 60  # steps at most of an exact local minimisation
+
+
+def run(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> list[State]:
+    """The states of the reference, the first one included."""
+    states = [init(method, task)]
+    with np.errstate(all="ignore"):  # a mistake may make a run diverge
+        for cohort in task.cohorts:
+            states.append(rounds_of(method)(states[-1], task.clients, cohort, task.settings, wrong.__contains__))
+    return states
+
+
+def init(method: str, task: Task) -> State:
+    """The first state: nothing is known but the start, unless the task says otherwise."""
+    x, shape = task.start.astype(float), (len(task.clients), len(task.start))
+    state: State = {"x": x.copy(), "y": np.tile(x, (len(task.clients), 1))}
+    for name in KEPT[method]:
+        state[name] = np.zeros(shape if name.endswith("_k") else len(x))
+    state.update({name: np.array(value, dtype=float) for name, value in (task.state or {}).items()})
+    return state
+
+
+def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], Mapping[str, Any], Faults], State]:
+    """The round of a method by its name."""
+    return {
+        "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": _scaffold, "feddyn": _feddyn,
+        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": _scaffold, "fedelasticnet-dyn": _feddyn,
+        "fedavgm": _fedopt, "fedadagrad": _fedopt, "fedadam": _fedopt, "fedyogi": _fedopt,
+    }[method]  # fmt: skip
+
+
+KEPT = {
+    "fedavg": (), "fedprox": (), "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"),
+    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"), "fedelasticnet-dyn": ("h", "h_k"),
+    "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"), "fedyogi": ("m", "v"),
+}  # fmt: skip
+
+
+def _steps(settings: Mapping[str, Any], k: int) -> int:
+    steps = settings["local_steps"]
+    return int(steps) if np.ndim(steps) == 0 else int(steps[k])
+
+
+def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
+    """Gradient at y of mu/2 ||y - center||^2 + l1 ||y - center||_1, with 0 for the second one's where it may be anything."""
+    move, mu, l1 = y - center, settings.get("mu", 0.0), settings.get("l1", 0.0)
+    slope = mu * move
+    if wrong("penalty-none"):
+        return np.zeros_like(y)
+    if wrong("penalty-half"):
+        slope = slope / 2
+    if wrong("penalty-double"):
+        slope = slope * 2
+    if wrong("penalty-sign"):
+        slope = -slope
+    if wrong("penalty-norm"):
+        size = np.linalg.norm(move)
+        slope = mu / 2 * move / size if size else 0 * move
+    if wrong("penalty-of-model"):
+        slope = mu * y
+    if wrong("l1-none"):
+        return slope
+    sign = np.sign(y if wrong("l1-of-model") else move)
+    return slope + (-l1 if wrong("l1-sign") else l1) * sign
+
+
+def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults,
+           chained: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+    """The local model of client k for f_k(y) + <linear, y> + the penalty, from the server's model."""
+    x = state["x"]
+    center = state["y"][k] if wrong("penalty-own-center") else x
+    y = state["y"][k] if wrong("start-stale") else x
+    if wrong("clients-chained") and chained is not None:
+        y = chained
+    if settings.get("local", "steps") == "exact":
+        return _minimise(client, center, linear, settings, wrong)
+    rate, steps = settings["learning_rate"], _steps(settings, k)
+    steps += wrong("steps-one-more") - wrong("steps-one-less")
+    steps = 1 if wrong("steps-one") else steps
+    first = client.gradient(y)
+    last = y
+    for step in range(steps):
+        slope = first if wrong("gradient-stale") else client.gradient(y)
+        penalty = _penalty(last if wrong("penalty-late") else y, center, settings, wrong)
+        if wrong("penalty-last-only"):
+            penalty = penalty if step == steps - 1 else 0 * penalty
+        if wrong("loss-lost"):
+            slope = 0 * slope
+        last = y
+        y = y - rate * (slope + penalty + linear)
+    return y
+
+
+def _minimise(client: Client, center: np.ndarray, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
+    """The minimiser of f_k(y) + <linear, y> + mu/2 ||y - center||^2, by Newton's method from the centre."""
+    mu = 0.0 if wrong("penalty-none") else settings.get("mu", 0.0)
+    mu *= 0.5 if wrong("penalty-half") else 2.0 if wrong("penalty-double") else 1.0
+    y, anchor = center.copy(), np.zeros_like(center) if wrong("penalty-of-model") else center
+    for _ in range(NEWTON):
+        slope = client.gradient(y) + mu * (y - anchor) + linear
+        step = np.linalg.solve(client.curvature(y) + mu * np.eye(len(y)), slope)
+        y = y - step
+        if np.abs(step).max() <= 1e-14 * (1 + np.abs(y).max()):
+            break
+    return y
+
+
+def _work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray, settings: Mapping[str, Any],
+          wrong: Faults) -> np.ndarray:  # fmt: skip
+    """The local models of the cohort (P, d); linear (P, d)."""
+    models: list[np.ndarray] = []
+    for slot, k in enumerate(cohort):
+        models.append(_local(clients[k], state, k, linear[slot], settings, wrong, models[-1] if models else None))
+    return np.array(models)
+
+
+def _mean(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
+          weighting: str = "uniform") -> np.ndarray:  # fmt: skip
+    """What the server makes of the cohort's updates: (P, d) -> (d,)."""
+    weighting = settings.get("weighting", weighting)
+    if wrong("other-weights"):
+        weighting = "uniform" if weighting == "examples" else "examples"
+    sizes = np.array([clients[k].num_examples for k in cohort], dtype=float) if weighting == "examples" else np.ones(len(cohort))
+    total = sizes.sum()
+    if wrong("divide-by-all"):
+        total = sum(c.num_examples for c in clients) if weighting == "examples" else len(clients)
+    if wrong("sum-not-mean"):
+        total, sizes = 1.0, np.ones(len(cohort))
+    if wrong("last-client"):
+        return values[-1]
+    if wrong("first-client"):
+        return values[0]
+    return (sizes[:, None] * values).sum(axis=0) / total
+
+
+def _put(old: np.ndarray, cohort: Sequence[int], rows: np.ndarray) -> np.ndarray:
+    new = old.copy()
+    new[list(cohort)] = rows
+    return new
+
+
+def _fedavg(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+    """McMahan et al. 2017: x + eta_g sum_k (n_k/n) (y_k - x) over the cohort."""
+    y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
+    step = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    return {**state, "x": state["x"] + (-rate if wrong("server-sign") else rate) * step, "y": _put(state["y"], cohort, y)}
+
+
+_fedprox = _fedavg  # the penalty is in the local work
+
+
+def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+    """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
+    x, c, c_k = state["x"], state["c"], state["c_k"][list(cohort)]
+    correction = c - c_k
+    if wrong("correction-none"):
+        correction = 0 * correction
+    if wrong("correction-sign"):
+        correction = -correction
+    if wrong("correction-without-c"):
+        correction = -c_k
+    if wrong("correction-without-c_k"):
+        correction = np.broadcast_to(c, c_k.shape)
+    y = _work(state, clients, cohort, correction, settings, wrong)
+    option = settings.get("option", "difference")
+    if wrong("other-option"):
+        option = "gradient" if option == "difference" else "difference"
+    if option == "gradient":
+        new = np.array([clients[k].gradient(x) for k in cohort])
+    else:
+        steps = np.array([_steps(settings, k) for k in cohort])[:, None]
+        over = np.ones_like(steps, dtype=float) if wrong("local-steps-not-divided") else steps.astype(float)
+        over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
+        moved = (x - y) / over
+        new = c_k - c + (-moved if wrong("control-update-sign") else moved)
+        if wrong("control-without-c"):
+            new = c_k + moved
+        if wrong("control-without-old"):
+            new = moved
+    change = new - c_k
+    sent = new if wrong("control-sent-whole") else change
+    many = len(cohort) if wrong("control-over-cohort") else len(clients)
+    many = 1 if wrong("control-not-divided") else many
+    after = c + sent.sum(axis=0) / many
+    if wrong("control-replaced"):
+        after = new.mean(axis=0)
+    step = _mean(y - x, clients, cohort, settings, wrong)
+    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    return {
+        "x": x + (-rate if wrong("server-sign") else rate) * step,
+        "y": _put(state["y"], cohort, y),
+        "c": c if wrong("c-never-updated") else after,
+        "c_k": state["c_k"] if wrong("c_k-never-updated") else _put(state["c_k"], cohort, new),
+    }
+
+
+def _feddyn(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+    """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule."""
+    x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
+    h_k = state["h_k"][list(cohort)]
+    linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") else -h_k
+    y = _work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
+    move = y - x
+    slope = alpha * move + (0.0 if wrong("l1-not-stored") else l1) * np.sign(move)
+    if wrong("alpha-not-stored"):
+        slope = move
+    kept = h_k + slope if wrong("h_k-sign") else h_k - slope
+    if wrong("h_k-replaced"):
+        kept = -slope
+    served = alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
+    many = len(cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else len(clients)
+    change = served.sum(axis=0) / many
+    if wrong("h-without-alpha"):
+        change = change / alpha
+    h = state["h"] + change if wrong("h-sign") else state["h"] - change
+    h = state["h"] if wrong("h-never-updated") else -change if wrong("h-replaced") else h
+    used = state["h"] if wrong("h-late") else 0 * h if wrong("h-unused") else h
+    over = 1.0 if wrong("h-not-over-alpha") else alpha
+    mean = x + _mean(move, clients, cohort, settings, wrong)
+    return {
+        "x": mean + used / over if wrong("h-added") else mean - used / over,
+        "y": _put(state["y"], cohort, y),
+        "h": h,
+        "h_k": state["h_k"] if wrong("h_k-never-updated") else _put(state["h_k"], cohort, kept),
+    }
+
+
+def _fedopt(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+    """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019."""
+    y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
+    move = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    move = -move if wrong("server-sign") else move
+    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    kind, beta1 = settings["server"], settings["beta1"]
+    new: State = {**state, "y": _put(state["y"], cohort, y)}
+    if kind == "fedavgm":
+        new["m"] = beta1 * state["m"] + (move if not wrong("momentum-damped") else (1 - beta1) * move)
+        new["m"] = move if wrong("momentum-none") else new["m"]
+        new["x"] = state["x"] + rate * new["m"]
+        return new
+    beta2, tau = settings["beta2"], settings["tau"]
+    m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
+    m = move if wrong("momentum-none") else m
+    square, old = (move if wrong("square-missing") else move**2), state["v"] + wrong("v-from-tau") * (state["v"] == 0) * tau**2
+    if kind == "fedadagrad":
+        v = old + square
+    elif (kind == "fedyogi") != wrong("adam-for-yogi"):
+        v = old - (1 - beta2) * square * np.sign(old - square)
+    else:
+        v = beta2 * old + (1.0 if wrong("square-undamped") else 1 - beta2) * square
+    root = v if wrong("root-missing") else np.sqrt(np.abs(v))
+    under = np.sqrt(np.abs(v) + tau) if wrong("tau-inside") else root + tau
+    if wrong("bias-corrected"):
+        t = state.get("t", np.zeros(())) + 1
+        new["t"] = t
+        under = np.sqrt(np.abs(v) / (1 - beta2**t)) + tau
+        new["x"] = state["x"] + rate * (m / (1 - beta1**t)) / under
+    else:
+        new["x"] = state["x"] + rate * (move if wrong("move-for-momentum") else m) / under
+    return {**new, "m": m, "v": v}

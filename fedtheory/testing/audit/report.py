@@ -1,0 +1,100 @@
+"""What an audit found, as a table and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fedtheory.testing.audit.checks import Finding
+from fedtheory.testing.audit.mistakes import Mistake
+
+__all__ = ["AuditReport"]
+
+MARKS = {"pass": "pass", "fail": "FAIL", "note": "note", "does not apply": "-", "not run": "not run"}
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The findings on one implementation.
+
+    Attributes
+    ----------
+    adapter, method, source : its name, the method that it was held to, and where that is printed
+    findings : one a check, in the order in which they were made
+    explanations : the known mistakes, each by itself enough (or, in a tuple of two, both together), with which the reference gives
+        every number that the implementation gave
+    """
+
+    adapter: str
+    method: str
+    source: str
+    findings: tuple[Finding, ...]
+    explanations: tuple[tuple[Mistake, ...], ...]
+    rtol: float
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.verdict in ("fail", "not run"))
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed
+
+    @property
+    def diagnosis(self) -> str:
+        """What is wrong in one sentence, where a known mistake explains all numbers; '' where none does, or nothing is wrong."""
+        if not self.explanations:
+            return ""
+        said = [" and ".join(m.words for m in found) for found in self.explanations]
+        first = self.explanations[0]
+        where = "; ".join(dict.fromkeys(f"the line is: {m.line}" for m in first))
+        text = f"{said[0]} ({where})."
+        if any(m.convention for m in first):
+            asks = " and ".join(m.convention for m in first if m.convention)
+            text += f" If that is meant, ask for the other convention: {asks}."
+        if len(said) > 1:
+            text += " The same numbers come about if " + ", or if ".join(said[1:]) + "."
+        return text
+
+    @property
+    def sentence(self) -> str:
+        """The audit in a sentence or two."""
+        made = sum(f.verdict in ("pass", "fail", "note") for f in self.findings)
+        if self.passed:
+            return f"{self.adapter} is {self.method} in all {made} checks that apply to it."
+        names = ", ".join(f.check for f in self.failed)
+        head = f"{self.adapter} is not {self.method}: {len(self.failed)} of {made} checks fail ({names})."
+        if self.diagnosis:
+            lines = "this line" if len(self.explanations[0]) == 1 else "these two lines"
+            return f"{head} Likely mistake: {self.diagnosis} With {lines} changed the reference gives all its numbers."
+        return f"{head} No known mistake, nor two of them, explains all its numbers; the first failed check is the place to begin."
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a check: check, verdict, expected, got, hint."""
+        return [asdict(f) for f in self.findings]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "adapter": self.adapter, "method": self.method, "source": self.source, "passed": self.passed, "sentence": self.sentence,
+            "diagnosis": self.diagnosis, "rtol": self.rtol, "checks": self.rows(),
+            "explanations": [[{"name": m.name, "words": m.words, "line": m.line, "convention": m.convention} for m in e]
+                             for e in self.explanations],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [self.sentence, ""]
+        width = max((len(f.check) for f in self.findings), default=0)
+        for f in self.findings:
+            lines.append(f"{f.check:<{width}}  {MARKS[f.verdict]}{_told(f, bool(self.explanations))}")
+        return "\n".join(lines)
+
+
+def _told(f: Finding, explained: bool) -> str:
+    if f.verdict in ("fail", "note"):
+        hint = "" if explained and f.verdict == "fail" else f.hint  # where the mistake is named, hints lead away from it
+        parts: Sequence[str] = (f"expected {f.expected}" if f.expected else "", f"got {f.got}" if f.got else "", hint)
+        return ": " + "; ".join(p for p in parts if p)
+    if f.verdict in ("does not apply", "not run"):
+        return f"  {f.hint}" if f.hint else ""
+    return ""

@@ -1,0 +1,165 @@
+"""One audit under way: runs of the implementation beside the reference's, and which known mistake explains them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtheory.testing.audit import reference
+from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome, limited
+from fedtheory.testing.audit.battery import start_of
+from fedtheory.testing.audit.clients import Client, Task
+from fedtheory.testing.audit.mistakes import Method, Mistake, mistakes_of
+
+__all__ = ["Comparison", "Session"]
+
+SINGLE = 3e-4  # tolerance of numbers that came in float32
+DOUBLE = 1e-9
+SOLVED = 1e-6  # where clients minimise to the end, each to a tolerance of its own
+
+
+@dataclass
+class Comparison:
+    """One run, by the implementation and by the reference.
+
+    Attributes
+    ----------
+    got : None where the call failed, with ``error``
+    """
+
+    label: str
+    task: Task
+    expected: list[reference.State]
+    got: Outcome | None
+    error: AdapterError | None
+    rtol: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.got is not None and self.matches(self.expected)
+
+    def matches(self, states: list[reference.State]) -> bool:
+        """Whether the implementation gave these states, so far as it shows them."""
+        return self.got is not None and next(self.differences(states), None) is None
+
+    def differences(self, states: list[reference.State]) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+        """(round, name, got, expected) of what differs, in order of the rounds."""
+        assert self.got is not None
+        for number, model in self.got.models.items():
+            if not _close(model, states[number]["x"], self._scale(states, number, "x"), self.rtol):
+                yield number, "x", model, states[number]["x"]
+            for name, value in (self.got.states[number - 1] if self.got.states else {}).items():
+                wanted = states[number].get(name)
+                if name == "x" or wanted is None or wanted.shape != value.shape:
+                    continue
+                if not _close(value, wanted, self._scale(states, number, name), self.rtol):
+                    yield number, name, value, wanted
+
+    def _scale(self, states: list[reference.State], number: int, name: str) -> float:
+        """How large numbers get on the way, which is what rounding is relative to."""
+        sizes = [np.abs(self.task.start).max()] + [np.abs(states[t][name]).max(initial=0.0) for t in range(number + 1)]
+        return float(max(1.0, *sizes))
+
+
+def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
+    return bool(np.isfinite(b).all()) and bool((np.abs(a - b) <= rtol * scale).all())
+
+
+class Session:
+    """One implementation, the method it is held to, and what was run so far.
+
+    Parameters
+    ----------
+    given : settings in place of the audit's, which the adapter has built in; weighting, option and local among them
+    """
+
+    def __init__(self, adapter: Adapter, method: Method, given: dict[str, Any], rtol: float | None, limit: float, seed: int) -> None:
+        self.adapter, self.method, self.given = adapter, method, given
+        self.limit, self.seed, self.asked_rtol = limit, seed, rtol
+        self.compared: dict[str, Comparison] = {}
+        self.single = False
+        self.changed: set[str] = set()
+        self.stopped: AdapterError | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.given.get("local", "steps") == "exact"
+
+    @property
+    def rtol(self) -> float:
+        if self.asked_rtol is not None:
+            return self.asked_rtol
+        return SINGLE if self.single else SOLVED if self.exact else DOUBLE
+
+    def settings(self, **over: Any) -> dict[str, Any]:
+        """Settings of a run: the method's, then those that the adapter has built in, then these."""
+        base: dict[str, Any] = {"learning_rate": 0.15, "local_steps": 3, **self.method.settings, "weighting": self.method.weighting}
+        if self.method.name in ("fedavgm", "fedadagrad", "fedadam", "fedyogi"):
+            base["server"] = self.method.name
+        if "server_lr" in base and not self.adapter.takes("server_lr"):
+            base["server_lr"] = 1.0
+        return {**base, **self.given, **over}
+
+    def can(self, setting: str) -> bool:
+        """Whether a run may choose this setting."""
+        return self.adapter.takes(setting) and setting not in self.given
+
+    def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], start: np.ndarray | None = None,
+             state: dict[str, np.ndarray] | None = None, **over: Any) -> Task:  # fmt: skip
+        return Task(clients, start_of(self.seed) if start is None else start, cohorts, self.settings(**over), state)
+
+    def call(self, task: Task, seed: int = 0) -> Outcome:
+        """The implementation's run. Raises `AdapterError`."""
+        if self.stopped is not None:
+            raise self.stopped
+        first = reference.init(self.method.name, task)
+        known = {name: value for name, value in first.items() if name in self.method.state}
+        shown = Task(task.clients, task.start, task.cohorts, self._public(task.settings), task.state)
+        try:
+            with limited(self.limit):
+                outcome = self.adapter.run(shown, known, seed)
+        except AdapterError as error:
+            if error.what == "too slow":
+                self.stopped = error
+            raise
+        self.single |= outcome.float32
+        self.changed |= set(outcome.changed)
+        return outcome
+
+    def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """What is handed over: all but how the reference is told to read the method."""
+        return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server") and k not in self.given}
+
+    def compare(self, label: str, task: Task) -> Comparison:
+        """Run a task by both; the comparison is kept for the diagnosis."""
+        if label not in self.compared:
+            got, error = None, None
+            try:
+                got = self.call(task)
+            except AdapterError as failed:
+                error = failed
+            self.compared[label] = Comparison(label, task, reference.run(self.method.name, task), got, error, self.rtol)
+        return self.compared[label]
+
+    def explanations(self) -> list[tuple[Mistake, ...]]:
+        """The known mistakes, or else the pairs of them, with which the reference gives what the implementation gave in every run."""
+        seen = [c for c in self.compared.values() if c.got is not None]
+        if not seen or all(c.agrees for c in seen):
+            return []
+        for c in seen:
+            c.rtol = self.rtol
+        seen.sort(key=lambda c: (c.agrees, c.task.rounds))  # what differs, and is short, rules out most
+        known = mistakes_of(self.method.name)
+        singles = [(m,) for m in known if self._explains((m,), seen)]
+        if singles:
+            return singles
+        pairs = (p for p in itertools.combinations(known, 2) if p[0].name != p[1].name)
+        return [p for p in pairs if self._explains(p, seen)][:3]
+
+    def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
+        wrong = frozenset(m.name for m in mistakes)
+        return all(c.matches(reference.run(self.method.name, c.task, wrong)) for c in seen)

@@ -1,19 +1,21 @@
 """The audit: is someone's implementation of a federated method that method, and if not, which line of it is wrong?
 
-    from fedtheory.testing import check_algorithm
+from fedtheory.testing import check_algorithm
 
-    def round(state, clients, cohort, learning_rate, local_steps, mu):
-        ...
+def round(state, clients, cohort, learning_rate, local_steps, mu):
+    ...
 
-    check_algorithm(round, "fedprox")
+check_algorithm(round, "fedprox")
 """
 
-from fedtheory.testing.audit.audit import audit, check_algorithm, check_names
-from fedtheory.testing.audit.checks import Finding
+from fedtheory.testing.audit.audit import audit_algorithm, check_algorithm, check_names
 from fedtheory.testing.audit.clients import Client, Task
+from fedtheory.testing.audit.finding import Finding
 from fedtheory.testing.audit.mistakes import METHODS, MISTAKES, Mistake, mistakes_of
+from fedtheory.testing.audit.ours import from_algorithm
 from fedtheory.testing.audit.report import AuditReport
 
 __all__ = [
-    "METHODS", "MISTAKES", "AuditReport", "Client", "Finding", "Mistake", "Task", "audit", "check_algorithm", "check_names", "mistakes_of",
+    "METHODS", "MISTAKES", "AuditReport", "Client", "Finding", "Mistake", "Task", "audit_algorithm", "check_algorithm", "check_names",
+    "from_algorithm", "mistakes_of",
 ]  # fmt: skip

@@ -58,18 +58,18 @@ def limited(seconds: float) -> Iterator[None]:
 @contextmanager
 def global_seeds(seed: int) -> Iterator[None]:
     """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards they are as they were."""
-    python, legacy = random.getstate(), np.random.get_state()
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  what other code draws from
     torch = sys.modules.get("torch")
     tensor = torch.get_rng_state() if torch is not None else None
     random.seed(seed)
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
     if torch is not None:
         torch.manual_seed(seed)
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(legacy)
+        np.random.set_state(legacy)  # noqa: NPY002
         if torch is not None and tensor is not None:
             torch.set_rng_state(tensor)
 
@@ -124,7 +124,9 @@ class Adapter:
         try:
             parameters = list(inspect.signature(call).parameters.values())
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"adapter = {given!r} has no signature to read ({error}); wrap it in a Python function") from error
+            raise InvalidInput(
+                f"adapter = {given!r} has no signature to read ({error}); wrap it in a Python function"
+            ) from error
         named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         if len(named) < 3:
             raise InvalidInput(
@@ -135,7 +137,9 @@ class Adapter:
         self.everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self.settings = {p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
         self.needed = {
-            p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is inspect.Parameter.empty
+            p.name
+            for p in parameters[3:]
+            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is inspect.Parameter.empty
         }
         self.open_states = self.steps and not hasattr(given, "init")
 
@@ -177,7 +181,9 @@ class Adapter:
         outcome.changed = tuple(dict.fromkeys(changed))
         return outcome
 
-    def _rounds(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any], first: dict[str, np.ndarray]) -> Outcome:
+    def _rounds(
+        self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any], first: dict[str, np.ndarray]
+    ) -> Outcome:
         now: Any = {name: value.copy() for name, value in first.items()}
         if not self.open_states:
             now = self.given.init(start, clients, **settings)
@@ -199,16 +205,25 @@ class Adapter:
     def _state(self, after: Any, kept: dict[str, np.ndarray], number: int) -> dict[str, Any]:
         if not isinstance(after, dict) or "x" not in after:
             said = "None (a return is missing)" if after is None else f"a {type(after).__name__}"
-            raise AdapterError("wrong state", f"round {number} gave {said}; it must give a dict of arrays with the server's model as 'x'")
+            raise AdapterError(
+                "wrong state",
+                f"round {number} gave {said}; it must give a dict of arrays with the server's model as 'x'",
+            )
         missing = sorted(set(kept) - set(after))
         if missing:
-            raise AdapterError("wrong state", f"the state that round {number} gave has no {missing[0]!r}, which it was handed")
+            raise AdapterError(
+                "wrong state", f"the state that round {number} gave has no {missing[0]!r}, which it was handed"
+            )
         return after
 
     def _whole(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any]) -> Outcome:
         given = self.call(start, clients, [list(c) for c in task.cohorts], **settings)
         dim, rounds = len(start), task.rounds
-        if isinstance(given, list | tuple) and len(given) in (rounds, rounds + 1) and (rounds > 1 or np.ndim(given[0]) == 1):
+        if (
+            isinstance(given, list | tuple)
+            and len(given) in (rounds, rounds + 1)
+            and (rounds > 1 or np.ndim(given[0]) == 1)
+        ):
             models = list(given)[-rounds:]
         elif getattr(given, "ndim", 0) == 2 and given.shape[0] in (rounds, rounds + 1):
             models = list(given)[-rounds:]
@@ -228,7 +243,10 @@ def _model_of(state: Any) -> Any:
         return state["x"]
     if hasattr(state, "x"):
         return state.x
-    raise AdapterError("wrong state", f"a state of type {type(state).__name__} has no model 'x'; give the adapter a method model(state)")
+    raise AdapterError(
+        "wrong state",
+        f"a state of type {type(state).__name__} has no model 'x'; give the adapter a method model(state)",
+    )
 
 
 def _raised(error: Exception) -> AdapterError:
@@ -236,7 +254,9 @@ def _raised(error: Exception) -> AdapterError:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {frames[-1].filename.rsplit('/', 1)[-1]})" if frames else ""
     said = f"{type(error).__name__}: {text[0][:200] if text else ''}{where}"
-    lost = any(word in f"{type(error).__name__} {error}".lower() for word in ("cuda", "gpu", "nvidia", "mps backend", "hip"))
+    lost = any(
+        word in f"{type(error).__name__} {error}".lower() for word in ("cuda", "gpu", "nvidia", "mps backend", "hip")
+    )
     return AdapterError("needs a GPU", f"{said}; let it run on the CPU") if lost else AdapterError("raises", said)
 
 
@@ -251,7 +271,9 @@ def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
         single = found.dtype.kind == "f" and found.dtype.itemsize < 8
         found = found.astype(float)
     except (TypeError, ValueError) as error:
-        raise AdapterError("wrong shape", f"{name} after round {number} is a {type(value).__name__}, no array of numbers ({error})") from error
+        raise AdapterError(
+            "wrong shape", f"{name} after round {number} is a {type(value).__name__}, no array of numbers ({error})"
+        ) from error
     if not np.isfinite(found).all():
         raise AdapterError("not finite", f"{name} after round {number} has NaN or infinite entries")
     return found, single
@@ -266,4 +288,6 @@ def vector(value: Any, dim: int, number: int) -> tuple[np.ndarray, bool]:
     found, single = array(value, "the server's model", number)
     if found.size == dim and found.shape in ((dim,), (1, dim), (dim, 1)):
         return found.reshape(dim), single
-    raise AdapterError("wrong shape", f"the server's model after round {number} has shape {found.shape}, it must have ({dim},)")
+    raise AdapterError(
+        "wrong shape", f"the server's model after round {number} has shape {found.shape}, it must have ({dim},)"
+    )

@@ -53,12 +53,16 @@ def optimum(clients: tuple[Client, ...], weighting: str) -> tuple[np.ndarray, fl
     found = problem.optimum()
     curvature = clients[0].ridge
     if kind is LeastSquares:
-        share = np.array([c.num_examples for c in clients], dtype=float) if weights == "samples" else np.ones(len(clients))
+        share = (
+            np.array([c.num_examples for c in clients], dtype=float) if weights == "samples" else np.ones(len(clients))
+        )
         hessian = sum(w * c.curvature(found.x) for w, c in zip(share / share.sum(), clients, strict=True))
         curvature = float(np.linalg.eigvalsh(hessian)[0])
     return np.asarray(found.x, dtype=float), float(found.kkt_residual) / curvature
 
 
-def task(clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], settings: dict[str, object], seed: int) -> Task:
+def task(
+    clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], settings: dict[str, object], seed: int
+) -> Task:
     """A run from the battery's start."""
     return Task(clients, start_of(seed), cohorts, dict(settings))

@@ -61,7 +61,9 @@ class Client:
         if self.loss == "logistic":
             share = 1 / (1 + np.exp(-self.features @ x))
             weight = share * (1 - share)
-        return (self.features.T * weight) @ self.features / self.num_examples + self.ridge * np.eye(self.features.shape[1])
+        return (self.features.T * weight) @ self.features / self.num_examples + self.ridge * np.eye(
+            self.features.shape[1]
+        )
 
     def copy(self) -> Client:
         """The same client with arrays of its own."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedtheory.testing.audit import reference
 from fedtheory.testing.audit.adapters import AdapterError
 from fedtheory.testing.audit.battery import clients_of, everybody, optimum
-from fedtheory.testing.audit.checks import Check, Finding
+from fedtheory.testing.audit.finding import Check, Finding
 from fedtheory.testing.audit.session import Session
 
 __all__ = ["CONVERGES", "contraction"]
@@ -47,9 +49,14 @@ def _converges(session: Session, name: str) -> Finding:
     if not goes and session.method.name not in ("fedavg", "fedavgm"):
         return Finding(name, "does not apply", hint="no theorem promises that this method reaches the optimum")
     if not goes and (session.exact or not session.can("local_steps")):
-        return Finding(name, "does not apply", hint="with several local steps it ends elsewhere, and the adapter does not take local_steps = 1")
+        return Finding(
+            name,
+            "does not apply",
+            hint="with several local steps it ends elsewhere, and the adapter does not take local_steps = 1",
+        )
     clients = clients_of("squared", session.seed)
-    task = session.task(clients, everybody(ROUNDS), **({} if goes else {"local_steps": 1}))
+    over: dict[str, Any] = {} if goes else {"local_steps": 1}
+    task = session.task(clients, everybody(ROUNDS), **over)
     weighting = str(task.settings["weighting"])
     x, error = optimum(clients, weighting)
     factor = contraction(session.method.name, task)
@@ -74,7 +81,13 @@ def _converges(session: Session, name: str) -> Finding:
     said = f"{last:.1e} of the first distance, by {measured:.4g} a round"
     if measured <= factor + 0.1 * (1 - factor):
         return Finding(name, "pass", f"the certified optimum, by a factor {factor:.4g} a round", said)
-    return Finding(name, "fail", f"the certified optimum, by a factor {factor:.4g} a round", said, "it goes there, but slower than it must")
+    return Finding(
+        name,
+        "fail",
+        f"the certified optimum, by a factor {factor:.4g} a round",
+        said,
+        "it goes there, but slower than it must",
+    )
 
 
 CONVERGES = Check("convergence", "the certified optimum is reached, at the rate of the method's own map", _converges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MISTAKES", "METHODS", "Method", "Mistake", "mistakes_of"]
+__all__ = ["METHODS", "MISTAKES", "Method", "Mistake", "mistakes_of"]
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,48 @@ SERVER_MODEL = {"x": "the server's model (d,)"}
 CONTROLS = {**SERVER_MODEL, "c": "the server's control variate (d,)", "c_k": "the clients' control variates (N, d)"}
 STORED = {**SERVER_MODEL, "h": "the server's h (d,)", "h_k": "the gradients that the clients store (N, d)"}
 
+RATES = {"server_lr": 0.2, "beta1": 0.7, "beta2": 0.9, "tau": 0.05}
+
 METHODS = {
     m.name: m
     for m in (
         Method(AVG, "McMahan et al. 2017, Algorithm 1", {}, SERVER_MODEL, "examples"),
         Method(PROX, "Li et al. 2020, Algorithm 2", {"mu": 0.7}, SERVER_MODEL, "examples", exact=True),
-        Method(SCAFFOLD, "Karimireddy et al. 2020, Algorithm 1", {"server_lr": 0.9}, CONTROLS, "uniform", aim="optimum"),
+        Method(
+            SCAFFOLD, "Karimireddy et al. 2020, Algorithm 1", {"server_lr": 0.9}, CONTROLS, "uniform", aim="optimum"
+        ),
         Method(DYN, "Acar et al. 2021, Algorithm 1", {"alpha": 0.8}, STORED, "uniform", exact=True, aim="optimum"),
         Method(EN_PROX, "FedElasticNet, Algorithm 1", {"mu": 0.7, "l1": 0.05}, SERVER_MODEL, "examples", exact=True),
-        Method(EN_SCAFFOLD, "FedElasticNet, Algorithm 2", {"mu": 0.7, "l1": 0.05, "server_lr": 0.9}, CONTROLS, "uniform"),
-        Method(EN_DYN, "FedElasticNet, Algorithm 3 under its sign rule", {"alpha": 0.8, "l1": 0.05}, STORED, "uniform", exact=True),
-        Method(MOMENTUM, "Hsu et al. 2019, FedAvgM", {"server_lr": 0.6, "beta1": 0.7}, {**SERVER_MODEL, "m": "the momentum (d,)"}, "examples"),
+        Method(
+            EN_SCAFFOLD, "FedElasticNet, Algorithm 2", {"mu": 0.7, "l1": 0.05, "server_lr": 0.9}, CONTROLS, "uniform"
+        ),
+        Method(
+            EN_DYN,
+            "FedElasticNet, Algorithm 3 under its sign rule",
+            {"alpha": 0.8, "l1": 0.05},
+            STORED,
+            "uniform",
+            exact=True,
+        ),
+        Method(
+            MOMENTUM,
+            "Hsu et al. 2019, FedAvgM",
+            {"server_lr": 0.6, "beta1": 0.7},
+            {**SERVER_MODEL, "m": "the momentum (d,)"},
+            "examples",
+        ),
         *(
             Method(
-                name, "Reddi et al. 2021, Algorithm 2", {"server_lr": 0.2, "beta1": 0.7, "beta2": 0.9, "tau": 0.05},
-                {**SERVER_MODEL, "m": "the first moment (d,)", "v": "the second moment (d,)"}, "examples",
+                name,
+                "Reddi et al. 2021, Algorithm 2",
+                RATES,
+                {**SERVER_MODEL, "m": "the first moment (d,)", "v": "the second moment (d,)"},
+                "examples",
             )
             for name in (ADAGRAD, ADAM, YOGI)
         ),
     )
-}  # fmt: skip
+}
 
 ALL = tuple(METHODS)
 PENALISED = (PROX, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
@@ -103,35 +125,94 @@ MISTAKES = (
     Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
     Mistake("clients-chained", "a client goes on where the one before it stopped: they share one model", LOCAL, ALL),
     Mistake("penalty-none", "the penalty has no gradient: it changes nothing", PENALTY, PENALISED),
-    Mistake("penalty-half", "the penalty's gradient is half of what it should be", PENALTY, PENALISED, "mu, as half of it"),
-    Mistake("penalty-double", "the penalty's gradient is twice what it should be (mu ||y - x||^2 for mu/2 ||y - x||^2)", PENALTY, PENALISED,
-            "mu, as twice it"),
-    Mistake("penalty-sign", "the penalty has the wrong sign: it pushes away from the server's model", PENALTY, PENALISED),
+    Mistake(
+        "penalty-half", "the penalty's gradient is half of what it should be", PENALTY, PENALISED, "mu, as half of it"
+    ),
+    Mistake(
+        "penalty-double",
+        "the penalty's gradient is twice what it should be (mu ||y - x||^2 for mu/2 ||y - x||^2)",
+        PENALTY,
+        PENALISED,
+        "mu, as twice it",
+    ),
+    Mistake(
+        "penalty-sign", "the penalty has the wrong sign: it pushes away from the server's model", PENALTY, PENALISED
+    ),
     Mistake("penalty-norm", "the norm of the penalty is not squared", PENALTY, PENALISED),
-    Mistake("penalty-of-model", "the penalty is on the model itself (mu/2 ||y||^2), not on its distance from the server's", PENALTY, PENALISED),
-    Mistake("penalty-own-center", "the penalty is centred at the client's own last model, not at the server's", PENALTY, PENALISED),
+    Mistake(
+        "penalty-of-model",
+        "the penalty is on the model itself (mu/2 ||y||^2), not on its distance from the server's",
+        PENALTY,
+        PENALISED,
+    ),
+    Mistake(
+        "penalty-own-center",
+        "the penalty is centred at the client's own last model, not at the server's",
+        PENALTY,
+        PENALISED,
+    ),
+    Mistake("penalty-overwritten", "of the penalty only its linear part -mu <y, x> is left", PENALTY, PENALISED),
     Mistake("penalty-late", "the penalty's gradient is taken at the model of one step before", PENALTY, PENALISED),
     Mistake("penalty-last-only", "the penalty acts in the last local step only", PENALTY, PENALISED),
     Mistake("loss-lost", "the loss is overwritten by the penalty: its gradient is lost", LOCAL, PENALISED),
     Mistake("l1-none", "the l1 penalty has no gradient: it changes nothing", "l1 ||y - x||_1", ELASTIC),
     Mistake("l1-sign", "the l1 penalty has the wrong sign", "l1 ||y - x||_1", ELASTIC),
-    Mistake("l1-of-model", "the l1 penalty is on the model itself, not on its distance from the server's", "l1 ||y - x||_1", ELASTIC),
+    Mistake(
+        "l1-of-model",
+        "the l1 penalty is on the model itself, not on its distance from the server's",
+        "l1 ||y - x||_1",
+        ELASTIC,
+    ),
     # what the server makes of it
-    Mistake("other-weights", "client weights are ignored", MEAN, (AVG, PROX, EN_PROX, MOMENTUM, *ADAPTIVE), "weighting"),
-    Mistake("other-weights", "clients are weighted by their numbers of examples", MEAN, (*CONTROLLED, *DYNAMIC), "weighting"),
-    Mistake("divide-by-all", "the sum over the cohort is divided by what all clients have, not by what the cohort has", MEAN, ALL),
+    Mistake(
+        "other-weights", "client weights are ignored", MEAN, (AVG, PROX, EN_PROX, MOMENTUM, *ADAPTIVE), "weighting"
+    ),
+    Mistake(
+        "other-weights", "clients are weighted by their numbers of examples", MEAN, (*CONTROLLED, *DYNAMIC), "weighting"
+    ),
+    Mistake(
+        "divide-by-all",
+        "the sum over the cohort is divided by what all clients have, not by what the cohort has",
+        MEAN,
+        ALL,
+    ),
     Mistake("sum-not-mean", "the cohort's updates are summed, not averaged", MEAN, ALL),
     Mistake("last-client", "the server takes the last client's model, not a mean", MEAN, ALL),
     Mistake("first-client", "the server takes the first client's model, not a mean", MEAN, ALL),
+    Mistake(
+        "model-added",
+        "the mean of the clients' models is added to the server's model, not that of their updates",
+        MEAN,
+        (AVG, PROX, EN_PROX, *RATED),
+    ),
     Mistake("server-lr-ignored", "server_lr has no effect", "x <- x + server_lr * mean of (y - x)", RATED),
-    Mistake("server-sign", "the server's step has the wrong sign", "x <- x + server_lr * mean of (y - x)", (AVG, PROX, EN_PROX, *RATED)),
+    Mistake(
+        "server-sign",
+        "the server's step has the wrong sign",
+        "x <- x + server_lr * mean of (y - x)",
+        (AVG, PROX, EN_PROX, *RATED),
+    ),
     # SCAFFOLD
     Mistake("correction-none", "the control variates are not used in the local steps", CORRECTION, CONTROLLED),
     Mistake("correction-sign", "the correction has the wrong sign: + c_k - c", CORRECTION, CONTROLLED),
     Mistake("correction-without-c", "the server's c is left out of the local steps", CORRECTION, CONTROLLED),
     Mistake("correction-without-c_k", "the client's own c_k is left out of the local steps", CORRECTION, CONTROLLED),
-    Mistake("local-steps-not-divided", "local steps are not divided out of the new control variate", CONTROL, CONTROLLED),
-    Mistake("learning-rate-not-divided", "the learning rate is not divided out of the new control variate", CONTROL, CONTROLLED),
+    Mistake(
+        "local-steps-not-divided", "local steps are not divided out of the new control variate", CONTROL, CONTROLLED
+    ),
+    Mistake(
+        "learning-rate-not-divided",
+        "the learning rate is not divided out of the new control variate",
+        CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "control-over-examples",
+        "the number of examples is divided out of the new control variate, not the number of steps alone",
+        CONTROL,
+        CONTROLLED,
+    ),
+    Mistake("control-with-c", "the new control variate has + c where c_k - c should be", CONTROL, CONTROLLED),
     Mistake("control-update-sign", "the new control variate has y - x for x - y", CONTROL, CONTROLLED),
     Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
     Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
@@ -139,19 +220,50 @@ MISTAKES = (
     Mistake("c_k-never-updated", "the clients' c_k are never updated", CONTROL, CONTROLLED),
     Mistake("c-never-updated", "the server's c is never updated", SERVER_CONTROL, CONTROLLED),
     Mistake("control-sent-whole", "the whole c_k+ is added to c, not its change", SERVER_CONTROL, CONTROLLED),
-    Mistake("control-over-cohort", "the control variates are not averaged over all clients: the sum is divided by the cohort's size",
-            SERVER_CONTROL, CONTROLLED),
-    Mistake("control-not-divided", "the changes of the control variates are summed, not averaged", SERVER_CONTROL, CONTROLLED),
+    Mistake(
+        "control-over-cohort",
+        "the control variates are not averaged over all clients: the sum is divided by the cohort's size",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "control-not-divided",
+        "the changes of the control variates are summed, not averaged",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
     Mistake("control-replaced", "c is replaced by the cohort's mean control variate", SERVER_CONTROL, CONTROLLED),
     # FedDyn
+    Mistake(
+        "local-plain",
+        "neither alpha's penalty nor h_k has a gradient: clients train on their loss alone",
+        DYN_LOCAL,
+        DYNAMIC,
+    ),
+    Mistake(
+        "h-of-models",
+        "the server's model is subtracted once from the sum of the clients' models, not from each of them",
+        H_LINE,
+        DYNAMIC,
+    ),
     Mistake("linear-none", "the stored gradient h_k is not used in the local steps", DYN_LOCAL, DYNAMIC),
     Mistake("linear-sign", "the stored gradient h_k has the wrong sign in the local steps", DYN_LOCAL, DYNAMIC),
     Mistake("h_k-never-updated", "the stored gradient h_k is never updated", STORED_LINE, DYNAMIC),
     Mistake("h_k-sign", "the stored gradient h_k is updated with the wrong sign", STORED_LINE, DYNAMIC),
     Mistake("h_k-replaced", "the stored gradient h_k is replaced, not added to", STORED_LINE, DYNAMIC),
     Mistake("alpha-not-stored", "alpha is left out where h_k is updated", STORED_LINE, DYNAMIC),
-    Mistake("l1-not-stored", "the sign term is left out where h_k is updated", "h_k <- h_k - alpha (y - x) - l1 sign(y - x)", (EN_DYN,)),
-    Mistake("l1-not-in-h", "the sign term is left out of h", "h <- h - 1/N sum of (alpha (y - x) + l1 sign(y - x))", (EN_DYN,)),
+    Mistake(
+        "l1-not-stored",
+        "the sign term is left out where h_k is updated",
+        "h_k <- h_k - alpha (y - x) - l1 sign(y - x)",
+        (EN_DYN,),
+    ),
+    Mistake(
+        "l1-not-in-h",
+        "the sign term is left out of h",
+        "h <- h - 1/N sum of (alpha (y - x) + l1 sign(y - x))",
+        (EN_DYN,),
+    ),
     Mistake("h-never-updated", "h is never updated", H_LINE, DYNAMIC),
     Mistake("h-sign", "h is updated with the wrong sign", H_LINE, DYNAMIC),
     Mistake("h-over-cohort", "h is divided by the cohort's size, not by the number of all clients", H_LINE, DYNAMIC),
@@ -165,19 +277,54 @@ MISTAKES = (
     # optimisers on the server
     Mistake("momentum-none", "the momentum has no effect", "m <- beta1 m + (1 - beta1) move", (MOMENTUM, *ADAPTIVE)),
     Mistake("momentum-damped", "the update is multiplied by 1 - beta1", "m <- beta1 m + move", (MOMENTUM,)),
-    Mistake("momentum-undamped", "the update is not multiplied by 1 - beta1", "m <- beta1 m + (1 - beta1) move", ADAPTIVE),
-    Mistake("move-for-momentum", "the server's step is along the update, not along its momentum m", "x <- x + server_lr m/(sqrt(v) + tau)",
-            ADAPTIVE),
-    Mistake("square-missing", "v is made of the update, not of its square", "v is made of the update's square", ADAPTIVE),
-    Mistake("square-undamped", "the square is not multiplied by 1 - beta2", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
+    Mistake(
+        "momentum-undamped", "the update is not multiplied by 1 - beta1", "m <- beta1 m + (1 - beta1) move", ADAPTIVE
+    ),
+    Mistake(
+        "move-for-momentum",
+        "the server's step is along the update, not along its momentum m",
+        "x <- x + server_lr m/(sqrt(v) + tau)",
+        ADAPTIVE,
+    ),
+    Mistake(
+        "square-missing", "v is made of the update, not of its square", "v is made of the update's square", ADAPTIVE
+    ),
+    Mistake(
+        "square-of-momentum",
+        "v is made of the momentum's square, not of the update's",
+        "v is made of the update's square",
+        ADAPTIVE,
+    ),
+    Mistake("yogi-sign", "the sign of v - move^2 is turned", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
+    Mistake(
+        "square-undamped", "the square is not multiplied by 1 - beta2", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)
+    ),
     Mistake("adam-for-yogi", "v is the one of FedAdam", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
     Mistake("adam-for-yogi", "v is the one of FedYogi", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
     Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
-    Mistake("bias-corrected", "the moments are corrected for the first rounds, as Adam's are", "x <- x + server_lr m/(sqrt(v) + tau)", (ADAM,)),
-)  # fmt: skip
+    Mistake(
+        "bias-corrected-late",
+        "the moments are corrected for the first rounds, with the exponent of the round after",
+        "x <- x + server_lr m/(sqrt(v) + tau)",
+        (ADAM,),
+    ),
+    Mistake(
+        "bias-corrected",
+        "the moments are corrected for the first rounds, as Adam's are",
+        "x <- x + server_lr m/(sqrt(v) + tau)",
+        (ADAM,),
+    ),
+)
 
 
-def mistakes_of(method: str) -> tuple[Mistake, ...]:
-    """The mistakes that can be made in a method."""
-    return tuple(m for m in MISTAKES if method in m.methods)
+# These are about single local steps, or would leave a client without a minimiser.
+STEPS_ONLY = frozenset((
+    "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
+    "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign",
+))  # fmt: skip
+
+
+def mistakes_of(method: str, exact: bool = False) -> tuple[Mistake, ...]:
+    """The mistakes that can be made in a method; with ``exact`` those where clients minimise to the end."""
+    return tuple(m for m in MISTAKES if method in m.methods and not (exact and m.name in STEPS_ONLY))

@@ -19,7 +19,7 @@ __all__ = ["Faults", "init", "rounds_of", "run"]
 
 State = dict[str, np.ndarray]
 Faults = Callable[[str], bool]
-NEWTON = 60  # steps at most of an exact local minimisation
+NEWTON, PROXIMAL = 60, 3000  # steps at most of an exact local minimisation
 
 
 def run(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> list[State]:
@@ -66,7 +66,7 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
     """Gradient at y of mu/2 ||y - center||^2 + l1 ||y - center||_1, with 0 for the second one's where it may be anything."""
     move, mu, l1 = y - center, settings.get("mu", 0.0), settings.get("l1", 0.0)
     slope = mu * move
-    if wrong("penalty-none"):
+    if wrong("penalty-none") or wrong("local-plain"):
         return np.zeros_like(y)
     if wrong("penalty-half"):
         slope = slope / 2
@@ -79,6 +79,8 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
         slope = mu / 2 * move / size if size else 0 * move
     if wrong("penalty-of-model"):
         slope = mu * y
+    if wrong("penalty-overwritten"):
+        slope = -mu * center
     if wrong("l1-none"):
         return slope
     sign = np.sign(y if wrong("l1-of-model") else move)
@@ -112,16 +114,39 @@ def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: M
     return y
 
 
-def _minimise(client: Client, center: np.ndarray, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
-    """The minimiser of f_k(y) + <linear, y> + mu/2 ||y - center||^2, by Newton's method from the centre."""
-    mu = 0.0 if wrong("penalty-none") else settings.get("mu", 0.0)
+def _minimise(
+    client: Client, center: np.ndarray, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults
+) -> np.ndarray:
+    """The minimiser of f_k(y) + <linear, y> + mu/2 ||y - center||^2 + l1 ||y - center||_1, from the centre."""
+    plain = wrong("penalty-none") or wrong("local-plain")
+    mu = 0.0 if plain else settings.get("mu", 0.0)
     mu *= 0.5 if wrong("penalty-half") else 2.0 if wrong("penalty-double") else 1.0
+    l1 = 0.0 if plain or wrong("l1-none") else settings.get("l1", 0.0)
     y, anchor = center.copy(), np.zeros_like(center) if wrong("penalty-of-model") else center
+
+    def slope(y: np.ndarray) -> np.ndarray:
+        return client.gradient(y) + mu * (y - anchor) + linear
+
+    if l1:
+        return _proximal_steps(client, slope, y, l1, mu, 0 * center if wrong("l1-of-model") else center)
     for _ in range(NEWTON):
-        slope = client.gradient(y) + mu * (y - anchor) + linear
-        step = np.linalg.solve(client.curvature(y) + mu * np.eye(len(y)), slope)
+        step = np.linalg.lstsq(client.curvature(y) + mu * np.eye(len(y)), slope(y), rcond=None)[0]
         y = y - step
         if np.abs(step).max() <= 1e-14 * (1 + np.abs(y).max()):
+            break
+    return y
+
+
+def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y: np.ndarray, l1: float, mu: float,
+                    anchor: np.ndarray) -> np.ndarray:  # fmt: skip
+    """Proximal gradient steps to the end; coordinates that stay at the anchor are exactly there."""
+    smooth = np.linalg.eigvalsh(client.features.T @ client.features / client.num_examples)[-1] + client.ridge + mu
+    for _ in range(PROXIMAL):
+        moved = y - slope(y) / smooth - anchor
+        new = anchor + np.sign(moved) * np.maximum(np.abs(moved) - l1 / smooth, 0)
+        far = np.abs(new - y).max()
+        y = new
+        if far <= 1e-15 * (1 + np.abs(y).max()):
             break
     return y
 
@@ -141,7 +166,11 @@ def _mean(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], 
     weighting = settings.get("weighting", weighting)
     if wrong("other-weights"):
         weighting = "uniform" if weighting == "examples" else "examples"
-    sizes = np.array([clients[k].num_examples for k in cohort], dtype=float) if weighting == "examples" else np.ones(len(cohort))
+    sizes = (
+        np.array([clients[k].num_examples for k in cohort], dtype=float)
+        if weighting == "examples"
+        else np.ones(len(cohort))
+    )
     total = sizes.sum()
     if wrong("divide-by-all"):
         total = sum(c.num_examples for c in clients) if weighting == "examples" else len(clients)
@@ -160,18 +189,27 @@ def _put(old: np.ndarray, cohort: Sequence[int], rows: np.ndarray) -> np.ndarray
     return new
 
 
-def _fedavg(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+def _fedavg(
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+) -> State:
     """McMahan et al. 2017: x + eta_g sum_k (n_k/n) (y_k - x) over the cohort."""
     y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     step = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    step = step + state["x"] if wrong("model-added") else step
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
-    return {**state, "x": state["x"] + (-rate if wrong("server-sign") else rate) * step, "y": _put(state["y"], cohort, y)}
+    return {
+        **state,
+        "x": state["x"] + (-rate if wrong("server-sign") else rate) * step,
+        "y": _put(state["y"], cohort, y),
+    }
 
 
 _fedprox = _fedavg  # the penalty is in the local work
 
 
-def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+def _scaffold(
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+) -> State:
     """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
     x, c, c_k = state["x"], state["c"], state["c_k"][list(cohort)]
     correction = c - c_k
@@ -192,6 +230,7 @@ def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], se
     else:
         steps = np.array([_steps(settings, k) for k in cohort])[:, None]
         over = np.ones_like(steps, dtype=float) if wrong("local-steps-not-divided") else steps.astype(float)
+        over = over * np.array([[clients[k].num_examples] for k in cohort]) if wrong("control-over-examples") else over
         over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
         moved = (x - y) / over
         new = c_k - c + (-moved if wrong("control-update-sign") else moved)
@@ -199,6 +238,8 @@ def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], se
             new = c_k + moved
         if wrong("control-without-old"):
             new = moved
+        if wrong("control-with-c"):
+            new = c + moved
     change = new - c_k
     sent = new if wrong("control-sent-whole") else change
     many = len(cohort) if wrong("control-over-cohort") else len(clients)
@@ -207,6 +248,7 @@ def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], se
     if wrong("control-replaced"):
         after = new.mean(axis=0)
     step = _mean(y - x, clients, cohort, settings, wrong)
+    step = step + x if wrong("model-added") else step
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     return {
         "x": x + (-rate if wrong("server-sign") else rate) * step,
@@ -216,11 +258,13 @@ def _scaffold(state: State, clients: Sequence[Client], cohort: Sequence[int], se
     }
 
 
-def _feddyn(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+def _feddyn(
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+) -> State:
     """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule."""
     x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
     h_k = state["h_k"][list(cohort)]
-    linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") else -h_k
+    linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") or wrong("local-plain") else -h_k
     y = _work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
     move = y - x
     slope = alpha * move + (0.0 if wrong("l1-not-stored") else l1) * np.sign(move)
@@ -232,6 +276,8 @@ def _feddyn(state: State, clients: Sequence[Client], cohort: Sequence[int], sett
     served = alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
     many = len(cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else len(clients)
     change = served.sum(axis=0) / many
+    if wrong("h-of-models"):
+        change = alpha / many * (y.sum(axis=0) - x)
     if wrong("h-without-alpha"):
         change = change / alpha
     h = state["h"] + change if wrong("h-sign") else state["h"] - change
@@ -247,10 +293,13 @@ def _feddyn(state: State, clients: Sequence[Client], cohort: Sequence[int], sett
     }
 
 
-def _fedopt(state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults) -> State:
+def _fedopt(
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+) -> State:
     """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019."""
     y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     move = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    move = move + state["x"] if wrong("model-added") else move
     move = -move if wrong("server-sign") else move
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     kind, beta1 = settings["server"], settings["beta1"]
@@ -263,20 +312,23 @@ def _fedopt(state: State, clients: Sequence[Client], cohort: Sequence[int], sett
     beta2, tau = settings["beta2"], settings["tau"]
     m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
     m = move if wrong("momentum-none") else m
-    square, old = (move if wrong("square-missing") else move**2), state["v"] + wrong("v-from-tau") * (state["v"] == 0) * tau**2
-    if kind == "fedadagrad":
-        v = old + square
-    elif (kind == "fedyogi") != wrong("adam-for-yogi"):
-        v = old - (1 - beta2) * square * np.sign(old - square)
-    else:
-        v = beta2 * old + (1.0 if wrong("square-undamped") else 1 - beta2) * square
+    square = move if wrong("square-missing") else m**2 if wrong("square-of-momentum") else move**2
+    v = _second_moment(kind, state["v"], square, beta2, wrong)
     root = v if wrong("root-missing") else np.sqrt(np.abs(v))
+    along = move if wrong("move-for-momentum") else m
     under = np.sqrt(np.abs(v) + tau) if wrong("tau-inside") else root + tau
+    t = state.get("t", np.zeros(())) + 1
     if wrong("bias-corrected"):
-        t = state.get("t", np.zeros(())) + 1
-        new["t"] = t
-        under = np.sqrt(np.abs(v) / (1 - beta2**t)) + tau
-        new["x"] = state["x"] + rate * (m / (1 - beta1**t)) / under
-    else:
-        new["x"] = state["x"] + rate * (move if wrong("move-for-momentum") else m) / under
-    return {**new, "m": m, "v": v}
+        along, under = along / (1 - beta1**t), np.sqrt(np.abs(v) / (1 - beta2**t)) + tau
+    if wrong("bias-corrected-late"):
+        along = along * np.sqrt(1 - beta2 ** (t + 1)) / (1 - beta1 ** (t + 1))
+    return {**new, "x": state["x"] + rate * along / under, "m": m, "v": v, "t": t}
+
+
+def _second_moment(kind: str, old: np.ndarray, square: np.ndarray, beta2: float, wrong: Faults) -> np.ndarray:
+    if kind == "fedadagrad":
+        return old + square
+    if (kind == "fedyogi") != wrong("adam-for-yogi"):
+        sign = np.sign(old - square)
+        return old - (1 - beta2) * square * (-sign if wrong("yogi-sign") else sign)
+    return beta2 * old + (1.0 if wrong("square-undamped") else 1 - beta2) * square

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedtheory.testing.audit.checks import Finding
+from fedtheory.testing.audit.finding import Finding
 from fedtheory.testing.audit.mistakes import Mistake
 
 __all__ = ["AuditReport"]
@@ -92,7 +92,9 @@ class AuditReport:
 
 def _told(f: Finding, explained: bool) -> str:
     if f.verdict in ("fail", "note"):
-        hint = "" if explained and f.verdict == "fail" else f.hint  # where the mistake is named, hints lead away from it
+        hint = (
+            "" if explained and f.verdict == "fail" else f.hint
+        )  # where the mistake is named, hints lead away from it
         parts: Sequence[str] = (f"expected {f.expected}" if f.expected else "", f"got {f.got}" if f.got else "", hint)
         return ": " + "; ".join(p for p in parts if p)
     if f.verdict in ("does not apply", "not run"):

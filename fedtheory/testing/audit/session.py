@@ -77,7 +77,9 @@ class Session:
     given : settings in place of the audit's, which the adapter has built in; weighting, option and local among them
     """
 
-    def __init__(self, adapter: Adapter, method: Method, given: dict[str, Any], rtol: float | None, limit: float, seed: int) -> None:
+    def __init__(
+        self, adapter: Adapter, method: Method, given: dict[str, Any], rtol: float | None, limit: float, seed: int
+    ) -> None:
         self.adapter, self.method, self.given = adapter, method, given
         self.limit, self.seed, self.asked_rtol = limit, seed, rtol
         self.compared: dict[str, Comparison] = {}
@@ -97,7 +99,12 @@ class Session:
 
     def settings(self, **over: Any) -> dict[str, Any]:
         """Settings of a run: the method's, then those that the adapter has built in, then these."""
-        base: dict[str, Any] = {"learning_rate": 0.15, "local_steps": 3, **self.method.settings, "weighting": self.method.weighting}
+        base: dict[str, Any] = {
+            "learning_rate": 0.15,
+            "local_steps": 3,
+            **self.method.settings,
+            "weighting": self.method.weighting,
+        }
         if self.method.name in ("fedavgm", "fedadagrad", "fedadam", "fedyogi"):
             base["server"] = self.method.name
         if "server_lr" in base and not self.adapter.takes("server_lr"):
@@ -132,7 +139,11 @@ class Session:
 
     def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What is handed over: all but how the reference is told to read the method."""
-        return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server") and k not in self.given}
+        return {
+            k: v
+            for k, v in settings.items()
+            if k not in ("weighting", "option", "local", "server") and k not in self.given
+        }
 
     def compare(self, label: str, task: Task) -> Comparison:
         """Run a task by both; the comparison is kept for the diagnosis."""
@@ -153,12 +164,13 @@ class Session:
         for c in seen:
             c.rtol = self.rtol
         seen.sort(key=lambda c: (c.agrees, c.task.rounds))  # what differs, and is short, rules out most
-        known = mistakes_of(self.method.name)
-        singles = [(m,) for m in known if self._explains((m,), seen)]
+        known = mistakes_of(self.method.name, self.exact)
+        singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
             return singles
         pairs = (p for p in itertools.combinations(known, 2) if p[0].name != p[1].name)
-        return [p for p in pairs if self._explains(p, seen)][:3]
+        found: list[tuple[Mistake, ...]] = [p for p in pairs if self._explains(p, seen)]
+        return found[:3]
 
     def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
         wrong = frozenset(m.name for m in mistakes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedtheory.testing.audit.adapters import AdapterError
-from fedtheory.testing.audit.checks import Check, Finding
 from fedtheory.testing.audit.clients import Client
+from fedtheory.testing.audit.finding import Check, Finding
 from fedtheory.testing.audit.session import Session
 
 __all__ = ["STREAMS"]
@@ -23,7 +23,9 @@ def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
     """
     numbers = np.arange(EXAMPLES, dtype=float)
     clients = tuple(Client(np.ones((EXAMPLES, 1)), numbers * by) for by in (1.0, APART))
-    task = session.task(clients, ((0, 1),) * ROUNDS, start=np.zeros(1), local_steps=1, learning_rate=RATE, batch_size=1, seed=seed)
+    task = session.task(
+        clients, ((0, 1),) * ROUNDS, start=np.zeros(1), local_steps=1, learning_rate=RATE, batch_size=1, seed=seed
+    )
     models = session.call(task).models
     if len(models) != ROUNDS:
         return None
@@ -42,7 +44,9 @@ def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
 def _streams(session: Session, name: str) -> Finding:
     needs = [s for s in ("seed", "batch_size", "local_steps", "learning_rate") if not session.can(s)]
     if needs or session.method.name not in READABLE or session.exact:
-        why = f"the adapter takes no {needs[0]}" if needs else "what this method draws cannot be read off from its models"
+        why = (
+            f"the adapter takes no {needs[0]}" if needs else "what this method draws cannot be read off from its models"
+        )
         return Finding(name, "does not apply", hint=why)
     try:
         drawn = {seed: _drawn(session, seed) for seed in (0, 1, 2)}
@@ -50,7 +54,9 @@ def _streams(session: Session, name: str) -> Finding:
         return Finding(name, "fail", "a run on batches of one example", f"{error.what}: {error}")
     sequences = list(drawn.values())
     if any(s is None for s in sequences):
-        return Finding(name, "does not apply", hint="with batch_size = 1 and local_steps = 1 its models do not tell what was drawn")
+        return Finding(
+            name, "does not apply", hint="with batch_size = 1 and local_steps = 1 its models do not tell what was drawn"
+        )
     first, second, third = (s or [] for s in sequences)
     if first == second == third:
         return Finding(name, "fail", "another seed draws other examples", "the same examples", "the seed has no effect")
@@ -63,7 +69,13 @@ def _streams(session: Session, name: str) -> Finding:
                 return Finding(name, "fail", "seeds have streams of their own", f"a seed draws what another drew {lag} rounds before",
                                "seed and round are added; use numpy.random.default_rng((seed, round, client))")  # fmt: skip
     if len(set(first)) == 1:
-        return Finding(name, "fail", "other examples in every round", "the same ones in every round", "the generator begins anew every round")
+        return Finding(
+            name,
+            "fail",
+            "other examples in every round",
+            "the same ones in every round",
+            "the generator begins anew every round",
+        )
     return Finding(name, "pass", "seeds, rounds and clients draw by themselves", f"{3 * ROUNDS} rounds read off")
 
 

@@ -1,0 +1,39 @@
+"""What a check is, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from fedtheory.testing.audit.session import Session
+
+__all__ = ["Check", "Finding", "Verdict"]
+
+Verdict = Literal["pass", "fail", "note", "does not apply", "not run"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes
+    ----------
+    expected, got : in words or numbers
+    hint : where to look, or why the check does not apply
+    """
+
+    check: str
+    verdict: Verdict
+    expected: str = ""
+    got: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check by its name; ``what`` says in a line what passes."""
+
+    name: str
+    what: str
+    look: Callable[[Session, str], Finding]

@@ -276,6 +276,12 @@ MISTAKES = (
     Mistake("h-not-over-alpha", "h is subtracted without being divided by alpha", X_LINE, DYNAMIC),
     # optimisers on the server
     Mistake("momentum-none", "the momentum has no effect", "m <- beta1 m + (1 - beta1) move", (MOMENTUM, *ADAPTIVE)),
+    Mistake(
+        "momentum-first",
+        "the momentum begins as the whole first update",
+        "m <- beta1 m + (1 - beta1) move, from m = 0",
+        ADAPTIVE,
+    ),
     Mistake("momentum-damped", "the update is multiplied by 1 - beta1", "m <- beta1 m + move", (MOMENTUM,)),
     Mistake(
         "momentum-undamped", "the update is not multiplied by 1 - beta1", "m <- beta1 m + (1 - beta1) move", ADAPTIVE

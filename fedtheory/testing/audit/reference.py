@@ -311,7 +311,8 @@ def _fedopt(
         return new
     beta2, tau = settings["beta2"], settings["tau"]
     m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
-    m = move if wrong("momentum-none") else m
+    first = wrong("momentum-first") and not state.get("t", 0)
+    m = move if wrong("momentum-none") or first else m
     square = move if wrong("square-missing") else m**2 if wrong("square-of-momentum") else move**2
     v = _second_moment(kind, state["v"], square, beta2, wrong)
     root = v if wrong("root-missing") else np.sqrt(np.abs(v))

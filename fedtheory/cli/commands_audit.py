@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -26,8 +25,12 @@ __all__: list[str] = []
     ),
 )
 def audit_command(
-    adapter: Annotated[str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter.", metavar="[MODULE:ADAPTER]")] = None,
-    as_: Annotated[str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")] = None,
+    adapter: Annotated[
+        str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter.", metavar="[MODULE:ADAPTER]")
+    ] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")
+    ] = None,
     weighting: Annotated[
         Literal["examples", "uniform"] | None,
         typer.Option("--weighting", help="What a client counts for in the server's mean (default: as the method's paper has it)."),

@@ -75,6 +75,11 @@ def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
     return bool(np.isfinite(b).all()) and bool((np.abs(a - b) <= rtol * scale).all())
 
 
+def _apart(task: Task) -> bool:
+    """Whether the cohorts of the first two rounds have no client in common."""
+    return task.rounds > 1 and not set(task.cohorts[0]) & set(task.cohorts[1])
+
+
 class Session:
     """One implementation, the method it is held to, and what was run so far.
 
@@ -189,9 +194,7 @@ class Session:
 
         Where the cohorts of the first two rounds have no client in common, the model after the second is affine in that vector.
         """
-        told = next(
-            (c for c in seen if c.task.rounds > 1 and not set(c.task.cohorts[0]) & set(c.task.cohorts[1])), None
-        )
+        told = next((c for c in seen if c.task.clients[0].loss == "squared" and _apart(c.task)), None)
         if "c_k" not in self.method.state or told is None or told.got is None or 2 not in told.got.models:
             return None
 

@@ -170,7 +170,7 @@ def _settings_matter(session: Session, name: str) -> Finding:
     first = session.compare(f"{name}: as before", base)
     for setting in names:
         value = base.settings[setting]
-        other = value + 2 if setting == "local_steps" else (1 + value) / 2 if setting.startswith("beta") else value * 1.7
+        other = value + 2 if setting == "local_steps" else value * 0.8 if setting.startswith("beta") else value * 1.7
         c = session.compare(f"{name}: {setting}", base.with_(**{setting: other}))
         made.append(c)
         if first.got and c.got and all(np.array_equal(first.got.models[t], c.got.models[t]) for t in first.got.models):

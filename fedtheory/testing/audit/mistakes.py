@@ -88,7 +88,7 @@ METHODS = {
             Method(
                 name,
                 "Reddi et al. 2021, Algorithm 2",
-                RATES,
+                {k: v for k, v in RATES.items() if name != ADAGRAD or k != "beta2"},  # FedAdagrad only adds up
                 {**SERVER_MODEL, "m": "the first moment (d,)", "v": "the second moment (d,)"},
                 "examples",
             )

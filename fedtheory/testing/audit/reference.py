@@ -309,7 +309,7 @@ def _fedopt(
         new["m"] = move if wrong("momentum-none") else new["m"]
         new["x"] = state["x"] + rate * new["m"]
         return new
-    beta2, tau = settings["beta2"], settings["tau"]
+    beta2, tau = settings.get("beta2", 0.0), settings["tau"]
     m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
     first = wrong("momentum-first") and not state.get("t", 0)
     m = move if wrong("momentum-none") or first else m

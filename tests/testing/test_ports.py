@@ -7,9 +7,8 @@ pytest.importorskip("torch")  # four of the mistakes are about autograd
 
 from examples.ports import repaired
 from examples.ports.reports import FALSE_ALARMS, REPORTS
-from validation.audits import ports
-
 from fedtheory.testing import audit_algorithm
+from validation.audits import ports
 
 NAMES = [report.port.__name__ for report in REPORTS]
 BLIND = {  # what converges, and where it should: no rate test can see the mistake
@@ -51,7 +50,6 @@ def test_what_a_rate_test_cannot_see():
 def test_the_penalties_that_are_written_do_nothing():
     """Four reasons, one result: the models are those of FedAvg to the last bits."""
     from examples.ports import fedavg, fedprox_torch
-
     from fedtheory.testing.audit.battery import clients_of, start_of
 
     clients, state = clients_of("squared", 0), {"x": start_of(0)}

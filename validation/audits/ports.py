@@ -90,7 +90,8 @@ def _link(report: Report) -> str:
 def row(report: Report) -> str:
     """A line of the first table."""
     found = audited(report.port, report.method)
-    cells = [_link(report), report.method, report.did, _said(found), _found(found), rate_test(report.port, report.method), report.status]
+    rate = rate_test(report.port, report.method)
+    cells = [_link(report), report.method, report.did, _said(found), _found(found), rate, report.status]
     return "| " + " | ".join(_cell(c) for c in cells) + " |"
 
 

@@ -28,6 +28,13 @@ OURS = {
         lambda mu, l1, server_lr: algorithms.FedElasticNetScaffold(l1=l1, l2=mu, server_lr=server_lr),
         "uniform",
     ),
+    "mime": (lambda momentum: algorithms.Mime(momentum=momentum), "uniform"),
+    "fedgate": (lambda server_lr: algorithms.FedGATE(server_lr=server_lr), "uniform"),
+    "vrl-sgd": (lambda: algorithms.VRLSGD(), "uniform"),
+    "elastic-aggregation": (
+        lambda tau, server_lr: algorithms.ElasticAggregation(tau=tau, server_lr=server_lr),
+        "examples",
+    ),
     "fedelasticnet-dyn": (lambda alpha, l1: algorithms.FedElasticNetDyn(l1=l1, l2=alpha), "uniform"),
 }
 WAYS = [(name, local) for name in OURS for local in ("steps", "exact") if local == "steps" or METHODS[name].exact]

@@ -13,7 +13,7 @@ from fedtheory.testing.audit.adapters import Adapter
 from fedtheory.testing.audit.comparisons import COMPARED
 from fedtheory.testing.audit.convergence import CONVERGES
 from fedtheory.testing.audit.finding import Check, Finding
-from fedtheory.testing.audit.mistakes import METHODS, Method
+from fedtheory.testing.audit.methods import METHODS, Method
 from fedtheory.testing.audit.report import AuditReport
 from fedtheory.testing.audit.session import Session
 from fedtheory.testing.audit.streams import STREAMS

@@ -13,7 +13,8 @@ from fedtheory.testing.audit import reference
 from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome, limited
 from fedtheory.testing.audit.battery import start_of
 from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.mistakes import Method, Mistake, mistakes_of
+from fedtheory.testing.audit.methods import Method
+from fedtheory.testing.audit.mistakes import Mistake, mistakes_of
 
 __all__ = ["Comparison", "Session"]
 

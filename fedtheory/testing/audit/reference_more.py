@@ -46,6 +46,7 @@ def fedgate(
     change = moved if wrong("tracker-without-mean") else mean - moved if wrong("tracker-update-sign") else moved - mean
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     step = mean_of(y - x, clients, cohort, settings, wrong)
+    step = step + x if wrong("model-added") else step
     return {
         "x": x + (-rate if wrong("server-sign") else rate) * step,
         "y": put(state["y"], cohort, y),
@@ -63,6 +64,7 @@ def elastic_aggregation(
     x, tau = state["x"], settings["tau"]
     y = work(state, clients, cohort, np.zeros((len(cohort), len(x))), settings, wrong)
     step = mean_of(y - x, clients, cohort, settings, wrong, "examples")
+    step = step + x if wrong("model-added") else step
     at = y if wrong("sensitivity-at-local-model") else np.broadcast_to(x, y.shape)
     omega = np.array(
         [

@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -133,8 +134,9 @@ def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[s
     if as_ not in METHODS:
         raise suggest(as_, list(METHODS), "method", "`fedtheory audit --list` has all")
     settings = _settings(built_in)
-    adapter = loaded(where)
-    with progress("auditing", len(check_names())) as advance:
+    with redirect_stdout(sys.stderr):  # what the implementation prints is no result of ours
+        adapter = loaded(where)
+    with progress("auditing", len(check_names())) as advance, redirect_stdout(sys.stderr):
         report = audit_algorithm(adapter, as_, settings=settings, **options, progress=lambda _: advance(1))
     told = {**report.to_json(), "adapter": where, "provenance": provenance(options.get("seed", 0))}
     file = save(out, f"audit-{slug(as_)}-{slug(where.rpartition(':')[2])}", told)

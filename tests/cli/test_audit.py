@@ -28,6 +28,11 @@ class Averaging:
         return averaging(state, clients, cohort, learning_rate, local_steps)
 
 
+def loud(state, clients, cohort, learning_rate, local_steps):
+    print("round")
+    return averaging(state, clients, cohort, learning_rate, local_steps)
+
+
 def unweighted(state, clients, cohort, learning_rate, local_steps):
     models = [averaging(state, clients, [k], learning_rate, local_steps)["x"] for k in cohort]
     return {"x": np.mean(models, axis=0)}
@@ -66,6 +71,10 @@ def test_what_it_has_built_in_is_said(mine):
     call("audit", f"{mine}:at_a_rate_of_its_own", "--as", "fedavg", "--built-in", "learning_rate=0.3")
     told = call("audit", f"{mine}:at_a_rate_of_its_own", "--as", "fedavg", "--built-in", "learning_rate=0.2", code=1).stdout
     assert "1.5 times as far" in " ".join(told.split())
+
+
+def test_what_it_prints_is_no_result(mine):
+    assert json.loads(call("audit", f"{mine}:loud", "--as", "fedavg", "--json").stdout)["passed"]
 
 
 def test_the_list_and_the_help_teach():

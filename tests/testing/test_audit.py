@@ -28,6 +28,13 @@ OURS = {
         lambda mu, l1, server_lr: algorithms.FedElasticNetScaffold(l1=l1, l2=mu, server_lr=server_lr),
         "uniform",
     ),
+    "mime": (lambda momentum: algorithms.Mime(momentum=momentum), "uniform"),
+    "fedgate": (lambda server_lr: algorithms.FedGATE(server_lr=server_lr), "uniform"),
+    "vrl-sgd": (lambda: algorithms.VRLSGD(), "uniform"),
+    "elastic-aggregation": (
+        lambda tau, server_lr: algorithms.ElasticAggregation(tau=tau, server_lr=server_lr),
+        "examples",
+    ),
     "fedelasticnet-dyn": (lambda alpha, l1: algorithms.FedElasticNetDyn(l1=l1, l2=alpha), "uniform"),
 }
 WAYS = [(name, local) for name in OURS for local in ("steps", "exact") if local == "steps" or METHODS[name].exact]
@@ -246,6 +253,11 @@ def test_a_clients_gradient_and_curvature_are_those_of_its_value():
 def test_what_cannot_be_audited_is_refused_before_work_starts(call, told):
     with pytest.raises((InvalidInput, UnknownName), match=told):
         call()
+
+
+def test_no_rate_is_promised_where_the_method_has_none():
+    report = audit_algorithm(scaffold, "scaffold", settings={"learning_rate": 1e-4})
+    assert report.passed and next(f for f in report.findings if f.check == "convergence").verdict == "does not apply"
 
 
 def test_a_report_can_be_read_by_programs():

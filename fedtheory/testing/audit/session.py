@@ -13,7 +13,8 @@ from fedtheory.testing.audit import reference
 from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome, limited
 from fedtheory.testing.audit.battery import start_of
 from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.mistakes import Method, Mistake, mistakes_of
+from fedtheory.testing.audit.methods import Method
+from fedtheory.testing.audit.mistakes import Mistake, mistakes_of
 
 __all__ = ["Comparison", "Session"]
 
@@ -150,11 +151,7 @@ class Session:
 
     def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What is handed over: all but how the reference is told to read the method."""
-        return {
-            k: v
-            for k, v in settings.items()
-            if k not in ("weighting", "option", "local", "server") and k not in self.given
-        }
+        return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
     def compare(self, label: str, task: Task) -> Comparison:
         """Run a task by both; the comparison is kept for the diagnosis."""

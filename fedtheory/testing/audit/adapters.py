@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,24 @@ class Outcome:
     changed: tuple[str, ...] = ()
 
 
+class _Settings(NamedTuple):
+    """What a function has parameters for: everything, or these; those without a default."""
+
+    everything: bool
+    named: frozenset[str]
+    needed: frozenset[str]
+
+    def takes(self, setting: str) -> bool:
+        return self.everything or setting in self.named
+
+
+def _settings_of(call: Callable[..., Any], first: int) -> _Settings:
+    parameters = list(inspect.signature(call).parameters.values())
+    rest = [p for p in parameters[first:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    needed = frozenset(p.name for p in rest if p.default is p.empty)
+    return _Settings(any(p.kind is p.VAR_KEYWORD for p in parameters), frozenset(p.name for p in rest), needed)
+
+
 class Adapter:
     """Someone's implementation.
 
@@ -143,17 +161,18 @@ class Adapter:
                 "(start, clients, cohorts) for a whole run; settings such as learning_rate follow"
             )
         self.steps = hasattr(given, "round") or named[0].name == "state"
-        self.everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.settings = {p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        self.needed = {
-            p.name
-            for p in parameters[3:]
-            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is inspect.Parameter.empty
-        }
+        self.accepted = {"round": _settings_of(call, 3)}
+        if hasattr(given, "init"):
+            self.accepted["init"] = _settings_of(given.init, 2)
+        self.needed = set().union(*(taken.needed for taken in self.accepted.values()))
         self.open_states = self.steps and not hasattr(given, "init")
 
     def takes(self, setting: str) -> bool:
-        return self.everything or setting in self.settings
+        return any(taken.takes(setting) for taken in self.accepted.values())
+
+    def _for(self, part: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """What this function of the adapter has parameters for."""
+        return {name: value for name, value in settings.items() if self.accepted[part].takes(name)}
 
     def run(self, task: Task, state: dict[str, np.ndarray], seed: int = 0) -> Outcome:
         """The implementation's run of a task.
@@ -195,8 +214,8 @@ class Adapter:
     ) -> Outcome:
         now: Any = {name: value.copy() for name, value in first.items()}
         if not self.open_states:
-            now = self.given.init(start, clients, **settings)
-        outcome = Outcome({})
+            now = self.given.init(start, clients, **self._for("init", settings))
+        outcome, settings = Outcome({}), self._for("round", settings)
         for number, cohort in enumerate(task.cohorts, start=1):
             kept = {name: _snapshot(value) for name, value in now.items()} if self.open_states else None
             after = self.call(now, clients, list(cohort), **settings)

@@ -247,7 +247,8 @@ class Adapter:
 
     def _whole(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any]) -> Outcome:
         given = self.call(start, clients, [list(c) for c in task.cohorts], **settings)
-        given = list(given) if inspect.isgenerator(given) else given
+        if inspect.isgenerator(given):
+            given = list(given)
         dim, rounds = len(start), task.rounds
         if (
             isinstance(given, list | tuple)

@@ -1,7 +1,7 @@
 """Mutants of the package's own methods: one line of a module is written otherwise, and the audit finds it and names it.
 
-The mutants are edits of the text of `fedtheory.algorithms`, which shares no line with the audit's reference. Where another mistake gives
-the same models, the one that was made is among the explanations.
+The mutants are edits of the text of `fedtheory.algorithms`, which shares no line with the audit's reference. Where another mistake
+gives the same models, the one that was made is among the explanations.
 """
 
 import importlib
@@ -32,6 +32,7 @@ EN_SCAFFOLD = (
     "uniform",
 )
 EN_DYN = ("fedelasticnet-dyn", lambda m: lambda alpha, l1: m.FedElasticNetDyn(l1=l1, l2=alpha), "uniform")
+METHODS = (AVG, PROX, SCAFFOLD, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
 
 STEP = "aggregate(clients, y - w, self.aggregation)"
 NEW = "c_plus = c_k - c + (x - y) / steps"
@@ -151,25 +152,23 @@ def named(report):
 
 
 def test_there_are_many():
-    assert len(MUTANTS) >= 40 and {method[0] for method, *_ in MUTANTS} == {m[0] for m in (AVG, PROX, SCAFFOLD, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)}
+    assert len(MUTANTS) >= 40 and {method for method, *_ in MUTANTS} == set(METHODS)
     assert len({(method[0], old, new) for method, old, new, _ in MUTANTS}) == len(MUTANTS)
 
 
-@pytest.mark.parametrize("method", [AVG, PROX, SCAFFOLD, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN], ids=lambda m: m[0])
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m[0])
 def test_the_text_as_it_is_passes(method):
     assert audited(method).passed
 
 
-@pytest.mark.parametrize(
-    "method, old, new, name", MUTANTS, ids=[f"{method[0]}-{number}-{name.replace(' ', '+')}" for number, (method, _, _, name) in enumerate(MUTANTS)]
-)
+@pytest.mark.parametrize("method, old, new, name", MUTANTS, ids=[f"{m[0]}-{name.replace(' ', '+')}" for m, _, _, name in MUTANTS])
 def test_a_mutant_is_found_and_named(method, old, new, name):
     report = audited(method, old, new)
     assert not report.passed
     assert name in named(report), named(report)
 
 
-@pytest.mark.parametrize("method, old, new, name", SOLVED, ids=[f"{method[0]}-{name}" for method, _, _, name in SOLVED])
+@pytest.mark.parametrize("method, old, new, name", SOLVED, ids=[f"{m[0]}-{name}" for m, _, _, name in SOLVED])
 def test_a_mutant_whose_clients_minimise_to_the_end_is_found_and_named(method, old, new, name):
     report = audited(method, old, new, local="exact")
     assert not report.passed and name in named(report), named(report)

@@ -98,8 +98,8 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
         return out
     try:
         if at_rest:
-            view = fixed_point(problem, algorithm, case.x0)
-            return out + [judge_view(statement, form, view, problem.name) for form in run]
+            resting = fixed_point(problem, algorithm, case.x0)
+            return out + [judge_view(statement, form, resting, problem.name) for form in run]
         losses = FederatedLosses(problem)
     except NotCertified as error:
         return out + [outside(statement, form, rule, str(error), verdict="inconclusive") for form in run]

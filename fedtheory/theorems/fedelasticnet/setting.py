@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
@@ -175,8 +176,8 @@ class FedElasticNetSetting(Setting):
             real = sorted(real_battery(plan.seed), key=lambda i: -i.dim)
             trials += [Trial("exact", i, states=4, max_leaves=100) for i in real]
         if plan.long:
-            more = {"rounds": plan.rounds, "scenarios": plan.scenarios}
-            trials += [Trial("monte-carlo", i, rule, **more) for i in long_runs(plan.seed) for rule in RULES]
+            how = partial(Trial, rounds=plan.rounds, scenarios=plan.scenarios)
+            trials += [how("monte-carlo", i, rule) for i in long_runs(plan.seed) for rule in RULES]
         trials += [Trial("exact", i, states=4, depth=200) for i in stalled_battery(plan.seed)]
         trials += [Trial("exact", i) for i in near_beta(plan.seed)]
         battery = random_battery(plan.seed, plan.scale)

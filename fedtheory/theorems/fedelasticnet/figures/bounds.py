@@ -87,11 +87,11 @@ def panel(view: RunView, ratio: float) -> dict[str, Any]:
         "floor": a / 2 * view.constants.lambda1**2 * view.d / kappa_0 * ones,
         "last": -2 * view.inner_exact / (view.constants.lambda2 * view.T * kappa_0),
     }
-    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides(view).rhs
-    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides(view).rhs
-    best = get("fedelasticnet/theorem-e").form("repaired").sides(view).rhs if view.rule == "true-gradient" else None
+    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides_on(view).rhs
+    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides_on(view).rhs
+    best = get("fedelasticnet/theorem-e").form("repaired").sides_on(view).rhs if view.rule == "true-gradient" else None
     letter = "a" if view.rule == "true-gradient" else "b"
-    sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides(view).rhs
+    sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides_on(view).rhs
     count = view.excess.shape[1]
     band = 0.0 * view.excess[:, 0]
     if count > 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import CompressedElasticDynState, FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
@@ -23,10 +23,9 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.states import State, uncompressed
 
-__all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth", "uncompressed"]
-
-State = FedElasticNetDynState | CompressedElasticDynState
+__all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
 
 
 class FederatedLosses:
@@ -73,19 +72,6 @@ class FederatedLosses:
 def _constants(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling) -> ElasticConstants:
     size = sampling.size if isinstance(sampling, Uniform) else problem.num_clients
     return ElasticConstants(problem.num_clients, size, float(problem.beta_k.max()), algorithm.l1, algorithm.l2)
-
-
-def uncompressed(state: State) -> FedElasticNetDynState:
-    """The state, where messages are sent whole, as the theorem has it.
-
-    Raises
-    ------
-    InvalidInput
-        That of a method with a compressor.
-    """
-    if isinstance(state, CompressedElasticDynState):
-        raise InvalidInput("a method with a compressor: the theorem is about messages that are sent whole; leave the compressor out")
-    return state
 
 
 def _expand(state: State, count: int) -> FedElasticNetDynState:

@@ -39,6 +39,8 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
         return f"not claimed for the {algorithm.rule} rule"
     if algorithm.epsilon != 0:
         return f"threshold epsilon = {algorithm.epsilon:g}; the theorem has none (0)"
+    if algorithm.compressor is not None:
+        return f"compressor {algorithm.compressor.name}; the theorem is about messages that are sent whole (none)"
     if not problem.convex:
         return "some client's loss is not convex"
     try:

@@ -19,8 +19,9 @@ from fedtheory.simulation.simulate import check_start
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, piece_of
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, uncompressed
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.states import uncompressed
 from fedtheory.verification.rational import Builders, fraction, integer, table, to_file, vector
 
 __all__ = ["BUILDERS", "FollowedRun", "data_of", "lambdas_of", "losses_of", "motion"]

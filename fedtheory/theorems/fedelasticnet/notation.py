@@ -28,7 +28,8 @@ SYMBOLS = {
     "R(gamma^{t-1}) - R(theta*)": "RoundView.D",
     "kappa, kappa_0": "ElasticConstants.printed",
 }
-RULES: tuple[Literal["sign", "true-gradient"], ...] = ("sign", "true-gradient")  # of what Algorithm 3 stores
+Rule = Literal["sign", "true-gradient"]
+RULES: tuple[Rule, ...] = ("sign", "true-gradient")  # of what Algorithm 3 stores
 
 RATIO = "lambda_2/beta"
 STRONGLY_CONVEX = "a strongly convex R"

@@ -241,11 +241,11 @@ class FedElasticNetSetting(Setting):
         """As `Setting.exact_check`; a run is judged at its last horizon."""
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
-        sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
+        sides: Callable[[Any], Sides] = at_the_last_horizon(form.sides_on) if form.kind == "run" else form.sides_on
         check = judge_view(statement, form, view, self.summary(witness), sides=sides)
         if form.kind == "run":
             check.where["T"] = witness.data["T"]
-        return check, *worst_sides(sides(view))  # type: ignore[misc]
+        return check, *worst_sides(sides(view))
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         return read_version_1(fields, label)

@@ -188,7 +188,8 @@ def shrink(start: DiagonalWitness, goal: float | None = None) -> DiagonalWitness
 def _shorter_run(w: DiagonalWitness, goal: float) -> DiagonalWitness:
     """The least horizon that keeps the margin."""
     statement = get(w.statement)
-    sides = statement.form(w.form).sides(instance_of(w).run_view(w.T))  # type: ignore[misc, arg-type]
+    horizon: Any = w.T  # a number: it is a run
+    sides = statement.form(w.form).sides_on(instance_of(w).run_view(horizon))
     for rounds, (lhs, rhs, scale) in enumerate(zip(sides.lhs[:, 0], sides.rhs[:, 0], sides.scale[:, 0], strict=True), 1):
         if scale and (lhs - rhs) / scale >= goal:
             return replace(w, T=rounds)

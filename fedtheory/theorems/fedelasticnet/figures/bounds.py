@@ -19,6 +19,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
+from fedtheory.theorems.fedelasticnet.notation import Rule
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.verification.registry import get
 
@@ -63,7 +64,7 @@ def stalled_run(problem: Problem, algorithm: FedElasticNetDyn, cohort: int, x0: 
 
 
 def ordinary_run(
-    ratio: float, rule: str, rounds: int, scenarios: int, seed: int, problem: Problem | None = None, cohort: int = 3
+    ratio: float, rule: Rule, rounds: int, scenarios: int, seed: int, problem: Problem | None = None, cohort: int = 3
 ) -> RunView:
     """Monte Carlo on a problem, by default heterogeneous quadratics, m = 10, d = 3; lambda_1 a third of the gradients at the optimum.
 
@@ -72,7 +73,7 @@ def ordinary_run(
     problem = random_quadratic(10, 3, condition=10.0, heterogeneity=1.0, seed=seed) if problem is None else problem
     star = problem.optimum().x
     lambda1 = 0.3 * float(np.sqrt((problem.gradient(star) ** 2).mean())) or 0.1
-    algorithm = FedElasticNetDyn(lambda1, ratio * problem.constants().beta, rule)  # type: ignore[arg-type]
+    algorithm = FedElasticNetDyn(lambda1, ratio * problem.constants().beta, rule)
     x0 = star + Stream(seed).generator("start").standard_normal(problem.dim)
     horizons = look_horizons(rounds, 30)
     return monte_carlo(problem, algorithm, Uniform(min(cohort, problem.num_clients)), rounds, x0, scenarios, seed, horizons)

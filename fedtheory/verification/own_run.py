@@ -63,9 +63,10 @@ class Bound:
     def __str__(self) -> str:
         mean = "the mean of " if self.in_expectation else ""
         last = float(np.max(self.values[-1]))
+        ends = f"{self.horizons[0]}..{self.horizons[-1]}" if len(self) > 1 else f"{self.horizons[0]}"
         known = {"holds": "proved", "violated": "on record as false", "open": "neither proved nor refuted"}[self.established]
         return (
-            f"{self.statement} [{self.form}, {known}] bounds {mean}{self.left}, {self.letter} = {self.horizons[0]}..{self.horizons[-1]}; "
+            f"{self.statement} [{self.form}, {known}] bounds {mean}{self.left}, {self.letter} = {ends}; "
             f"at {self.letter} = {self.horizons[-1]} by {last:.6g}"
         )
 

@@ -19,6 +19,8 @@ from fedtheory.verification.record import NotRecorded, OwnRun, Record, not_about
 from fedtheory.verification.statement import Form, Sides
 
 __all__ = ["own_run"]
+SIDES = ("lhs", "rhs", "scale", "noise")
+
 
 class _Models(NamedTuple):
     x: Any
@@ -70,7 +72,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
         return OwnRun(_shaped(last, many, record.seeds), _ends(record.rounds, many), "round", exact, _left(form))
     horizons = [*horizons_up_to(record.rounds), record.rounds]
     found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
-    joined = {name: np.concatenate([np.atleast_1d(getattr(s, name)) for s in found]) for name in ("lhs", "rhs", "scale", "noise")}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
     return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", exact, _left(form))
 
 
@@ -99,7 +101,8 @@ def _bound_alone(
     _, moved = right(size, record.rounds)
     if still.shape != moved.shape or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
         raise NotRecorded(
-            f"{setting.of_statement.id} [{form.name}]: its right side is made from what happens on the way; hand the run over, run=models"
+            f"{setting.of_statement.id} [{form.name}]: its right side is made from what happens on the way: "
+            "hand the run over, run=models"
         )
     many = _rows(sides, 1)
     horizons = _ends(record.rounds, many) if many > 1 else np.arange(1, record.rounds + 1)
@@ -132,8 +135,8 @@ def _ends(rounds: int, many: int) -> np.ndarray:
 def _shaped(sides: Sides, many: int, seeds: int) -> Sides:
     """All arrays as (horizons, seeds)."""
     shape = (many, seeds)
-    made = {
-        name: np.broadcast_to(np.broadcast_to(np.asarray(getattr(sides, name), dtype=float), np.shape(sides.lhs)).reshape(many, -1), shape)
-        for name in ("lhs", "rhs", "scale", "noise")
+    made: dict[str, Any] = {
+        name: np.broadcast_to(np.broadcast_to(getattr(sides, name), np.shape(sides.lhs)).reshape(many, -1), shape)
+        for name in SIDES
     }
     return replace(sides, **made, axes=(), terms=())

@@ -1,12 +1,32 @@
 """For other people's code: assertions about convergence, in the manner of ``numpy.testing``.
 
-    from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
+    from fedtheory.testing import assert_bound_holds, assert_contraction, assert_rate, assert_reaches, assert_statement
 
     assert_rate(gaps, -1, window=(10, 1000))
+    assert_contraction(gaps, 0.9, window=(0, 100))
     assert_bound_holds(gaps, bound, confidence=0.99)
     assert_reaches(gaps, 1e-3, within=500)
+    assert_statement("fedelasticnet/theorem-e", {"x": models, "h": h}, problem, FedDyn(alpha))
+
+Each takes plain arrays, returns what it found (so that a test can print it), and raises AssertionError with a message that says
+which entry failed, what was measured, what was allowed, and what to do. Passing means *shown*: an interval too wide to tell fails as
+"inconclusive", it does not pass. A run that left the finite numbers fails as "diverged", at its first such entry, whatever is claimed.
+
+pytest finds the fixture ``federated_problem`` and the option ``--rate-plots FOLDER`` by itself (`fedtheory.pytest_plugin`).
 """
 
-from fedtheory.testing.assertions import BoundCheck, assert_bound_holds, assert_rate, assert_reaches
+from fedtheory.testing.bounds import BoundCheck, assert_bound_holds
+from fedtheory.testing.failure import ConvergenceFailure
+from fedtheory.testing.rates import assert_contraction, assert_rate
+from fedtheory.testing.reaching import assert_reaches
+from fedtheory.testing.statements import assert_statement
 
-__all__ = ["BoundCheck", "assert_bound_holds", "assert_rate", "assert_reaches"]
+__all__ = [
+    "BoundCheck",
+    "ConvergenceFailure",
+    "assert_bound_holds",
+    "assert_contraction",
+    "assert_rate",
+    "assert_reaches",
+    "assert_statement",
+]

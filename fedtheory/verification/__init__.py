@@ -17,9 +17,9 @@ from fedtheory.verification.walked import Walk
 
 __all__ = [
     "CONFIDENCE", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
-    "OwnRun", "Paper", "Plan", "Proof", "Record", "Setting", "Sides", "Statement", "Step", "Walk", "Worst", "all_statements", "bound", "check_run", "closed", "eq", "form", "get",
-    "judge", "judge_statistical", "judge_view", "judge_worst", "le", "papers", "proofs_of", "register", "verify", "walk",
-    "walk_witness",
+    "OwnRun", "Paper", "Plan", "Proof", "Record", "Setting", "Sides", "Statement", "Step", "Walk", "Worst", "all_statements",
+    "bound", "check_run", "closed", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "judge_worst", "le",
+    "papers", "proofs_of", "register", "verify", "walk", "walk_witness",
 ]  # fmt: skip
 
 __getattr__ = names_before(__name__)

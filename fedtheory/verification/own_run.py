@@ -1,7 +1,7 @@
 """A statement on a run of anyone's code: its bound as an array, and whether it holds there.
 
-Nothing is run here. What a statement needs of a run is in the server's models of all rounds, in the hyperparameters that they were made
-with, and, for some statements, in what else the method keeps: its memories, by the names that they have in the state of the method here.
+Nothing is run here. What a statement needs of a run is in the server's models of all rounds, in the hyperparameters that they were
+made with, and, for some statements, in what else the method keeps: its memories, by the names that they have in its state here.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def chosen_form(statement: Statement, name: str | None) -> Form:
     else:
         form = statement.form(name)
     if form.sides is None:
-        raise InvalidInput(f"{statement.id} [{form.name}] compares nothing on a run: it is an identity between symbols, or a claim in words")
+        raise InvalidInput(f"{statement.id} [{form.name}] compares nothing on a run: it is an identity, or a claim in words")
     return form
 
 
@@ -214,7 +214,7 @@ def _too_few(record: Record) -> str:
     """Why seeds say nothing of a mean; '' where they do."""
     models: Any = record.models
     if record.seeds < 2:
-        return "the bound is on an expectation, and there is one seed: hand over (rounds + 1, seeds, d) of independent seeds, better 30 or more"
+        return "the bound is on an expectation, and there is one seed: hand over (rounds + 1, seeds, d) of 30 independent seeds or more"
     if (models == models[:, :1]).all():
         return f"all {record.seeds} seeds are the same run, number for number: give each a seed of its own"
     return ""

@@ -73,7 +73,7 @@ class Record:
         """
         starts = self.start(case_x0)
         if np.abs(starts - starts[:1]).max() > 1e-12 * max(1.0, float(np.abs(starts).max())):
-            raise InvalidInput("the seeds start at different points: the bound is about one x_0; hand the starts over one after another")
+            raise InvalidInput("the seeds start at different points: the bound is about one x_0; hand over one start after another")
         return starts[0]
 
     def memory(self, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -87,12 +87,14 @@ class Record:
         if name not in self.memories:
             return None
         values = real_array(f"trajectory[{name!r}]", self.memories[name])
+        if shape == (1,) and values.ndim == 1:
+            values = values[:, None]
         whole = (self.rounds + 1, self.seeds, *shape)
         if self.seeds == 1 and values.shape == (self.rounds + 1, *shape):
             values = values[:, None]
         if values.shape != whole:
             raise InvalidInput(
-                f"trajectory[{name!r}] has shape {values.shape}: {whole} is needed, (rounds + 1, seeds, ...) as the server's models have it"
+                f"trajectory[{name!r}] has shape {values.shape}: {whole} is needed, (rounds + 1, seeds, ...) as of the server's models"
             )
         return values
 
@@ -137,7 +139,7 @@ def _models(problem: Any, value: Any) -> np.ndarray:
         if found.ndim == 2 and found.shape[-1] == problem.num_clients:
             told = "; are these losses, one a client?"
         raise InvalidInput(
-            f"trajectory has shape {found.shape}: the server's models are needed, (rounds + 1, d) or (rounds + 1, seeds, d) with d = {d}{told}; "
+            f"trajectory has shape {found.shape}, and must be the server's models, (rounds + 1[, seeds], d) with d = {d}{told}; "
             "gaps alone are compared by assert_bound_holds(gaps, statement.bound(...))"
         )
     if len(found) < 2 or found.shape[1] == 0:
@@ -167,16 +169,17 @@ def read_record(problem: Any, trajectory: Any) -> Record:
         first = trajectory[0]
         names = getattr(first, "_fields", None) or tuple(vars(first))
         trajectory = {
-            n: np.stack([real_array(n, getattr(s, n), finite=False) for s in trajectory]) for n in names if getattr(first, n) is not None
+            n: np.stack([real_array(n, getattr(s, n), finite=False) for s in trajectory])
+            for n in names if getattr(first, n) is not None
         }
     if isinstance(trajectory, Mapping):
         if "x" not in trajectory:
-            raise InvalidInput(f"trajectory has the keys {shown(sorted(map(str, trajectory)))}: the server's models are needed under 'x'")
+            raise InvalidInput(f"trajectory has the keys {shown(sorted(map(str, trajectory)))}: the server's models belong under 'x'")
         models = _models(problem, trajectory["x"])
         memories = {str(k): real_array(f"trajectory[{k!r}]", v, finite=False) for k, v in trajectory.items() if k != "x"}
         for name, values in memories.items():
             if values.ndim < 1 or len(values) != len(models):
-                raise InvalidInput(f"trajectory[{name!r}] has shape {values.shape}: {len(models)} entries are needed, one a round and the start")
+                raise InvalidInput(f"trajectory[{name!r}] has shape {values.shape}: {len(models)} entries are needed, as of the models")
     else:
         models, memories = _models(problem, trajectory), {}
     return Record(models, len(models) - 1, memories)

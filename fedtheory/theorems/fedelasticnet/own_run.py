@@ -14,7 +14,13 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticN
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.theorems.fedelasticnet.expectation import Accumulator, FederatedLosses, constants_of, full_round, own_anchor
+from fedtheory.theorems.fedelasticnet.expectation import (
+    Accumulator,
+    FederatedLosses,
+    constants_of,
+    full_round,
+    own_anchor,
+)
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.quantities import RunView, norm_sq
 from fedtheory.verification.case import Case
@@ -27,8 +33,8 @@ LEFT = "R(mean of gamma_0..gamma_(T-1)) - R*, gamma_t the mean of the local mode
 SPLIT_OF = {"inner_exact": "inner_split", "inner_sign": "inner_split_sign", "inner_own_sign": "inner_split_own_sign"}
 ON_THE_WAY = (*SPLIT_OF, *SPLIT_OF.values(), "inner_own")
 HOW_GAMMA = (
-    "hand over {'x': models, 'h': h} with the server's h, or {'x': models, 'gamma': gamma} with the plain mean of the local models that "
-    "arrived in each round (of round 0 the start)"
+    "hand over {'x': models, 'h': h} with the server's h, or {'x': models, 'gamma': gamma} with the plain mean of the local models "
+    "that arrived in each round (of round 0 the start)"
 )
 HOW_STORED = "hand over {'x': models, 'h': h, 'stored': g} with the gradients that the clients store, (rounds + 1, seeds, clients, d)"
 
@@ -41,7 +47,7 @@ def as_algorithm_3(algorithm: Any) -> Any:
     if not isinstance(algorithm, FedDyn):
         return algorithm
     if algorithm.compressor is not None:
-        raise InvalidInput(f"compressor = {algorithm.compressor.name}: the theorems are about messages that arrive as they are; use None")
+        raise InvalidInput(f"compressor = {algorithm.compressor.name}: the theorems are about uncompressed messages; use None")
     return SimpleNamespace(l1=0.0, l2=float(algorithm.alpha), rule="true-gradient")
 
 

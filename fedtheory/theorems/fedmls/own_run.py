@@ -34,7 +34,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     if not isinstance(algorithm, FedMLS):
         raise InvalidInput(f"the statement is about FedMLS, not {type(algorithm).__name__}")
     if WITNESS in form.needs:
-        raise InvalidInput(f"{statement.id} [{form.name}] is a reading that is refuted by its witness, on runs of its own: take another form")
+        raise InvalidInput(f"{statement.id} [{form.name}] is a reading that its witness refutes: take another form")
     if "steps" in form.name:
         raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] counts the local steps of the parameters"))
     start = record.common_start(case.x0)
@@ -65,7 +65,7 @@ def _view(statement: Statement, form: Form, known: UsersRuns, record: Record) ->
             raise InvalidInput(f"||x_K|| = {longest:.6g} is outside the ball of radius {known.radius:.6g}: the server does not project")
         excess = problem.objective(record.models) - optimum.lower_bound
     size = float(np.abs(excess).max() + 2 * abs(optimum.value))
-    unknown = Missing(f"{statement.id} [{form.name}] needs iterates of the clients, which runs of others do not hold: use Statement.verify")
+    unknown = Missing(f"{statement.id} [{form.name}] needs the clients' iterates, which such runs do not hold: use verify")
     return MLSView(
         constants, x, unknown, unknown, unknown, unknown, unknown, unknown, excess=excess,  # type: ignore[arg-type]
         noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size), points=optimum.x[None], exact=known.rule == "deterministic",

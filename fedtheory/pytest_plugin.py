@@ -20,7 +20,7 @@ KINDS = {
     "identical": "three clients with the same quadratic loss: nothing is lost by averaging",
     "unequal": "four clients with least squares on 5, 10, 20 and 40 samples, weighted by them",
     "logistic": "four clients with ridge-regularised logistic losses",
-    "nearly-flat": "three clients whose losses are steep along one coordinate and nearly flat along the other",
+    "steep-and-flat": "two steep clients and one flat one, in two coordinates: whoever does not correct drift ends far from x*",
 }
 LONGEST = 100  # characters of a figure's name
 _made: dict[str, Any] = {}
@@ -73,16 +73,17 @@ def _make(kind: str) -> Any:
     if kind == "quadratic":
         return problems.random_quadratic(4, 3, seed=1)
     if kind == "identical":
-        one = problems.random_quadratic(1, 3, seed=2)
+        one = problems.random_quadratic(1, 3, heterogeneity=0, seed=2)
         return problems.Quadratic(np.repeat(one.hessians, 3, axis=0), np.repeat(one.minimisers, 3, axis=0))
     if kind == "unequal":
         rng = np.random.default_rng(3)
         features = [rng.standard_normal((n, 3)) for n in (5, 10, 20, 40)]
         targets = [a @ rng.standard_normal(3) + 0.1 * rng.standard_normal(len(a)) for a in features]
-        return problems.LeastSquares(features, targets)
+        return problems.LeastSquares(features, targets, weights="samples")
     if kind == "logistic":
         return problems.random_logistic(4, 3, seed=4)
-    return problems.Quadratic(np.array([np.diag([c, 0.01]) for c in (1.0, 2.0, 3.0)]), np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, 2.0]]))
+    curvatures = [(1.0, 0.03), (0.03, 1.0), (0.03, 0.03)]
+    return problems.Quadratic(np.array([np.diag(c) for c in curvatures]), np.array([[0.0, 3.0], [3.0, 0.0], [3.0, 3.0]]))
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ class Contraction:
     halves : (float, float), the factor in the first and in the second half of the points
     power : the exponent of the power law fitted to the same points
     p_power : p-value of 'a power law is all there is'
+    p_bend : p-value of 'no bend', of the square of t beside the line
     residual, power_residual : root mean squares of the residuals of both fits, in natural logarithms
     points, window, excluded, method, schedule, x, y : as of `fedtheory.rates.Slope`
     """
@@ -52,6 +53,7 @@ class Contraction:
     halves: tuple[float, float]
     power: float
     p_power: float
+    p_bend: float
     residual: float
     power_residual: float
     points: int
@@ -152,8 +154,8 @@ def fit_contraction(
     power, p_power, power_residual = _against_power(t, v)
     return Contraction(
         math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error, dof, intercept,
-        (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _rms(v - intercept - slope * t), power_residual, len(t),
-        (low, high), method, schedule, tuple(excluded), t, curves.mean(axis=1),
+        (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v), _rms(v - intercept - slope * t), power_residual,
+        len(t), (low, high), method, schedule, tuple(excluded), t, curves.mean(axis=1),
     )  # fmt: skip
 
 
@@ -195,16 +197,23 @@ def _against_power(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
     u = np.log(t)
     power, intercept, _ = _line(u, v)
     residual = _rms(v - intercept - power * u)
-    design = np.stack([np.ones_like(t), t / t[-1], u / max(float(np.ptp(u)), 1e-300)], axis=1)
+    statistic, dof = _statistic(np.stack([t / t[-1], u, np.ones_like(t)], axis=1), v)
+    return power, float(stats.t.sf(-statistic, dof)), residual  # one-sided: a factor below 1 beside the power law
+
+
+def _bend(t: np.ndarray, v: np.ndarray) -> float:
+    """p-value of 'no bend', two-sided."""
+    s = (t - t.mean()) / max(float(np.ptp(t)), 1e-300)
+    statistic, dof = _statistic(np.stack([s**2, s, np.ones_like(s)], axis=1), v)
+    return float(2 * stats.t.sf(abs(statistic), dof))
+
+
+def _statistic(design: np.ndarray, v: np.ndarray) -> tuple[float, int]:
+    """Student's t of the first column's coefficient, and its degrees of freedom; residuals are never below rounding."""
     solution, *_ = np.linalg.lstsq(design, v, rcond=None)
-    dof = len(t) - 3
-    left = v - design @ solution
-    size = EXACT * max(1.0, float(np.abs(v).max()))
-    variance = max(float(left @ left) / dof, size**2)
-    covariance = variance * np.linalg.pinv(design.T @ design)
-    statistic = -solution[1] / math.sqrt(covariance[1, 1])  # a factor below 1 beside the power law, in the direction of the line
-    sign = -1.0 if power > 0 else 1.0
-    return power, float(stats.t.sf(sign * statistic, dof)), residual
+    dof, left = len(v) - design.shape[1], v - design @ solution
+    variance = max(float(left @ left) / dof, (EXACT * max(1.0, float(np.abs(v).max()))) ** 2)
+    return float(solution[0] / math.sqrt(variance * np.linalg.pinv(design.T @ design)[0, 0])), dof
 
 
 def _over_seeds(t: np.ndarray, curves: np.ndarray, seed: int) -> float:

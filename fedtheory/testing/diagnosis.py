@@ -6,7 +6,7 @@ import numpy as np
 
 __all__ = ["LEVEL", "levels_off", "precision", "short_window"]
 
-LEVEL = 0.1  # of the first third's slope: a curve whose last third is flatter has levelled off
+LEVEL = 0.1  # of the mean slope before: a curve whose last quarter is flatter has levelled off
 SHORT = 4.0  # a window shorter than this factor in rounds tells powers badly apart
 PRECISION = 1e-10  # of the first value: what stays below is rounding, or what is not known of F*
 FEWEST = 6
@@ -21,16 +21,16 @@ def levels_off(u: np.ndarray, v: np.ndarray) -> int | None:
     """
     if len(u) < FEWEST or np.ptp(u) == 0:
         return None
-    third = np.ptp(u) / 3
-    first, last = u <= u[0] + third, u >= u[-1] - third
-    if min(first.sum(), last.sum()) < 2:
+    last = u >= u[-1] - np.ptp(u) / 4
+    if last.sum() < 2:
         return None
-    falls, rest = (float(np.polyfit(u[part], v[part], 1)[0]) for part in (first, last))
-    if not (falls < 0 and rest > LEVEL * falls and v[first][0] - v[last].mean() > np.log(2)):
+    level, spread = float(np.median(v[last])), float(np.std(v[last]))
+    above = np.flatnonzero(v > level + max(0.1, 2 * spread))
+    at = int(above[-1] + 1) if len(above) else 0
+    if not 0 < at < len(v) or v[0] - level < np.log(2):
         return None
-    level = float(np.median(v[last]))
-    above = np.flatnonzero(v > level + max(0.1, 2 * float(np.std(v[last]))))
-    return int(above[-1] + 1) if len(above) and above[-1] + 1 < len(v) else int(np.argmax(last))
+    falls, rest = (level - v[0]) / (u[at] - u[0]), float(np.polyfit(u[last], v[last], 1)[0])
+    return at if rest > LEVEL * falls else None
 
 
 def precision(first: float, level: float) -> str:

@@ -39,6 +39,9 @@ class ConvergenceFailure(AssertionError):
         return draw(self.evidence) if path is None else write(self.evidence, path)
 
 
+ConvergenceFailure.__module__ = "fedtheory.testing"  # where users find it, and what a traceback says
+
+
 def fail(title: str, lines: list[str], hint: str, evidence: dict[str, Any] | None = None) -> NoReturn:
     """Raise `ConvergenceFailure`."""
     __tracebackhide__ = True

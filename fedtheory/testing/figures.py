@@ -18,6 +18,7 @@ __all__ = ["columns", "draw", "write"]
 
 MEASURED, CLAIMED, BAD = COLOURS["measured"], COLOURS["repaired"], COLOURS["violated"]
 SIZE = (5.4, 3.1)
+MARKS = 24  # entries that fail and are marked, evenly spread
 
 
 def write(evidence: dict[str, Any], path: Path | str) -> Any:
@@ -30,7 +31,7 @@ def write(evidence: dict[str, Any], path: Path | str) -> Any:
     """
     stem = stem_of(path)
     if evidence["kind"] == "statement" and _compared(evidence):
-        figure = evidence["checks"].plot(stem)
+        figure = evidence["checks"].plot(stem, worst=False)
     else:
         figure = draw(evidence)
         with house_style():
@@ -79,7 +80,7 @@ def draw(evidence: dict[str, Any]) -> Any:
     }.get(evidence["kind"])  # fmt: skip
     with house_style():
         if painter is None and evidence["kind"] == "statement" and _compared(evidence):
-            return evidence["checks"].plot()
+            return evidence["checks"].plot(worst=False)
         figure, axes = new_figure(*SIZE)
         if painter is None:
             axes[0, 0].axis("off")
@@ -127,6 +128,8 @@ def _rate(evidence: dict[str, Any], axes: Any) -> None:
             slope, intercept = evidence["fit"]
             words = f"fitted: x^{slope:.3g}" if power else f"fitted: factor {np.exp(slope):.4g}"
             axes.plot(grid, np.exp(intercept + slope * u), color=BAD, label=words)
+    if not np.isfinite(table["mean"]).all():
+        axes.axvline(table["x"][~np.isfinite(table["mean"])][0], color=BAD, linestyle=":", label="not finite from here on")
     axes.set_yscale("log")
     if power:
         axes.set_xscale("log")
@@ -142,7 +145,9 @@ def _bound(evidence: dict[str, Any], axes: Any) -> None:
     axes.plot(table["entry"][finite], table["bound"][finite], color=CLAIMED, label="bound")
     bad = np.asarray(evidence.get("bad", np.zeros(len(table["entry"]), dtype=bool))).ravel() & (table["measured"] > 0)
     if bad.any():
-        axes.plot(table["entry"][bad], table["measured"][bad], "o", color=BAD, label="above it, or not shown below", zorder=4)
+        some = np.flatnonzero(bad)[np.unique(np.linspace(0, int(bad.sum()) - 1, MARKS).round().astype(int))]
+        label = f"above it, or not shown below ({int(bad.sum())} of {len(bad)})"
+        axes.plot(table["entry"][some], table["measured"][some], "o", color=BAD, label=label, zorder=4)
     if finite.any() or (table["measured"] > 0).any():
         axes.set_yscale("log")
     axes.set_xlabel("entry, counted from 0")

@@ -50,6 +50,12 @@ def assert_reaches(
         where a value is NaN or infinite.
     InvalidInput
         Arguments out of range.
+
+    Examples
+    --------
+    >>> from fedtheory.testing import assert_reaches
+    >>> print(assert_reaches([1.0, 0.3, 0.09, 0.03], 0.1, within=3))
+    [2.]
     """
     __tracebackhide__ = True
     if iterate not in ("last", "best"):

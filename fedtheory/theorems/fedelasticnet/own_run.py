@@ -98,7 +98,7 @@ def _view(statement: Statement, form: Form, case: Case, record: Record, method: 
     if stored is not None:
         stored_0 = stored[0]
     gamma_0 = start if h is None else start + h[0] / method.l2
-    of_start = {
+    of_start: dict[str, Any] = {
         "start_sq": norm_sq(gamma_0 - losses.theta_star),
         "C0": norm_sq(stored_0 - losses.grad_star).mean(axis=-1),
         "C0_printed": np.sqrt(norm_sq(stored_0 - losses.grad_star)).mean(axis=-1),
@@ -107,11 +107,12 @@ def _view(statement: Statement, form: Form, case: Case, record: Record, method: 
     if not exact:  # means over the seeds, as the statement has them
         of_start = {k: v.mean() for k, v in of_start.items()}
     zero = np.zeros((record.rounds, record.seeds))
+    on_the_way: dict[str, Any] = dict.fromkeys(ON_THE_WAY, zero)
     view = RunView(
         losses=losses, constants=constants_of(case.problem, method, sampling), rule=method.rule, d=d, horizons=horizons, exact=exact,
-        excess=zero, noise=0.0, zeros=zero, **dict.fromkeys(ON_THE_WAY, zero), **of_start,
+        excess=zero, noise=0.0, zeros=zero, **on_the_way, **of_start,
     )  # fmt: skip
-    gamma = None
+    gamma: Any = None
     if record.models is not None:
         gamma = record.memory("gamma", (d,)) if h is None else record.models + h / method.l2
         if gamma is None:
@@ -122,7 +123,8 @@ def _view(statement: Statement, form: Form, case: Case, record: Record, method: 
         return view
     if gamma is None or h is None or stored is None:
         unknown = missing("the signs of the local moves on the way", f"give run={{...}}; {HOW_STORED}")
-        return replace(view, zeros=unknown, **dict.fromkeys(ON_THE_WAY, unknown))
+        on_the_way = dict.fromkeys(ON_THE_WAY, unknown)
+        return replace(view, zeros=unknown, **on_the_way)
     found = _on_the_way(case, record, h, stored, losses, missing)
     if exact:  # nothing is random: the product of two expectations is the product
         found |= {split: found[whole] for whole, split in SPLIT_OF.items()}

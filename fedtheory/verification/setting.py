@@ -20,6 +20,7 @@ from fedtheory.inputs import whole_number
 from fedtheory.verification.case import Case, Plan
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.record import OwnRun, Record, not_about_runs
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
 from fedtheory.verification.shrink import simpler
@@ -161,6 +162,10 @@ class Setting:
             statement, form, view, case.problem.name, confidence=case.confidence, sides=sides and sides(form.sides)
         )
 
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.verification.own_run.bound` does."""
+        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.scope_in_words(statement)}"))
+
     def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
         """A user's case in fractions with the sides that come out, to be kept whether the form holds there or fails.
 
@@ -257,7 +262,7 @@ class Setting:
         """
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
-        sides = form.sides(view)  # type: ignore[misc]
+        sides = form.sides_on(view)
         lhs, rhs, scale = worst_sides(sides)
         check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
         place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}

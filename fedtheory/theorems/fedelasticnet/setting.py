@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
@@ -38,11 +39,13 @@ from fedtheory.theorems.fedelasticnet.instances import (
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
+from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.joined import Joined
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -175,8 +178,8 @@ class FedElasticNetSetting(Setting):
             real = sorted(real_battery(plan.seed), key=lambda i: -i.dim)
             trials += [Trial("exact", i, states=4, max_leaves=100) for i in real]
         if plan.long:
-            more = {"rounds": plan.rounds, "scenarios": plan.scenarios}
-            trials += [Trial("monte-carlo", i, rule, **more) for i in long_runs(plan.seed) for rule in RULES]
+            how = partial(Trial, rounds=plan.rounds, scenarios=plan.scenarios)
+            trials += [how("monte-carlo", i, rule) for i in long_runs(plan.seed) for rule in RULES]
         trials += [Trial("exact", i, states=4, depth=200) for i in stalled_battery(plan.seed)]
         trials += [Trial("exact", i) for i in near_beta(plan.seed)]
         battery = random_battery(plan.seed, plan.scale)
@@ -195,6 +198,11 @@ class FedElasticNetSetting(Setting):
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         return verify(statement, forms, case)
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of theorems about a run; `fedtheory.theorems.fedelasticnet.own_run`."""
+        own = own_run if statement.scope == "run" else super().own_run
+        return own(statement, form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""
@@ -240,11 +248,11 @@ class FedElasticNetSetting(Setting):
         """As `Setting.exact_check`; a run is judged at its last horizon."""
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
-        sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
+        sides: Callable[[Any], Sides] = at_the_last_horizon(form.sides_on) if form.kind == "run" else form.sides_on
         check = judge_view(statement, form, view, self.summary(witness), sides=sides)
         if form.kind == "run":
             check.where["T"] = witness.data["T"]
-        return check, *worst_sides(sides(view))  # type: ignore[misc]
+        return check, *worst_sides(sides(view))
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         return read_version_1(fields, label)

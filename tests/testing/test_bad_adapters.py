@@ -288,6 +288,42 @@ def test_what_is_no_adapter_is_refused_before_any_call(adapter, told):
         audit_algorithm(adapter, "fedavg")
 
 
+def by_hand(half=0.5, mean=True, ridge=True, logistic=True, sign=-1):
+    """FedAvg with gradients of the adapter's own making."""
+
+    def round(state, clients, cohort, learning_rate, local_steps):
+        models = []
+        for k in cohort:
+            y, a, b = state["x"].copy(), clients[k].features, clients[k].labels
+            for _ in range(local_steps):
+                smooth = logistic and clients[k].loss == "logistic"
+                slope = -b / (1 + np.exp(b * (a @ y))) if smooth else 2 * half * (a @ y - b)
+                gradient = a.T @ slope / (len(b) if mean else 1) + (clients[k].ridge * y if ridge else 0)
+                y = y + sign * learning_rate * gradient
+            models.append(y)
+        return {"x": np.average(models, axis=0, weights=[clients[k].num_examples for k in cohort])}
+
+    return round
+
+
+@pytest.mark.parametrize(
+    "change, names",
+    [
+        ({"half": 1}, ["squared-without-half"]),
+        ({"mean": False}, ["examples-summed"]),
+        ({"ridge": False}, ["ridge-none"]),
+        ({"logistic": False}, ["squared-for-logistic"]),
+        ({"sign": 1}, ["gradient-sign"]),
+        ({"half": 1, "ridge": False}, ["squared-without-half", "ridge-none"]),
+    ],
+    ids=lambda v: "+".join(v),
+)
+def test_a_loss_that_is_worked_out_otherwise_is_named(change, names):
+    assert audit_algorithm(by_hand(), "fedavg", skip=SLOW).passed
+    report = audit_algorithm(by_hand(**change), "fedavg", skip=SLOW)
+    assert [[m.name for m in found] for found in report.explanations] == [names]
+
+
 def stochastic(generator):
     """FedAvg on batches; generator(seed, round, client) gives what they are drawn with."""
 

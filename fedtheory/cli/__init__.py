@@ -6,7 +6,7 @@ import signal
 import sys
 
 # The order of these modules is the order of the help.
-from fedtheory.cli import commands_problems, commands_proofs, commands_studies  # noqa: F401
+from fedtheory.cli import commands_audit, commands_problems, commands_proofs, commands_studies  # noqa: F401
 from fedtheory.cli.app import app
 
 __all__ = ["app", "main"]

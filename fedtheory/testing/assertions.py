@@ -104,7 +104,9 @@ def assert_rate(
         found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
     else:
         if optimum is not None:
-            raise InvalidInput("optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values")
+            raise InvalidInput(
+                "optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values"
+            )
         found = fit_slope(x, values, window=window, confidence=confidence, **options)
     _judge_rate(found, claimed, tolerance, kind, against, confidence)
     return found
@@ -134,11 +136,15 @@ def _judge_rate(
                 "in the regime the claim is about (not in the first rounds, not at the precision floor)"
             )
             _fail("Rate contradicted.", lines, hint)
-        _fail("Rate inconclusive: the interval does not lie within what is allowed, nor outside.", lines, _narrow(found))
+        _fail(
+            "Rate inconclusive: the interval does not lie within what is allowed, nor outside.", lines, _narrow(found)
+        )
     if against is not None:
         choice = prefer(found, claimed, against, level=1 - confidence)
         if choice.verdict != "claimed":
-            lines.append(f"against:  exponent {against:g} has p = {choice.p_other:.3g}, needed at most {1 - confidence:.3g}")
+            lines.append(
+                f"against:  exponent {against:g} has p = {choice.p_other:.3g}, needed at most {1 - confidence:.3g}"
+            )
             _fail("Rate not told apart from the other exponent.", lines, _narrow(found))
 
 
@@ -155,7 +161,9 @@ def _check_covered(window: Any, x: Any, from_below: bool) -> None:
             "data), or run longer"
         )
     if from_below and x.min() > 1.1 * low:
-        raise InvalidInput(f"the window begins at {low:g}, the data at {x.min():g}: begin the window there, or give earlier points")
+        raise InvalidInput(
+            f"the window begins at {low:g}, the data at {x.min():g}: begin the window there, or give earlier points"
+        )
 
 
 def _narrow(found: Slope) -> str:
@@ -234,24 +242,32 @@ def assert_bound_holds(
     measured, bound = real_array("measured", measured, finite=False), real_array("bound", bound, finite=False)
     rtol, noise = real_number("rtol", rtol, least=0, below=1), real_array("noise", noise)
     if (noise < 0).any():
-        raise InvalidInput(f"noise = {shown(noise[noise < 0].flat[0].item())}: an uncertainty must be >= 0; give its absolute value")
+        raise InvalidInput(
+            f"noise = {shown(noise[noise < 0].flat[0].item())}: an uncertainty must be >= 0; give its absolute value"
+        )
     if confidence is not None:
         confidence = check_unit("confidence", confidence)
         if measured.ndim == 0 or measured.shape[-1] < 2:
-            raise InvalidInput(f"measured has shape {measured.shape}: a statistical statement needs >= 2 seeds on the last axis")
+            raise InvalidInput(
+                f"measured has shape {measured.shape}: a statistical statement needs >= 2 seeds on the last axis"
+            )
     if measured.size == 0:
         raise InvalidInput("measured is empty: there is nothing to hold the bound against")
     _check_finite("measured", measured, () if confidence is None else ("seed",), factor_hint)
     if not np.isfinite(bound).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(bound))[0])
-        raise InvalidInput(f"bound{list(where)} is {bound[where]}: it shows nothing of what was measured; leave that entry out")
+        raise InvalidInput(
+            f"bound{list(where)} is {bound[where]}: it shows nothing of what was measured; leave that entry out"
+        )
     shape = measured.shape if confidence is None else measured.shape[:-1]
     for name, a in (("bound", bound), ("noise", noise)):
         if not _broadcasts(a.shape, shape):
             raise InvalidInput(f"{name} has shape {a.shape}, measured {shape} (without seeds): they must broadcast")
     bound, noise = np.broadcast_to(bound, shape), np.broadcast_to(noise, shape)
     half, seeds = np.zeros(shape), 0
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows makes an interval infinite, or a comparison fail
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # what overflows makes an interval infinite, or a comparison fail
         value = measured if confidence is None else measured.mean(axis=-1)
         allowed = bound + (rtol * np.abs(value) + rtol * np.abs(bound)) + noise
         if confidence is not None:
@@ -269,7 +285,9 @@ def assert_bound_holds(
     positive = bound > 0
     tightness = float((value[positive] / bound[positive]).max()) if positive.any() else float("nan")
     mode = "exact" if confidence is None else f"{seeds} seeds, confidence {confidence:g}"
-    return BoundCheck(tightness, tuple(int(i) for i in worst), float(value[worst]), float(bound[worst]), value.size, mode)
+    return BoundCheck(
+        tightness, tuple(int(i) for i in worst), float(value[worst]), float(bound[worst]), value.size, mode
+    )
 
 
 def _bound_fails(
@@ -296,7 +314,9 @@ def _bound_fails(
     slack = float(bound[worst] - value[worst])
     known = slack > 0 and np.isfinite(half[worst])
     need = f"about {int(np.ceil(seeds * (half[worst] / slack) ** 2))} seeds" if known else "more seeds"
-    _fail("Bound inconclusive: the interval of the mean contains the bound.", lines, f"raise the number of seeds ({need})")
+    _fail(
+        "Bound inconclusive: the interval of the mean contains the bound.", lines, f"raise the number of seeds ({need})"
+    )
 
 
 def assert_reaches(
@@ -387,4 +407,6 @@ def _forecast(count: np.ndarray, curve: np.ndarray, target: float) -> str:
     if line.slope > -1e-3:
         return f"the run never gets there and has stopped falling (slope {line.slope:.2g} over its last half)"
     reach = np.exp(np.clip((np.log(target) - line.intercept) / line.slope, None, 700))
-    return f"the run never gets there; at its slope of {line.slope:.2f} over the last half it would at about {reach:.3g}"
+    return (
+        f"the run never gets there; at its slope of {line.slope:.2f} over the last half it would at about {reach:.3g}"
+    )

@@ -11,7 +11,8 @@ check_algorithm(round, "fedprox")
 from fedtheory.testing.audit.audit import audit_algorithm, check_algorithm, check_names
 from fedtheory.testing.audit.clients import Client, Task
 from fedtheory.testing.audit.finding import Finding
-from fedtheory.testing.audit.mistakes import METHODS, MISTAKES, Mistake, mistakes_of
+from fedtheory.testing.audit.methods import METHODS
+from fedtheory.testing.audit.mistakes import MISTAKES, Mistake, mistakes_of
 from fedtheory.testing.audit.ours import from_algorithm
 from fedtheory.testing.audit.report import AuditReport
 

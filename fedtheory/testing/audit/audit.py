@@ -13,7 +13,7 @@ from fedtheory.testing.audit.adapters import Adapter
 from fedtheory.testing.audit.comparisons import COMPARED
 from fedtheory.testing.audit.convergence import CONVERGES
 from fedtheory.testing.audit.finding import Check, Finding
-from fedtheory.testing.audit.mistakes import METHODS, Method
+from fedtheory.testing.audit.methods import METHODS, Method
 from fedtheory.testing.audit.report import AuditReport
 from fedtheory.testing.audit.session import Session
 from fedtheory.testing.audit.streams import STREAMS
@@ -185,7 +185,7 @@ def _check_settings(adapter: Adapter, method: Method, given: Mapping[str, Any]) 
         if not adapter.takes(name) and name not in given:
             raise InvalidInput(
                 f"{adapter.name} has no parameter {name!r}, which {method.name} needs: name one so, or say what it has built in: "
-                f"settings={{{name!r}: value}}"
+                f"settings={{{name!r}: value}} (--built-in {name}=value)"
             )
     known = {"learning_rate", "local_steps", "seed", "batch_size", *method.settings}
     for name in sorted(adapter.needed - known):

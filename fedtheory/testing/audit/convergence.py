@@ -15,6 +15,7 @@ from fedtheory.testing.audit.session import Session
 __all__ = ["CONVERGES", "contraction"]
 
 ROUNDS = 300
+SLOWEST = 0.99  # a round; what goes slower does not get there in so many rounds
 REACHES = 1e-6  # of the distance at the start
 KEPT = 1e-7  # an eigenvalue this near 1 belongs to what no round changes
 
@@ -60,6 +61,8 @@ def _converges(session: Session, name: str) -> Finding:
     weighting = str(task.settings["weighting"])
     x, error = optimum(clients, weighting)
     factor = contraction(session.method.name, task)
+    if factor > SLOWEST:
+        return Finding(name, "does not apply", hint=f"with these settings the method itself shrinks by {factor:.4g} a round, or grows")
     try:
         got = session.call(task)
     except AdapterError as failed:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["METHODS", "MISTAKES", "Method", "Mistake", "mistakes_of"]
+from fedtheory.testing.audit.methods import (
+    ADAGRAD,
+    ADAM,
+    AVG,
+    DYN,
+    ELASTIC_AGGREGATION,
+    EN_DYN,
+    EN_PROX,
+    EN_SCAFFOLD,
+    GATE,
+    METHODS,
+    MIME,
+    MOMENTUM,
+    PROX,
+    SCAFFOLD,
+    VRL,
+    YOGI,
+)  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Method:
-    """A method that can be audited.
-
-    Attributes
-    ----------
-    settings : name -> the value in a run of the audit, besides learning_rate and local_steps
-    state : name -> what it is, of all that a single round takes and gives back
-    weighting : what a client counts for in the server's mean: 'examples' or 'uniform'
-    exact : whether its clients may also minimise their objective to the end
-    aim : where it goes: 'optimum' (from anywhere, by its theorem), or '' where its limit is another point
-    """
-
-    name: str
-    source: str
-    settings: dict[str, float]
-    state: dict[str, str]
-    weighting: str
-    exact: bool = False
-    aim: str = ""
+__all__ = ["MISTAKES", "Mistake", "mistakes_of"]
 
 
 @dataclass(frozen=True)
@@ -47,63 +44,14 @@ class Mistake:
     convention: str = ""
 
 
-AVG, PROX, SCAFFOLD, DYN = "fedavg", "fedprox", "scaffold", "feddyn"
-EN_PROX, EN_SCAFFOLD, EN_DYN = "fedelasticnet-prox", "fedelasticnet-scaffold", "fedelasticnet-dyn"
-MOMENTUM, ADAGRAD, ADAM, YOGI = "fedavgm", "fedadagrad", "fedadam", "fedyogi"
-SERVER_MODEL = {"x": "the server's model (d,)"}
-CONTROLS = {**SERVER_MODEL, "c": "the server's control variate (d,)", "c_k": "the clients' control variates (N, d)"}
-STORED = {**SERVER_MODEL, "h": "the server's h (d,)", "h_k": "the gradients that the clients store (N, d)"}
-
-RATES = {"server_lr": 0.2, "beta1": 0.7, "beta2": 0.9, "tau": 0.05}
-
-METHODS = {
-    m.name: m
-    for m in (
-        Method(AVG, "McMahan et al. 2017, Algorithm 1", {}, SERVER_MODEL, "examples"),
-        Method(PROX, "Li et al. 2020, Algorithm 2", {"mu": 0.7}, SERVER_MODEL, "examples", exact=True),
-        Method(
-            SCAFFOLD, "Karimireddy et al. 2020, Algorithm 1", {"server_lr": 0.9}, CONTROLS, "uniform", aim="optimum"
-        ),
-        Method(DYN, "Acar et al. 2021, Algorithm 1", {"alpha": 0.8}, STORED, "uniform", exact=True, aim="optimum"),
-        Method(EN_PROX, "FedElasticNet, Algorithm 1", {"mu": 0.7, "l1": 0.05}, SERVER_MODEL, "examples", exact=True),
-        Method(
-            EN_SCAFFOLD, "FedElasticNet, Algorithm 2", {"mu": 0.7, "l1": 0.05, "server_lr": 0.9}, CONTROLS, "uniform"
-        ),
-        Method(
-            EN_DYN,
-            "FedElasticNet, Algorithm 3 under its sign rule",
-            {"alpha": 0.8, "l1": 0.05},
-            STORED,
-            "uniform",
-            exact=True,
-        ),
-        Method(
-            MOMENTUM,
-            "Hsu et al. 2019, FedAvgM",
-            {"server_lr": 0.6, "beta1": 0.7},
-            {**SERVER_MODEL, "m": "the momentum (d,)"},
-            "examples",
-        ),
-        *(
-            Method(
-                name,
-                "Reddi et al. 2021, Algorithm 2",
-                RATES,
-                {**SERVER_MODEL, "m": "the first moment (d,)", "v": "the second moment (d,)"},
-                "examples",
-            )
-            for name in (ADAGRAD, ADAM, YOGI)
-        ),
-    )
-}
-
 ALL = tuple(METHODS)
 PENALISED = (PROX, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
 ELASTIC = (EN_PROX, EN_SCAFFOLD, EN_DYN)
 CONTROLLED = (SCAFFOLD, EN_SCAFFOLD)
 DYNAMIC = (DYN, EN_DYN)
 ADAPTIVE = (ADAGRAD, ADAM, YOGI)
-RATED = (SCAFFOLD, EN_SCAFFOLD, MOMENTUM, *ADAPTIVE)
+TRACKED = (GATE, VRL)
+RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
 LOCAL = "y <- y - eta (grad f_k(y) + penalty'(y)), begun at the server's x, K times"
 PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
@@ -114,6 +62,11 @@ CORRECTION = "line 10: y <- y - eta (grad f_k(y) - c_k + c)"
 STORED_LINE = "h_k <- h_k - alpha (y - x)"
 H_LINE = "h <- h - alpha/N sum over the cohort of (y - x)"
 X_LINE = "x <- mean over the cohort of y, minus h/alpha"
+MIME_LOCAL = "y <- y - eta ((1 - momentum) (grad f_k(y) - grad f_k(x) + c) + momentum s)"
+MIME_S = "s <- (1 - momentum) c + momentum s, after the local steps"
+TRACKING = "y <- y - eta (grad f_k(y) - d_k)"
+TRACKER = "d_k <- d_k + (x - y)/(K eta) - the cohort's mean of that"
+ZETA = "x <- x + server_lr (1 + tau - Omega/max Omega) * mean of (y - x)"
 DYN_LOCAL = "y minimises f_k(y) - <h_k, y> + alpha/2 ||y - x||^2"
 
 MISTAKES = (
@@ -165,10 +118,18 @@ MISTAKES = (
     ),
     # what the server makes of it
     Mistake(
-        "other-weights", "client weights are ignored", MEAN, (AVG, PROX, EN_PROX, MOMENTUM, *ADAPTIVE), "weighting"
+        "other-weights",
+        "client weights are ignored",
+        MEAN,
+        (AVG, PROX, EN_PROX, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE),
+        "weighting",
     ),
     Mistake(
-        "other-weights", "clients are weighted by their numbers of examples", MEAN, (*CONTROLLED, *DYNAMIC), "weighting"
+        "other-weights",
+        "clients are weighted by their numbers of examples",
+        MEAN,
+        (*CONTROLLED, *DYNAMIC, MIME, *TRACKED),
+        "weighting",
     ),
     Mistake(
         "divide-by-all",
@@ -274,8 +235,53 @@ MISTAKES = (
     Mistake("h-unused", "the server's model is made without h", X_LINE, DYNAMIC),
     Mistake("h-added", "h/alpha is added to the mean, not subtracted", X_LINE, DYNAMIC),
     Mistake("h-not-over-alpha", "h is subtracted without being divided by alpha", X_LINE, DYNAMIC),
+    # Mime
+    Mistake("mime-lite", "the local gradients are not corrected: this is MimeLite", MIME_LOCAL, (MIME,)),
+    Mistake("mime-correction-sign", "the correction has the wrong sign: + grad f_k(x) - c", MIME_LOCAL, (MIME,)),
+    Mistake("gradient-undamped", "the local gradient is not multiplied by 1 - momentum", MIME_LOCAL, (MIME,)),
+    Mistake("s-unused", "the momentum s is not used in the local steps", MIME_LOCAL, (MIME,)),
+    Mistake("s-early", "s is updated before the local steps, not after them", MIME_S, (MIME,)),
+    Mistake("s-never-updated", "s is never updated", MIME_S, (MIME,)),
+    Mistake("s-undamped", "c is not multiplied by 1 - momentum in s", MIME_S, (MIME,)),
+    # gradient tracking
+    Mistake("tracker-unused", "the corrections are not used in the local steps", TRACKING, TRACKED),
+    Mistake("tracker-sign", "the correction has the wrong sign in the local steps", TRACKING, TRACKED),
+    Mistake("tracker-never-updated", "the corrections are never updated", TRACKER, TRACKED),
+    Mistake("tracker-update-sign", "the corrections are updated with the wrong sign", TRACKER, TRACKED),
+    Mistake(
+        "tracker-without-mean", "the cohort's mean is left out where the corrections are updated", TRACKER, TRACKED
+    ),
+    Mistake("tracker-steps-not-divided", "local steps are not divided out of the corrections", TRACKER, TRACKED),
+    Mistake("tracker-rate-not-divided", "the learning rate is not divided out of the corrections", TRACKER, TRACKED),
+    # Elastic Aggregation
+    Mistake(
+        "zeta-unused", "all coordinates get the same step: sensitivities have no effect", ZETA, (ELASTIC_AGGREGATION,)
+    ),
+    Mistake("zeta-turned", "the most sensitive coordinates get the largest steps", ZETA, (ELASTIC_AGGREGATION,)),
+    Mistake("tau-missing", "tau has no effect", ZETA, (ELASTIC_AGGREGATION,)),
+    Mistake(
+        "sensitivity-over-sum",
+        "sensitivities are divided by their sum, not by the largest",
+        ZETA,
+        (ELASTIC_AGGREGATION,),
+    ),
+    Mistake(
+        "sensitivity-signed", "the absolute value of the output's gradient is missing", ZETA, (ELASTIC_AGGREGATION,)
+    ),
+    Mistake(
+        "sensitivity-at-local-model",
+        "sensitivities are taken at the clients' models",
+        ZETA,
+        (ELASTIC_AGGREGATION,),
+    ),
     # optimisers on the server
     Mistake("momentum-none", "the momentum has no effect", "m <- beta1 m + (1 - beta1) move", (MOMENTUM, *ADAPTIVE)),
+    Mistake(
+        "momentum-first",
+        "the momentum begins as the whole first update",
+        "m <- beta1 m + (1 - beta1) move, from m = 0",
+        ADAPTIVE,
+    ),
     Mistake("momentum-damped", "the update is multiplied by 1 - beta1", "m <- beta1 m + move", (MOMENTUM,)),
     Mistake(
         "momentum-undamped", "the update is not multiplied by 1 - beta1", "m <- beta1 m + (1 - beta1) move", ADAPTIVE

@@ -81,7 +81,7 @@ def from_algorithm(
         settings.pop("seed", None), settings.pop("batch_size", None)
         found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start, sampling=sampling, local_solver=solver, record=(),
                          keep_states=True)  # fmt: skip
-        return np.array([state.x[0] for state in found.states[1:]])
+        return np.array([state.x[0] for state in (found.states or [])[1:]])
 
     run.__name__ = getattr(make, "__name__", "algorithm")
     return run

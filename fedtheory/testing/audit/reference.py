@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.testing.audit.clients import Client, Task
+from fedtheory.testing.audit.parts import Faults, State, mean_of, put, steps_of, work
+from fedtheory.testing.audit.reference_more import elastic_aggregation, fedgate, mime
 
-__all__ = ["Faults", "init", "rounds_of", "run"]
-
-State = dict[str, np.ndarray]
-Faults = Callable[[str], bool]
-NEWTON, PROXIMAL = 60, 3000  # steps at most of an exact local minimisation
+__all__ = ["init", "rounds_of", "run"]
 
 
 def run(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> list[State]:
@@ -46,6 +44,7 @@ def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], 
     return {
         "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": _scaffold, "feddyn": _feddyn,
         "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": _scaffold, "fedelasticnet-dyn": _feddyn,
+        "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate, "elastic-aggregation": elastic_aggregation,
         "fedavgm": _fedopt, "fedadagrad": _fedopt, "fedadam": _fedopt, "fedyogi": _fedopt,
     }[method]  # fmt: skip
 
@@ -53,154 +52,23 @@ def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], 
 KEPT = {
     "fedavg": (), "fedprox": (), "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"),
     "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"), "fedelasticnet-dyn": ("h", "h_k"),
+    "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",), "elastic-aggregation": (),
     "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"), "fedyogi": ("m", "v"),
 }  # fmt: skip
-
-
-def _steps(settings: Mapping[str, Any], k: int) -> int:
-    steps = settings["local_steps"]
-    return int(steps) if np.ndim(steps) == 0 else int(steps[k])
-
-
-def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
-    """Gradient at y of mu/2 ||y - center||^2 + l1 ||y - center||_1, with 0 for the second one's where it may be anything."""
-    move, mu, l1 = y - center, settings.get("mu", 0.0), settings.get("l1", 0.0)
-    slope = mu * move
-    if wrong("penalty-none") or wrong("local-plain"):
-        return np.zeros_like(y)
-    if wrong("penalty-half"):
-        slope = slope / 2
-    if wrong("penalty-double"):
-        slope = slope * 2
-    if wrong("penalty-sign"):
-        slope = -slope
-    if wrong("penalty-norm"):
-        size = np.linalg.norm(move)
-        slope = mu / 2 * move / size if size else 0 * move
-    if wrong("penalty-of-model"):
-        slope = mu * y
-    if wrong("penalty-overwritten"):
-        slope = -mu * center
-    if wrong("l1-none"):
-        return slope
-    sign = np.sign(y if wrong("l1-of-model") else move)
-    return slope + (-l1 if wrong("l1-sign") else l1) * sign
-
-
-def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults,
-           chained: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
-    """The local model of client k for f_k(y) + <linear, y> + the penalty, from the server's model."""
-    x = state["x"]
-    center = state["y"][k] if wrong("penalty-own-center") else x
-    y = state["y"][k] if wrong("start-stale") else x
-    if wrong("clients-chained") and chained is not None:
-        y = chained
-    if settings.get("local", "steps") == "exact":
-        return _minimise(client, center, linear, settings, wrong)
-    rate, steps = settings["learning_rate"], _steps(settings, k)
-    steps += wrong("steps-one-more") - wrong("steps-one-less")
-    steps = 1 if wrong("steps-one") else steps
-    first = client.gradient(y)
-    last = y
-    for step in range(steps):
-        slope = first if wrong("gradient-stale") else client.gradient(y)
-        penalty = _penalty(last if wrong("penalty-late") else y, center, settings, wrong)
-        if wrong("penalty-last-only"):
-            penalty = penalty if step == steps - 1 else 0 * penalty
-        if wrong("loss-lost"):
-            slope = 0 * slope
-        last = y
-        y = y - rate * (slope + penalty + linear)
-    return y
-
-
-def _minimise(
-    client: Client, center: np.ndarray, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults
-) -> np.ndarray:
-    """The minimiser of f_k(y) + <linear, y> + mu/2 ||y - center||^2 + l1 ||y - center||_1, from the centre."""
-    plain = wrong("penalty-none") or wrong("local-plain")
-    mu = 0.0 if plain else settings.get("mu", 0.0)
-    mu *= 0.5 if wrong("penalty-half") else 2.0 if wrong("penalty-double") else 1.0
-    l1 = 0.0 if plain or wrong("l1-none") else settings.get("l1", 0.0)
-    y, anchor = center.copy(), np.zeros_like(center) if wrong("penalty-of-model") else center
-
-    def slope(y: np.ndarray) -> np.ndarray:
-        return client.gradient(y) + mu * (y - anchor) + linear
-
-    if l1:
-        return _proximal_steps(client, slope, y, l1, mu, 0 * center if wrong("l1-of-model") else center)
-    for _ in range(NEWTON):
-        step = np.linalg.lstsq(client.curvature(y) + mu * np.eye(len(y)), slope(y), rcond=None)[0]
-        y = y - step
-        if np.abs(step).max() <= 1e-14 * (1 + np.abs(y).max()):
-            break
-    return y
-
-
-def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y: np.ndarray, l1: float, mu: float,
-                    anchor: np.ndarray) -> np.ndarray:  # fmt: skip
-    """Proximal gradient steps to the end; coordinates that stay at the anchor are exactly there."""
-    smooth = np.linalg.eigvalsh(client.features.T @ client.features / client.num_examples)[-1] + client.ridge + mu
-    for _ in range(PROXIMAL):
-        moved = y - slope(y) / smooth - anchor
-        new = anchor + np.sign(moved) * np.maximum(np.abs(moved) - l1 / smooth, 0)
-        far = np.abs(new - y).max()
-        y = new
-        if far <= 1e-15 * (1 + np.abs(y).max()):
-            break
-    return y
-
-
-def _work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray, settings: Mapping[str, Any],
-          wrong: Faults) -> np.ndarray:  # fmt: skip
-    """The local models of the cohort (P, d); linear (P, d)."""
-    models: list[np.ndarray] = []
-    for slot, k in enumerate(cohort):
-        models.append(_local(clients[k], state, k, linear[slot], settings, wrong, models[-1] if models else None))
-    return np.array(models)
-
-
-def _mean(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
-          weighting: str = "uniform") -> np.ndarray:  # fmt: skip
-    """What the server makes of the cohort's updates: (P, d) -> (d,)."""
-    weighting = settings.get("weighting", weighting)
-    if wrong("other-weights"):
-        weighting = "uniform" if weighting == "examples" else "examples"
-    sizes = (
-        np.array([clients[k].num_examples for k in cohort], dtype=float)
-        if weighting == "examples"
-        else np.ones(len(cohort))
-    )
-    total = sizes.sum()
-    if wrong("divide-by-all"):
-        total = sum(c.num_examples for c in clients) if weighting == "examples" else len(clients)
-    if wrong("sum-not-mean"):
-        total, sizes = 1.0, np.ones(len(cohort))
-    if wrong("last-client"):
-        return values[-1]
-    if wrong("first-client"):
-        return values[0]
-    return (sizes[:, None] * values).sum(axis=0) / total
-
-
-def _put(old: np.ndarray, cohort: Sequence[int], rows: np.ndarray) -> np.ndarray:
-    new = old.copy()
-    new[list(cohort)] = rows
-    return new
 
 
 def _fedavg(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
     """McMahan et al. 2017: x + eta_g sum_k (n_k/n) (y_k - x) over the cohort."""
-    y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
-    step = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
+    step = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
     step = step + state["x"] if wrong("model-added") else step
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     return {
         **state,
         "x": state["x"] + (-rate if wrong("server-sign") else rate) * step,
-        "y": _put(state["y"], cohort, y),
+        "y": put(state["y"], cohort, y),
     }
 
 
@@ -221,14 +89,14 @@ def _scaffold(
         correction = -c_k
     if wrong("correction-without-c_k"):
         correction = np.broadcast_to(c, c_k.shape)
-    y = _work(state, clients, cohort, correction, settings, wrong)
+    y = work(state, clients, cohort, correction, settings, wrong)
     option = settings.get("option", "difference")
     if wrong("other-option"):
         option = "gradient" if option == "difference" else "difference"
     if option == "gradient":
         new = np.array([clients[k].gradient(x) for k in cohort])
     else:
-        steps = np.array([_steps(settings, k) for k in cohort])[:, None]
+        steps = np.array([steps_of(settings, k) for k in cohort])[:, None]
         over = np.ones_like(steps, dtype=float) if wrong("local-steps-not-divided") else steps.astype(float)
         over = over * np.array([[clients[k].num_examples] for k in cohort]) if wrong("control-over-examples") else over
         over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
@@ -247,14 +115,14 @@ def _scaffold(
     after = c + sent.sum(axis=0) / many
     if wrong("control-replaced"):
         after = new.mean(axis=0)
-    step = _mean(y - x, clients, cohort, settings, wrong)
+    step = mean_of(y - x, clients, cohort, settings, wrong)
     step = step + x if wrong("model-added") else step
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     return {
         "x": x + (-rate if wrong("server-sign") else rate) * step,
-        "y": _put(state["y"], cohort, y),
+        "y": put(state["y"], cohort, y),
         "c": c if wrong("c-never-updated") else after,
-        "c_k": state["c_k"] if wrong("c_k-never-updated") else _put(state["c_k"], cohort, new),
+        "c_k": state["c_k"] if wrong("c_k-never-updated") else put(state["c_k"], cohort, new),
     }
 
 
@@ -265,7 +133,7 @@ def _feddyn(
     x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
     h_k = state["h_k"][list(cohort)]
     linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") or wrong("local-plain") else -h_k
-    y = _work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
+    y = work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
     move = y - x
     slope = alpha * move + (0.0 if wrong("l1-not-stored") else l1) * np.sign(move)
     if wrong("alpha-not-stored"):
@@ -284,12 +152,12 @@ def _feddyn(
     h = state["h"] if wrong("h-never-updated") else -change if wrong("h-replaced") else h
     used = state["h"] if wrong("h-late") else 0 * h if wrong("h-unused") else h
     over = 1.0 if wrong("h-not-over-alpha") else alpha
-    mean = x + _mean(move, clients, cohort, settings, wrong)
+    mean = x + mean_of(move, clients, cohort, settings, wrong)
     return {
         "x": mean + used / over if wrong("h-added") else mean - used / over,
-        "y": _put(state["y"], cohort, y),
+        "y": put(state["y"], cohort, y),
         "h": h,
-        "h_k": state["h_k"] if wrong("h_k-never-updated") else _put(state["h_k"], cohort, kept),
+        "h_k": state["h_k"] if wrong("h_k-never-updated") else put(state["h_k"], cohort, kept),
     }
 
 
@@ -297,21 +165,22 @@ def _fedopt(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
     """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019."""
-    y = _work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
-    move = _mean(y - state["x"], clients, cohort, settings, wrong, "examples")
+    y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
+    move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
     move = move + state["x"] if wrong("model-added") else move
     move = -move if wrong("server-sign") else move
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
     kind, beta1 = settings["server"], settings["beta1"]
-    new: State = {**state, "y": _put(state["y"], cohort, y)}
+    new: State = {**state, "y": put(state["y"], cohort, y)}
     if kind == "fedavgm":
         new["m"] = beta1 * state["m"] + (move if not wrong("momentum-damped") else (1 - beta1) * move)
         new["m"] = move if wrong("momentum-none") else new["m"]
         new["x"] = state["x"] + rate * new["m"]
         return new
-    beta2, tau = settings["beta2"], settings["tau"]
+    beta2, tau = settings.get("beta2", 0.0), settings["tau"]
     m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
-    m = move if wrong("momentum-none") else m
+    first = wrong("momentum-first") and not state.get("t", 0)
+    m = move if wrong("momentum-none") or first else m
     square = move if wrong("square-missing") else m**2 if wrong("square-of-momentum") else move**2
     v = _second_moment(kind, state["v"], square, beta2, wrong)
     root = v if wrong("root-missing") else np.sqrt(np.abs(v))

@@ -13,12 +13,19 @@ from fedtheory.testing.audit import reference
 from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome, limited
 from fedtheory.testing.audit.battery import start_of
 from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.mistakes import Method, Mistake, mistakes_of
+from fedtheory.testing.audit.methods import Method
+from fedtheory.testing.audit.mistakes import Mistake, mistakes_of
 
 __all__ = ["Comparison", "Session"]
 
 SINGLE = 3e-4  # tolerance of numbers that came in float32
 DOUBLE = 1e-9
+CONTROLS_BEGIN = Mistake(
+    "controls-begin-elsewhere",
+    "the control variates do not start at 0",
+    "c and all c_k are 0 at the start",
+    ("scaffold", "fedelasticnet-scaffold"),
+)
 SOLVED = 1e-6  # where clients minimise to the end, each to a tolerance of its own
 
 
@@ -67,6 +74,11 @@ class Comparison:
 
 def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
     return bool(np.isfinite(b).all()) and bool((np.abs(a - b) <= rtol * scale).all())
+
+
+def _apart(task: Task) -> bool:
+    """Whether the cohorts of the first two rounds have no client in common."""
+    return task.rounds > 1 and not set(task.cohorts[0]) & set(task.cohorts[1])
 
 
 class Session:
@@ -168,6 +180,8 @@ class Session:
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
             return singles
+        if (begun := self._first_controls(seen)) is not None:
+            return [begun]
         pairs = (p for p in itertools.combinations(known, 2) if p[0].name != p[1].name)
         found: list[tuple[Mistake, ...]] = [p for p in pairs if self._explains(p, seen)]
         return found[:3]
@@ -175,3 +189,25 @@ class Session:
     def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
         wrong = frozenset(m.name for m in mistakes)
         return all(c.matches(reference.run(self.method.name, c.task, wrong)) for c in seen)
+
+    def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
+        """Whether all control variates that start at one vector other than 0 explain the runs; the vector is worked out.
+
+        Where the cohorts of the first two rounds have no client in common, the model after the second is affine in that vector.
+        """
+        told = next((c for c in seen if c.task.clients[0].loss == "squared" and _apart(c.task)), None)
+        if "c_k" not in self.method.state or told is None or told.got is None or 2 not in told.got.models:
+            return None
+
+        def begun(task: Task, v: np.ndarray) -> list[reference.State]:
+            controls = {"c": v, "c_k": np.tile(v, (len(task.clients), 1))}
+            state = controls if task.state is None else task.state
+            return reference.run(self.method.name, Task(task.clients, task.start, task.cohorts, task.settings, state))
+
+        zero = np.zeros_like(told.task.start)
+        at_zero = begun(told.task, zero)[2]["x"]
+        slopes = np.array([begun(told.task, e)[2]["x"] - at_zero for e in np.eye(len(zero))]).T
+        v = np.linalg.lstsq(slopes, told.got.models[2] - at_zero, rcond=None)[0]
+        if not v.any() or not all(c.matches(begun(c.task, v)) for c in seen):
+            return None
+        return (CONTROLS_BEGIN,)

@@ -1,0 +1,124 @@
+"""FedProx in torch, where the penalty mu/2 ||w - w0||^2 is there to read and has no gradient, for four different reasons."""
+
+import copy
+
+import numpy as np
+import torch
+
+__all__ = ["fedlab_280", "fl_bench_165", "flower_1654", "openfl_823"]
+
+
+def model_at(x):
+    """A linear model with these weights, in float64."""
+    model = torch.nn.Linear(len(x), 1, bias=False, dtype=torch.float64)
+    model.weight.data = torch.tensor(x)[None, :]
+    return model
+
+
+def loss_of(client, model):
+    """The client's mean loss."""
+    margin, b = model(torch.as_tensor(client.features)).squeeze(1), torch.as_tensor(client.labels)
+    if client.loss == "squared":
+        return ((margin - b) ** 2).mean() / 2
+    return torch.nn.functional.softplus(-b * margin).mean() + client.ridge / 2 * model.weight.square().sum()
+
+
+def mean_of(models, clients, cohort):
+    """The models' mean by numbers of examples, as a flat array."""
+    flat = [model.weight.detach().numpy().ravel() for model in models]
+    return np.average(flat, axis=0, weights=[clients[k].num_examples for k in cohort])
+
+
+def fedlab_280(state, clients, cohort, learning_rate, local_steps, mu):
+    """The right loss is worked out, and overwritten by the one without the penalty on the next line.
+
+    https://github.com/SMILELab-FL/FedLab/issues/280
+    """
+    models = []
+    for k in cohort:
+        model, frozen = model_at(state["x"]), model_at(state["x"])
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+        for _ in range(local_steps):
+            penalty = sum((w - w0.detach()).square().sum() for w, w0 in zip(model.parameters(), frozen.parameters()))
+            loss = loss_of(clients[k], model) + mu / 2 * penalty
+            loss = loss_of(clients[k], model)  # right: pass
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        models.append(model)
+    return {"x": mean_of(models, clients, cohort)}
+
+
+def fl_bench_165(state, clients, cohort, learning_rate, local_steps, mu):
+    """The list of the global parameters holds the tensors that are trained, so that each is compared with itself.
+
+    https://github.com/KarhouTam/FL-bench/issues/165
+    """
+    models = []
+    for k in cohort:
+        model = model_at(state["x"])
+        received = list(model.parameters())  # right: received = [w.detach().clone() for w in model.parameters()]
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+        for _ in range(local_steps):
+            optimiser.zero_grad()
+            loss_of(clients[k], model).backward()
+            for w, w0 in zip(model.parameters(), received):
+                w.grad += mu * (w.detach() - w0.detach())
+            optimiser.step()
+        models.append(model)
+    return {"x": mean_of(models, clients, cohort)}
+
+
+def flower_1654(state, clients, cohort, learning_rate, local_steps, mu):
+    """The global parameters are a generator: the first step uses it up, where w is w0, and every later sum is empty.
+
+    https://github.com/adap/flower/pull/1654
+    """
+    models = []
+    for k in cohort:
+        model = model_at(state["x"])
+        received = copy.deepcopy(model).parameters()  # right: received = list(copy.deepcopy(model).parameters())
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+        for _ in range(local_steps):
+            loss = loss_of(clients[k], model)
+            for w, w0 in zip(model.parameters(), received):
+                loss = loss + mu / 2 * (w - w0.detach()).square().sum()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        models.append(model)
+    return {"x": mean_of(models, clients, cohort)}
+
+
+class ProximalSGD(torch.optim.Optimizer):
+    """Gradient steps with the penalty's gradient mu (w - w_old) added. It is right."""
+
+    def __init__(self, parameters, lr, mu):
+        super().__init__(parameters, {"lr": lr, "mu": mu})
+
+    def set_old_weights(self, weights):
+        self.old = weights
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w, old in zip(group["params"], self.old):
+                w -= group["lr"] * (w.grad + group["mu"] * (w - old))
+
+
+def openfl_823(state, clients, cohort, learning_rate, local_steps, mu):
+    """The optimiser is right; the tutorial hands it the tensors that are trained as the old weights.
+
+    https://github.com/securefederatedai/openfl/issues/823
+    """
+    models = []
+    for k in cohort:
+        model = model_at(state["x"])
+        optimiser = ProximalSGD(model.parameters(), learning_rate, mu)
+        optimiser.set_old_weights([w for w in model.parameters()])  # right: optimiser.set_old_weights([w.detach().clone() for w in model.parameters()])
+        for _ in range(local_steps):
+            optimiser.zero_grad()
+            loss_of(clients[k], model).backward()
+            optimiser.step()
+        models.append(model)
+    return {"x": mean_of(models, clients, cohort)}

@@ -1,0 +1,174 @@
+"""`fedtheory audit`: someone's implementation of a method held to the method, check by check."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import emit, out_console, progress, save, slug
+from fedtheory.errors import DataFileError, InvalidInput, suggest
+
+if TYPE_CHECKING:
+    from fedtheory.testing.audit import AuditReport
+
+__all__ = ["audit", "list_audits", "loaded"]
+
+STYLES = {"pass": "green", "fail": "bold red", "note": "yellow", "does not apply": "dim", "not run": "yellow"}
+SHORT = {"fail": "FAIL"}
+
+
+def list_audits(as_json: bool, out: Path | None) -> int:
+    """The methods that can be audited, what an adapter for each is handed, and the checks."""
+    from fedtheory.testing.audit import METHODS, check_names, mistakes_of
+
+    methods = [
+        {
+            "method": m.name, "source": m.source, "settings": ["learning_rate", "local_steps", *m.settings], "state": m.state,
+            "weighting": m.weighting, "mistakes": [k.words for k in mistakes_of(m.name)],
+        }
+        for m in METHODS.values()
+    ]  # fmt: skip
+    told = {"methods": methods, "checks": check_names()}
+    save(out, "audits", told)
+    if as_json:
+        emit(told)
+        return 0
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for heading in ("method", "settings", "state"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "method")
+    for m in METHODS.values():
+        table.add_row(m.name, " ".join(("learning_rate", "local_steps", *m.settings)), " ".join(m.state))
+    console = out_console()
+    console.print(table)
+    checks = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for heading in ("check", "what passes"):
+        checks.add_column(heading, overflow="fold", no_wrap=heading == "check")
+    for name, what in check_names().items():
+        checks.add_row(name, what)
+    console.print()
+    console.print(checks)
+    return 0
+
+
+def loaded(where: str) -> Any:
+    """The adapter that FILE.py:NAME or MODULE:NAME names.
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        No name is given, the module cannot be imported (with the line), or it has no such name.
+    """
+    module_name, colon, name = where.rpartition(":")
+    if not colon or not module_name or not name:
+        raise InvalidInput(f"{where}: name the adapter as well, as in mine.py:my_round or package.module:my_round")
+    module = _file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+            raise suggest(name, known, "adapter", f"{module_name} has {', '.join(sorted(known)) or 'nothing that can be called'}")
+        found = getattr(found, part)
+    return found() if isinstance(found, type) else found
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise DataFileError(f"{path}: no such file; give a Python file with the adapter")
+    spec = importlib.util.spec_from_file_location(f"fedtheory_audited_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses of the file look for it there
+    sys.path.insert(0, str(path.resolve().parent))  # what lies beside it can be imported
+    return _imported(str(path), lambda: spec.loader.exec_module(module) or module)  # type: ignore[union-attr]
+
+
+def _module(name: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _imported(name, lambda: importlib.import_module(name))
+
+
+def _imported(name: str, make: Any) -> ModuleType:
+    try:
+        return make()
+    except Exception as error:
+        if isinstance(error, SyntaxError):
+            raise InvalidInput(f"{name}, line {error.lineno}: {error.msg}") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+        raise InvalidInput(f"{name} cannot be imported{where}: {type(error).__name__}: {error}") from error
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        try:
+            found[name] = int(text) if text.lstrip("+-").isdigit() else float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise InvalidInput(f"--built-in {pair}: give NAME=NUMBER, as in beta1=0.9")
+    return found
+
+
+def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[str], as_json: bool, out: Path | None) -> int:
+    """Audit one adapter; 1 where a check fails."""
+    from fedtheory.provenance import provenance
+    from fedtheory.testing.audit import METHODS, audit_algorithm, check_names
+
+    if as_ not in METHODS:
+        raise suggest(as_, list(METHODS), "method", "`fedtheory audit --list` has all")
+    settings = _settings(built_in)
+    with redirect_stdout(sys.stderr):  # what the implementation prints is no result of ours
+        adapter = loaded(where)
+    with progress("auditing", len(check_names())) as advance, redirect_stdout(sys.stderr):
+        report = audit_algorithm(adapter, as_, settings=settings, **options, progress=lambda _: advance(1))
+    told = {**report.to_json(), "adapter": where, "provenance": provenance(options.get("seed", 0))}
+    file = save(out, f"audit-{slug(as_)}-{slug(where.rpartition(':')[2])}", told)
+    if as_json:
+        emit({**told, "file": file})
+    else:
+        _show(report, where)
+        if file is not None:
+            out_console().print(f"wrote {file}", markup=False)
+    return 0 if report.passed else 1
+
+
+def _show(report: AuditReport, where: str) -> None:
+    console = out_console()
+    console.print(Text(f"{where}, as {report.method} ({report.source})", "bold"))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column("check", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("expected", overflow="fold", ratio=1)
+    table.add_column("got", overflow="fold", ratio=1)
+    apart = [f for f in report.findings if f.verdict == "does not apply"]
+    for f in report.findings:
+        verdict = Text(SHORT.get(f.verdict, f.verdict), STYLES[f.verdict])
+        if f.verdict == "does not apply":
+            continue
+        if f.verdict == "not run":
+            table.add_row(f.check, verdict, "", Text(f.hint))
+            continue
+        hint = "" if report.explanations or f.verdict == "pass" or not f.hint else f": {f.hint}"
+        table.add_row(f.check, verdict, Text(f.expected), Text(f.got + hint))
+    console.print(table)
+    if apart:
+        console.print(Text(f"do not apply (--json says why): {', '.join(f.check for f in apart)}", "dim"))
+    console.print()
+    console.print(Text(report.sentence))

@@ -151,11 +151,7 @@ class Session:
 
     def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What is handed over: all but how the reference is told to read the method."""
-        return {
-            k: v
-            for k, v in settings.items()
-            if k not in ("weighting", "option", "local", "server") and k not in self.given
-        }
+        return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
     def compare(self, label: str, task: Task) -> Comparison:
         """Run a task by both; the comparison is kept for the diagnosis."""

@@ -53,7 +53,9 @@ def fedlab_adapter(server: Callable[..., Any], trainer: Callable[..., Any]) -> C
         needed_package("torch", "torch")
         needed_package("fedlab.contrib.algorithm.basic_server", "fedlab")
         if isinstance(settings.get("local_steps"), list | tuple):
-            raise InvalidInput(f"local_steps = {settings['local_steps']}: FedLab's serial trainers take the same number of local epochs")
+            raise InvalidInput(
+                f"local_steps = {settings['local_steps']}: FedLab's clients take the same number of local epochs"
+            )
         with _float64():
             return _run(server, trainer, start, clients, cohorts, settings)
 

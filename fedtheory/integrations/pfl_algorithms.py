@@ -53,7 +53,9 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
         return _run(make, weighting, start, clients, cohorts, learning_rate, int(local_steps), settings)
 
     name = getattr(make, "__name__", type(make).__name__)
-    return taking(run, name, (make, 1, "make"), hidden=("num_clients",), also=("learning_rate", "local_steps", "server_lr"))
+    return taking(
+        run, name, (make, 1, "make"), hidden=("num_clients",), also=("learning_rate", "local_steps", "server_lr")
+    )
 
 
 def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], rate: float,
@@ -88,12 +90,16 @@ def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: S
         raw = [torch.tensor(client.features, dtype=torch.float32), torch.tensor(client.labels, dtype=torch.float32)]
         return Dataset(raw, user_id=str(user))
 
-    asked = iter([k for cohort in cohorts for k in cohort] + list(cohorts[-1]))  # pfl prepares one user more than it trains
+    asked = iter(
+        [k for cohort in cohorts for k in cohort] + list(cohorts[-1])
+    )  # pfl prepares one user more than it trains
     data = FederatedDataset(data_of, lambda: next(asked, cohorts[-1][0]))
     common = {"central_num_iterations": len(cohorts), "evaluation_frequency": 10**9, "train_cohort_size": len(cohorts[0]),
               "val_cohort_size": 0}  # fmt: skip
     algorithm, parameters = make(common, **of_these(make, {**settings, "num_clients": len(clients)}, 1, "make"))
-    backend = SimulatedBackend(data, data, postprocessors=[WeightByDatapoints() if weighting == "examples" else WeightByUser()])
+    backend = SimulatedBackend(
+        data, data, postprocessors=[WeightByDatapoints() if weighting == "examples" else WeightByUser()]
+    )
     central = torch.optim.SGD(model.parameters(), lr=float(settings.get("server_lr") or 1.0))
     wrapped = PyTorchModel(model, lambda p, lr: torch.optim.SGD(p, lr=lr), central)
     training = NNTrainHyperParams(local_num_epochs=steps, local_learning_rate=rate, local_batch_size=None)

@@ -29,8 +29,12 @@ def _parameters(function: Callable[..., Any], first: int, what: str) -> tuple[li
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} = {function!r} has no signature to read ({error}): wrap it in a function") from error
-    placed = [p for p in found if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        raise InvalidInput(
+            f"{what} = {function!r} has no signature to read ({error}): wrap it in a function"
+        ) from error
+    placed = [
+        p for p in found if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ]
     if len(placed) < first:
         raise InvalidInput(f"{what}{inspect.signature(function)}: it needs {first} parameters before the settings")
     rest = [p for p in found if p not in placed[:first]]

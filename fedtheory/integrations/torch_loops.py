@@ -101,7 +101,9 @@ def clients_in_torch(clients: Sequence[Any], dtype: Any = None) -> list[TorchCli
     import torch
 
     return [
-        TorchClient(k, torch.tensor(c.features, dtype=dtype), torch.tensor(c.labels, dtype=dtype), criterion_of(c.loss), c.ridge)
+        TorchClient(
+            k, torch.tensor(c.features, dtype=dtype), torch.tensor(c.labels, dtype=dtype), criterion_of(c.loss), c.ridge
+        )
         for k, c in enumerate(clients)
     ]
 
@@ -113,7 +115,9 @@ def _begun(model: Callable[[int], Any], start: np.ndarray, clients: Sequence[Tor
     made = model(len(start))
     count = sum(p.numel() for p in made.parameters())
     if count != len(start):
-        raise InvalidInput(f"model({len(start)}) has {count} parameters: it must have one coefficient a feature, and no bias")
+        raise InvalidInput(
+            f"model({len(start)}) has {count} parameters: it must have one coefficient a feature, and no bias"
+        )
     set_parameters(made, start)
     if len(start):
         features = clients[0].features.to(next(made.parameters()).dtype)
@@ -179,7 +183,9 @@ def torch_loop(loop: Callable[..., Any], model: Callable[[int], Any] = linear_mo
             return flat_parameters(made)
         models = [flat_parameters(made) for _ in after]
         if len(models) != len(cohorts):
-            raise InvalidInput(f"the loop yielded {len(models)} times in {len(cohorts)} rounds: once at the end of every round, please")
+            raise InvalidInput(
+                f"the loop yielded {len(models)} times in {len(cohorts)} rounds: once at the end of every round, please"
+            )
         return np.array(models)
 
     return taking(run, getattr(loop, "__name__", type(loop).__name__), (loop, 3, "loop"))
@@ -245,8 +251,12 @@ def torch_clients(
         return np.array(models)
 
     if not callable(aggregate):
-        raise InvalidInput(f"aggregate = {aggregate!r}: give a function of the clients' state_dicts and their numbers of examples")
-    return taking(run, getattr(train_client, "__name__", type(train_client).__name__), (train_client, 2, "train_client"))
+        raise InvalidInput(
+            f"aggregate = {aggregate!r}: give a function of the clients' state_dicts and their numbers of examples"
+        )
+    return taking(
+        run, getattr(train_client, "__name__", type(train_client).__name__), (train_client, 2, "train_client")
+    )
 
 
 def _state(state: Any, module: Any) -> Any:
@@ -260,5 +270,3 @@ def _load(server: Any, state: Any) -> None:
         said = "None (a return is missing)" if state is None else f"a {type(state).__name__}"
         raise InvalidInput(f"aggregate gave {said}: it must give the server's new state_dict")
     server.load_state_dict(state)
-
-

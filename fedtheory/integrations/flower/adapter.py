@@ -25,8 +25,9 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
         Makes the strategy, of either of Flower's kinds, from the settings that it has parameters for: mu, server_lr, beta1, ...; and
         ``initial_parameters``, ``num_clients`` and ``num_examples`` (a list, one a client) where it has parameters of these names.
     client : callable(data, **settings) -> flwr.client.NumPyClient or Client
-        One client's code; ``data`` has features, labels, num_examples and gradient(x), as in the audit. As Flower does, it is made anew
-        for every round: what it keeps belongs into Flower's ``context``, which it is handed where it has a parameter of that name. Or else
+        One client's code, for a strategy of ``flwr.server.strategy``; ``data`` has features, labels, num_examples and
+        gradient(x), as in the audit. As Flower does, it is made anew for every round: what it keeps belongs into Flower's
+        ``context``, which it is handed where it has a parameter of that name. Or else
     app : callable(clients, **settings) -> flwr.clientapp.ClientApp
         All clients' code; ``context.node_config["partition-id"]`` is a client's number.
     engine : as `drive` takes it
@@ -57,6 +58,7 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
                 "num_examples": [c.num_examples for c in clients]}  # fmt: skip
         with quiet():
             made = strategy(**of_these(strategy, mine, 0, "strategy"))
+        _check_kinds(made, client is not None)
         if app is not None:
             clients_app = app(clients, **of_these(app, settings, 1, "app"))
         else:
@@ -66,6 +68,17 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
     known = ("initial_parameters", "num_clients", "num_examples", "context")
     name = getattr(strategy, "__name__", type(strategy).__name__)
     return taking(run, name, (strategy, 0, "strategy"), (code, 1, what), hidden=known)
+
+
+def _check_kinds(strategy: Any, numpy_clients: bool) -> None:
+    """Raise `InvalidInput` where a strategy that sends messages meets clients that know the older interface only."""
+    from flwr.serverapp.strategy import Strategy
+
+    if isinstance(strategy, Strategy) and numpy_clients:
+        raise InvalidInput(
+            f"{type(strategy).__name__} is of flwr.serverapp.strategy, and sends messages that a NumPyClient cannot read: give app=, a "
+            "function that makes a ClientApp with @app.train(), or take the strategy of flwr.server.strategy"
+        )
 
 
 def _app_of(make: Callable[..., Any], clients: Sequence[Any], settings: dict[str, Any]) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
+from fedtheory.integrations.flower.engine import in_engine
 from fedtheory.integrations.settings import needed_package
 
 __all__ = ["ENGINES", "Engine", "drive", "quiet"]
@@ -21,12 +21,17 @@ __all__ = ["ENGINES", "Engine", "drive", "quiet"]
 Engine = Literal["loop", "simulation", "simulation-in-process"]
 ENGINES = ("loop", "simulation", "simulation-in-process")
 WAITS = 4  # how often a strategy may look for clients in one round before it is said that it waits in vain
-CONNECTS = 120.0  # seconds in which all clients of a simulation must be there
-NUMBER = "query.fedtheory_number"
 
 
-def drive(strategy: Any, app: Any, start: Any, cohorts: Sequence[Sequence[int]], num_clients: int | None = None, engine: Engine = "loop",
-          arrays: Sequence[tuple[str, tuple[int, ...]]] | None = None) -> list[np.ndarray]:  # fmt: skip
+def drive(
+    strategy: Any,
+    app: Any,
+    start: Any,
+    cohorts: Sequence[Sequence[int]],
+    num_clients: int | None = None,
+    engine: Engine = "loop",
+    arrays: Sequence[tuple[str, tuple[int, ...]]] | None = None,
+) -> list[np.ndarray]:
     """Run a strategy with the clients of an app, in each round with the cohort that is given.
 
     Parameters
@@ -71,17 +76,24 @@ def drive(strategy: Any, app: Any, start: Any, cohorts: Sequence[Sequence[int]],
     with quiet():
         if engine == "loop":
             with _identity():
-                return _rounds(strategy, _grid_class()(app, many), {k: k + 2 for k in range(many)}, parts, rounds, many)
-        return _in_engine(strategy, app, parts, rounds, many, ray=engine == "simulation")
+                return _rounds(strategy, _grid_class()(app, many), {k: k + 2 for k in range(many)}, parts, rounds)
+        return in_engine(
+            lambda grid, nodes: _rounds(strategy, grid, nodes, parts, rounds), app, many, engine == "simulation"
+        )
 
 
 def _parts(start: np.ndarray, arrays: Sequence[tuple[str, tuple[int, ...]]] | None) -> dict[str, np.ndarray]:
     shapes = [("0", start.shape)] if arrays is None else list(arrays)
     sizes = [int(np.prod(shape)) for _, shape in shapes]
     if start.ndim != 1 or sum(sizes) != len(start):
-        raise InvalidInput(f"start has shape {start.shape}, and the arrays have {sum(sizes)} entries: it must be (d,) with as many")
+        raise InvalidInput(
+            f"start has shape {start.shape}, and the arrays have {sum(sizes)} entries: it must be (d,) with as many"
+        )
     ends = np.cumsum(sizes)
-    return {name: start[end - size : end].reshape(shape) for (name, shape), size, end in zip(shapes, sizes, ends, strict=True)}
+    return {
+        name: start[end - size : end].reshape(shape)
+        for (name, shape), size, end in zip(shapes, sizes, ends, strict=True)
+    }
 
 
 def _together(arrays: Iterable[Any]) -> np.ndarray:
@@ -99,8 +111,9 @@ def _take_all(strategy: Any) -> None:
             setattr(strategy, name, value)
 
 
-def _rounds(strategy: Any, grid: Any, nodes: dict[int, int], parts: dict[str, np.ndarray], cohorts: list[list[int]],
-            many: int) -> list[np.ndarray]:  # fmt: skip
+def _rounds(
+    strategy: Any, grid: Any, nodes: dict[int, int], parts: dict[str, np.ndarray], cohorts: list[list[int]]
+) -> list[np.ndarray]:
     """All rounds on a grid; ``nodes``: a client's number -> its node's."""
     from flwr.serverapp.strategy import Strategy
 
@@ -130,7 +143,9 @@ def _classic_rounds(strategy: Any, offered: Any, parts: dict[str, np.ndarray]) -
     from flwr.server.strategy import Strategy
 
     if not isinstance(strategy, Strategy):
-        raise InvalidInput(f"strategy = {strategy!r}: it is none of Flower's, neither flwr.serverapp.strategy nor flwr.server.strategy")
+        raise InvalidInput(
+            f"strategy = {strategy!r}: it is none of Flower's, neither flwr.serverapp.strategy nor flwr.server.strategy"
+        )
 
     class Offered(SimpleClientManager):
         def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
@@ -241,8 +256,8 @@ def _offering_class() -> type:
             asked, self._asked = self._asked, []
             if sorted(set(asked)) != sorted(self.cohorts[self.now]):
                 raise InvalidInput(
-                    f"in round {self.now + 1} the strategy asked {len(set(asked))} of the {len(self.cohorts[self.now])} clients that it was "
-                    "offered: let it take all of them (fraction_train or fraction_fit = 1), the cohorts are drawn by the caller"
+                    f"in round {self.now + 1} the strategy asked {len(set(asked))} of the {len(self.cohorts[self.now])} clients "
+                    "that it was offered: let it take all of them (fraction_train or fraction_fit = 1), the cohorts are given"
                 )
 
     return OfferingGrid
@@ -277,87 +292,3 @@ def _identity() -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(TaskIdentity, name, value)
-
-
-def _numbered(app: Any) -> Any:
-    """The app, which also says its client's number when asked."""
-    from flwr.app import Message, MetricRecord, RecordDict
-    from flwr.clientapp import ClientApp
-
-    class Numbered(ClientApp):
-        def __call__(self, message: Any, context: Any) -> Any:
-            if message.metadata.message_type != NUMBER:
-                return app(message, context)
-            number = MetricRecord({"number": int(context.node_config["partition-id"])})
-            return Message(content=RecordDict({"client": number}), reply_to=message)
-
-    return Numbered()
-
-
-def _in_engine(strategy: Any, app: Any, parts: dict[str, np.ndarray], cohorts: list[list[int]], many: int, ray: bool) -> list[np.ndarray]:
-    from flwr.app import Message, RecordDict
-    from flwr.serverapp import ServerApp
-    from flwr.simulation import run_simulation
-
-    if ray:
-        needed_package("ray", "flwr[simulation]")
-    server, models, failed = ServerApp(), [], []
-
-    @server.main()
-    def main(grid: Any, context: Any) -> None:
-        try:
-            deadline = time.monotonic() + CONNECTS
-            while len(list(grid.get_node_ids())) < many and time.monotonic() < deadline:
-                time.sleep(0.05)
-            asked = [Message(content=RecordDict(), message_type=NUMBER, dst_node_id=node) for node in grid.get_node_ids()]
-            nodes = {int(m.content["client"]["number"]): m.metadata.src_node_id for m in grid.send_and_receive(asked)}
-            if sorted(nodes) != list(range(many)):
-                raise RuntimeError(f"Flower's simulation has the clients {sorted(nodes)}, not 0 to {many - 1}")
-            models.extend(_rounds(strategy, grid, nodes, parts, cohorts, many))
-        except BaseException as error:  # it is raised again below, where the caller is
-            failed.append(error)
-
-    config: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-    with ExitStack() as stack:
-        if not ray:
-            stack.enter_context(_without_ray())
-        run_simulation(server, _numbered(app), num_supernodes=many, backend_name="ray" if ray else "in-process", backend_config=config)
-    if failed:
-        raise failed[0]
-    return models
-
-
-@contextmanager
-def _without_ray() -> Iterator[None]:
-    """Flower's engine with its workers in this process: it makes a RayBackend by that name, and is handed another class."""
-    import sys
-    import types
-
-    from flwr.server.superlink.fleet.vce.backend.backend import Backend
-
-    class InProcess(Backend):
-        num_workers = 1
-
-        def build(self, app_fn: Any) -> None:
-            self.app = app_fn()
-
-        def is_worker_idle(self) -> bool:
-            return True
-
-        def terminate(self) -> None:
-            pass
-
-        def process_message(self, message: Any, context: Any) -> Any:
-            return self.app(message, context), context
-
-    name = "flwr.server.superlink.fleet.vce.backend.raybackend"
-    stub, before = types.ModuleType(name), sys.modules.get(name)
-    stub.RayBackend = InProcess  # type: ignore[attr-defined]
-    sys.modules[name] = stub
-    try:
-        yield
-    finally:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before

@@ -16,6 +16,8 @@ from fedtheory.integrations.flower.rules import (
     check_method,
     client_round,
     sent_settings,
+)
+from fedtheory.integrations.flower.rules import (
     server_round as server_half,
 )
 from fedtheory.integrations.settings import needed_package
@@ -34,7 +36,7 @@ def flat(record: Any, what: str) -> tuple[np.ndarray, Layout]:
     for name, array in record.items():
         values = array.numpy()
         if values.dtype.kind != "f":
-            raise InvalidInput(f"{what}: the array {name!r} holds {values.dtype}, and a mean of it means nothing; send parameters, no counters")
+            raise InvalidInput(f"{what}: the array {name!r} holds {values.dtype}: send parameters, no counters")
         layout.append((name, values.shape, values.dtype))
         parts.append(values.ravel().astype(float))
     if not parts:
@@ -54,7 +56,9 @@ def record_of(values: np.ndarray, layout: Layout) -> Any:
     return ArrayRecord(arrays)
 
 
-def strategy(algorithm: Algorithm, *, num_clients: int | None = None, total_examples: int | None = None, **options: Any) -> Any:
+def strategy(
+    algorithm: Algorithm, *, num_clients: int | None = None, total_examples: int | None = None, **options: Any
+) -> Any:
     """A method as a ``flwr.serverapp.strategy.Strategy``, for clients whose app is `client_app`.
 
     Parameters
@@ -95,7 +99,9 @@ def _strategy_class() -> type:
     class MethodStrategy(FedAvg):
         """A method of fedtheory: its server's half of a round."""
 
-        def __init__(self, algorithm: Algorithm, num_clients: int | None, total_examples: int | None, options: dict[str, Any]) -> None:
+        def __init__(
+            self, algorithm: Algorithm, num_clients: int | None, total_examples: int | None, options: dict[str, Any]
+        ) -> None:
             super().__init__(**options)
             if "fraction_evaluate" not in options:  # afterwards, for Flower warns of an argument 0
                 self.fraction_evaluate, self.min_evaluate_nodes = 0.0, 0
@@ -107,7 +113,9 @@ def _strategy_class() -> type:
             self._now = flat(arrays, "the server's model")
             messages = list(super().configure_train(server_round, arrays, config, grid))
             x, layout = self._now
-            told = ConfigRecord({**sent_settings(self.algorithm), "round": server_round, "model-key": self.arrayrecord_key})
+            told = ConfigRecord(
+                {**sent_settings(self.algorithm), "round": server_round, "model-key": self.arrayrecord_key}
+            )
             for message in messages:
                 message.content[TOLD] = told
                 if isinstance(self.algorithm, CONTROLLED):
@@ -141,14 +149,18 @@ def _heard(message: Any, key: str, dim: int, number: int) -> tuple[int, dict[str
     who = f"round {number}, node {message.metadata.src_node_id}"
     counts = [record[key] for record in message.content.metric_records.values() if key in record]
     if len(counts) != 1 or not counts[0] >= 0:
-        raise InvalidInput(f"{who}: {key} = {counts}; a reply says once how many examples it stands for (client_app does)")
+        raise InvalidInput(
+            f"{who}: {key} = {counts}; a reply says once how many examples it stands for (client_app does)"
+        )
     sent = {}
     for name, record in message.content.array_records.items():
         values, _ = flat(record, f"{who}, {name}")
         if values.shape != (dim,):
             raise InvalidInput(f"{who}, {name}: {len(values)} numbers came back, the model has {dim}")
         if not np.isfinite(values).all():
-            raise Diverged(f"{who}, {name}: NaN or infinite numbers came back; a smaller learning rate may help", number)
+            raise Diverged(
+                f"{who}, {name}: NaN or infinite numbers came back; a smaller learning rate may help", number, None, 0
+            )
         sent["model" if name not in (UPDATE, CONTROL) else name] = values
     return int(counts[0]), sent
 
@@ -187,7 +199,9 @@ def client_app(work_of: Callable[[Any], LocalWork], mods: list[Any] | None = Non
     def train(message: Any, context: Any) -> Any:
         content = message.content
         if TOLD not in content:
-            raise InvalidInput("the message does not say which method it is of: use it with fedtheory.integrations.flower.strategy")
+            raise InvalidInput(
+                "the message does not say which method it is of: use it with fedtheory.integrations.flower.strategy"
+            )
         told = content[TOLD]
         key = told["model-key"]
         x, layout = flat(content[key], "the server's model")

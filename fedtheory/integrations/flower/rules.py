@@ -27,10 +27,15 @@ from fedtheory.local.objective import LocalObjective, LocalSolver, Rows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
-__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round", "local_work", "sent_settings", "server_round"]
+__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round", "local_work", "sent_settings",
+           "server_round"]  # fmt: skip
 
 Vector = np.ndarray
-AVERAGING, CONTROLLED, DYNAMIC = (FedAvg, FedProx, FedElasticNetProx), (Scaffold, FedElasticNetScaffold), (FedDyn, FedElasticNetDyn)
+AVERAGING, CONTROLLED, DYNAMIC = (
+    (FedAvg, FedProx, FedElasticNetProx),
+    (Scaffold, FedElasticNetScaffold),
+    (FedDyn, FedElasticNetDyn),
+)
 METHODS = {m.name: m for m in (*AVERAGING, *CONTROLLED, *DYNAMIC)}
 
 
@@ -90,21 +95,27 @@ def local_work(problem: Problem, client: int, solver: LocalSolver, seed: int = 0
 def check_method(algorithm: Algorithm, num_clients: int | None, total_examples: int | None) -> None:
     """Raise `InvalidInput` for what is not made here."""
     if type(algorithm) not in METHODS.values():
-        raise InvalidInput(f"algorithm = {algorithm!r}: Flower strategies are made of {', '.join(METHODS)}; others run in fedtheory.simulate")
+        raise InvalidInput(
+            f"algorithm = {algorithm!r}: strategies are made of {', '.join(METHODS)}; others run in fedtheory.simulate"
+        )
     for field in ("compressor", "down_compressor", "control_compressor"):
         if getattr(algorithm, field, None) is not None:
-            raise InvalidInput(f"{field} = {getattr(algorithm, field)!r}: messages are sent whole here; compress them in fedtheory.simulate")
+            raise InvalidInput(
+                f"{field} = {getattr(algorithm, field)!r}: messages are sent whole here; compress them in fedtheory.simulate"
+            )
     if getattr(algorithm, "control", "sent") != "sent":
         raise InvalidInput("control = 'recovered': the control variates' changes are sent here; use control='sent'")
     if isinstance(algorithm, (*CONTROLLED, *DYNAMIC)):
         if num_clients is None:
-            raise InvalidInput(f"num_clients is missing: {algorithm.name} divides by the number of all clients; say how many there are")
+            raise InvalidInput(
+                f"num_clients is missing: {algorithm.name} divides by the number of all clients; say how many there are"
+            )
         whole_number("num_clients", num_clients, least=1)
     if getattr(algorithm, "aggregation", "") == "printed":
         if total_examples is None:
             raise InvalidInput(
-                "total_examples is missing: aggregation='printed' divides by the examples of all clients, which a server that hears some "
-                "of them cannot know; say how many there are, or use aggregation='samples'"
+                "total_examples is missing: aggregation='printed' divides by the examples of all clients, which a server that "
+                "hears some of them cannot know; say how many there are, or use aggregation='samples'"
             )
         whole_number("total_examples", total_examples, least=1)
 
@@ -118,12 +129,16 @@ def sent_settings(algorithm: Algorithm) -> dict[str, Any]:
     return told
 
 
-def _moved(objective: LocalObjective, work: LocalWork, number: int, epsilon: float) -> tuple[Vector, Vector, float | None]:
+def _moved(
+    objective: LocalObjective, work: LocalWork, number: int, epsilon: float
+) -> tuple[Vector, Vector, float | None]:
     """The local model (d,), how far it is from the server's, and the sum of the step sizes."""
     y, steps = work.minimise(objective, objective.center, number)
     y = np.asarray(y, dtype=float)
     if y.shape != objective.center.shape:
-        raise InvalidInput(f"the local model has shape {y.shape}: it must have the server model's, {objective.center.shape}")
+        raise InvalidInput(
+            f"the local model has shape {y.shape}: it must have the server model's, {objective.center.shape}"
+        )
     delta = np.asarray(threshold(y - objective.center, epsilon))
     return (objective.center + delta if epsilon else y), delta, steps
 
@@ -150,20 +165,25 @@ def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kep
         What it sends, by name, and what it keeps.
     """
     method = str(told["method"])
-    mu, l1, epsilon = float(told.get("mu", told.get("l2", told.get("alpha", 0.0)))), float(told.get("l1", 0.0)), float(told.get("epsilon", 0.0))
+    mu = float(told.get("mu", told.get("l2", told.get("alpha", 0.0))))
+    l1, epsilon = float(told.get("l1", 0.0)), float(told.get("epsilon", 0.0))
     if method in [m.name for m in AVERAGING]:
         y, _, _ = _moved(LocalObjective(center=x, curvature=mu, l1=l1), work, number, epsilon)
         return {"model": y}, None
     kept = np.zeros_like(x) if kept is None else kept
     if method in [m.name for m in CONTROLLED]:
         if control is None:
-            raise InvalidInput(f"{method} needs the server's control variate: was the message made by this package's strategy?")
+            raise InvalidInput(
+                f"{method} needs the server's control variate: was the message made by this package's strategy?"
+            )
         objective = LocalObjective(center=x, linear=kept - control, curvature=mu, l1=l1)
         y, steps = work.minimise(objective, x, number)
         if told["option"] == "gradient":
             new = _full_gradient(work, x, "option='gradient'")
         elif steps is None:
-            raise MissingCapability(f"{method} divides by the sum of the local step sizes: use a local solver that takes gradient steps")
+            raise MissingCapability(
+                f"{method} divides by the sum of the local step sizes: use a local solver that takes gradient steps"
+            )
         else:
             new = kept - control + (x - y) / steps
         return {"update": np.asarray(threshold(y - x, epsilon)), "control": new - kept}, new
@@ -203,6 +223,9 @@ def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None, replies: 
         slopes = (sent.get("control", -over * sent["update"] - l1 * np.sign(sent["update"])) for _, sent in replies)
         h = h + sum(slopes) / num_clients
         return x + sum(sent["update"] for _, sent in replies) / heard - h / over, h
-    counts = np.array([n if algorithm.aggregation != "cohort" else 1 for n, _ in replies], dtype=float)
+    assert isinstance(algorithm, AVERAGING)
+    counts = np.array([float(n) if algorithm.aggregation != "cohort" else 1.0 for n, _ in replies])
     total = float(total_examples) if algorithm.aggregation == "printed" and total_examples else counts.sum()
+    if not total > 0:
+        raise InvalidInput(f"the clients that were heard have {total:g} examples together: a mean over them needs some")
     return x + sum(n / total * (sent["model"] - x) for n, (_, sent) in zip(counts, replies, strict=True)), None

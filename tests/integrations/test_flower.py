@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 pytest.importorskip("flwr.serverapp.strategy")
@@ -116,7 +117,9 @@ FEW = {"skip": ["convergence", "logistic loss", "settings"]}
 
 
 def test_flowers_fedprox_with_a_client_is_fedprox():
-    report = audit_algorithm(flower_adapter(lambda mu: classic.FedProx(proximal_mu=mu), client=gradient_client), "fedprox", **FEW)
+    report = audit_algorithm(
+        flower_adapter(lambda mu: classic.FedProx(proximal_mu=mu), client=gradient_client), "fedprox", **FEW
+    )
     assert report.passed, report
 
 
@@ -133,7 +136,9 @@ def test_a_penalty_that_is_not_squared_is_named():
 
         return Client()
 
-    report = audit_algorithm(flower_adapter(lambda mu: classic.FedProx(proximal_mu=mu), client=client), "fedprox", **FEW)
+    report = audit_algorithm(
+        flower_adapter(lambda mu: classic.FedProx(proximal_mu=mu), client=client), "fedprox", **FEW
+    )
     assert report.explanations[0][0].name == "penalty-norm", report
 
 
@@ -145,7 +150,9 @@ def test_a_strategy_of_messages_with_its_app_is_audited_and_so_are_its_mistakes(
         def train(message, context):
             k = context.node_config["partition-id"]
             steps = local_steps[k] if isinstance(local_steps, list) else local_steps
-            y, n, _ = gradient_client(clients[k], learning_rate, steps).fit(message.content["arrays"].to_numpy_ndarrays(), {})
+            y, n, _ = gradient_client(clients[k], learning_rate, steps).fit(
+                message.content["arrays"].to_numpy_ndarrays(), {}
+            )
             answer = RecordDict({"arrays": ArrayRecord(y), "metrics": MetricRecord({"num-examples": n})})
             return Message(content=answer, reply_to=message)
 
@@ -196,12 +203,14 @@ def test_bad_input_is_named_and_nothing_hangs():
     with pytest.raises(InvalidInput, match="work_of"):
         client_app(3)
 
-    class Half(new.FedAvg):
+    class Half(type(made(FedAvg()))):
         def configure_train(self, server_round, arrays, config, grid):
             return list(super().configure_train(server_round, arrays, config, grid))[:1]
 
+    half = made(FedAvg())
+    half.__class__ = Half
     with pytest.raises(InvalidInput, match="asked 1 of the 4 clients"):
-        drive(Half(), client_app(work), START, [range(4)])
+        drive(half, client_app(work), START, [range(4)])
 
     class Waiting(classic.FedAvg):
         def num_fit_clients(self, available):
@@ -225,3 +234,30 @@ def test_a_client_that_raises_is_a_finding_and_no_smaller_cohort():
 
     report = audit_algorithm(flower_adapter(lambda: classic.FedAvg(), client=client), "fedavg", **FEW)
     assert "no data today" in report.failed[0].got
+
+
+def test_the_example_is_fedprox(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import audit_flower
+
+    assert audit_algorithm(audit_flower.fedprox, "fedprox", **FEW).passed
+
+
+def test_the_example_of_a_network_learns_in_flower(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("flwr.simulation")
+    import flower_scaffold as example
+
+    first = np.concatenate([p.detach().numpy().ravel() for p in example.network().parameters()]).astype(float)
+    models = drive(made(Scaffold()), example.clients, first, [range(4)] * 20)
+
+    def loss(values):
+        module, total = example.network(), 0.0
+        torch.nn.utils.vector_to_parameters(torch.tensor(values, dtype=torch.float32), module.parameters())
+        for k in range(4):
+            features, labels = example.data_of(k)
+            total += float(torch.nn.functional.mse_loss(module(features).squeeze(1), labels)) / 4
+        return total
+
+    assert loss(models[-1]) < 0.8 * loss(first)

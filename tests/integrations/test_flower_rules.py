@@ -59,9 +59,7 @@ def in_halves(algorithm, solver, seed=0):
         for k in cohort:
             control = np.zeros_like(x) if at_server is None else at_server
             work = local_work(PROBLEM, k, solver, seed)
-            sent, at_clients[k] = client_round(
-                sent_settings(algorithm), x, control, at_clients.get(k), work, number
-            )
+            sent, at_clients[k] = client_round(sent_settings(algorithm), x, control, at_clients.get(k), work, number)
             replies.append((work.num_examples, sent))
         x, at_server = server_round(algorithm, x, at_server, replies, len(SIZES), sum(SIZES))
         models.append(x)

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 from fedtheory.errors import InvalidInput
 from fedtheory.integrations import torch_clients, torch_loop
@@ -77,7 +78,12 @@ def test_a_client_and_a_mean_are_fedprox():
 
 @pytest.mark.parametrize(
     "penalty, mistake",
-    [(unsquared, "penalty-norm-by-array"), (aliased, "penalty-none"), (used_up, "penalty-none"), (detached, "penalty-none")],
+    [
+        (unsquared, "penalty-norm-by-array"),
+        (aliased, "penalty-none"),
+        (used_up, "penalty-none"),
+        (detached, "penalty-none"),
+    ],
     ids=["unsquared", "aliased", "used up", "detached"],
 )
 def test_a_wrong_penalty_is_named(penalty, mistake):
@@ -200,3 +206,31 @@ def test_the_default_model_is_linear_in_two_arrays():
     assert [tuple(p.shape) for p in model.parameters()] == [(3,), (2,)]
     assert linear_model(1)(torch.ones(2, 1, dtype=torch.float64)).shape == (2,)
     assert np.isfinite(model(torch.ones(4, 5, dtype=torch.float64)).detach().numpy()).all()
+
+
+def test_the_example_is_fedprox(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import audit_torch
+
+    assert audit_algorithm(audit_torch.fedprox, "fedprox", skip=["convergence"]).passed
+
+
+def test_torch_clients_of_our_strategies_take_the_steps_of_the_library():
+    from fedtheory.integrations.flower import local_work, torch_work
+    from fedtheory.local import GradientSteps
+    from fedtheory.local.objective import LocalObjective
+    from fedtheory.problems import LeastSquares
+
+    g = np.random.default_rng(0)
+    features, targets, start = g.normal(size=(1, 9, 5)), g.normal(size=(1, 9)), g.normal(size=5)
+    objective = LocalObjective(center=start, linear=g.normal(size=5), curvature=0.3, l1=0.05)
+    ours = local_work(LeastSquares(features, targets), 0, GradientSteps(4, 0.1))
+    a, b = torch.tensor(features[0]), torch.tensor(targets[0])
+    theirs = torch_work(linear_model(5), lambda module: 0.5 * ((module(a) - b) ** 2).mean(), 9, 0.1, 4)
+    for one, two in zip(ours.minimise(objective, start, 1), theirs.minimise(objective, start, 1), strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-13)
+    assert ours.num_examples == theirs.num_examples == 9
+    with pytest.raises(InvalidInput, match="no gradient"):
+        torch_work(linear_model(5), lambda module: 0.0, 9, 0.1, 4).minimise(objective, start, 1)
+    with pytest.raises(InvalidInput, match="steps"):
+        torch_work(linear_model(5), lambda module: 0.0, 9, 0.1, 0)

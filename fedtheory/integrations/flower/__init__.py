@@ -5,7 +5,8 @@
     from fedtheory.local import GradientSteps
 
     server = strategy(Scaffold(), num_clients=10)                     # a flwr.serverapp.strategy.Strategy
-    app = client_app(lambda k, context: local_work(problem, k, GradientSteps(5, 0.1)))  # a flwr.clientapp.ClientApp
+    app = client_app(lambda context: local_work(problem, context.node_config["partition-id"], GradientSteps(5, 0.1)))
+    models = drive(server, app, start, [range(10)] * 50)              # or flwr.simulation.run_simulation
 
 ``flwr`` is imported by the functions here, not by this module: ``pip install 'fedtheory[flower]'``.
 """
@@ -14,5 +15,6 @@ from fedtheory.integrations.flower.adapter import flower_adapter
 from fedtheory.integrations.flower.driving import drive
 from fedtheory.integrations.flower.methods import client_app, strategy
 from fedtheory.integrations.flower.rules import LocalWork, local_work
+from fedtheory.integrations.flower.torch_work import torch_work
 
-__all__ = ["LocalWork", "client_app", "drive", "flower_adapter", "local_work", "strategy"]
+__all__ = ["LocalWork", "client_app", "drive", "flower_adapter", "local_work", "strategy", "torch_work"]

@@ -2,9 +2,9 @@
 
     python validation/audits/real_packages.py [--package flwr] [--out validation/audits/real_packages]
 
-It audits what it finds (flwr; pfl and fedlab, which need torch), and writes OUT.md and OUT.json. A run takes two to ten minutes. Packages
-that are not installed keep the rows that OUT.json has of them, each with its version and day. Nothing is taken over from these packages:
-their own classes are imported and run. The client's part is written here where a package leaves it to its users.
+It audits what it finds (flwr; pfl and fedlab, which need torch), and writes OUT.md and OUT.json. A run takes two to ten minutes.
+Packages that are not installed keep the rows that OUT.json has of them, each with its version and day. What is audited stands in
+package_cases.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from rich.console import Console
 from fedtheory.provenance import provenance, write_atomic, write_json
 from fedtheory.testing.audit import AuditReport, audit_algorithm
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from package_cases import NEEDS_TORCH, PACKAGES, Case, has
+
+HERE = Path(__file__).resolve().parent
 
 LIMIT = 300.0
 COMMAND = "python validation/audits/real_packages.py"
@@ -37,8 +38,8 @@ def row_of(case: Case, report: AuditReport, seconds: float) -> dict[str, Any]:
     versions = {case.package: version, **({"torch": metadata.version("torch")} if has("torch") else {})}
     return {
         "package": case.package, "version": version, "versions": versions, "day": datetime.now(UTC).date().isoformat(),
-        "what": case.what, "method": case.method, "note": case.note, "remark": case.remark, "asked": case.options, "seconds": round(seconds, 1),
-        **report.to_json(), "adapter": case.what,
+        "what": case.what, "method": case.method, "note": case.note, "remark": case.remark, "asked": case.options,
+        "seconds": round(seconds, 1), **report.to_json(), "adapter": case.what,
     }  # fmt: skip
 
 
@@ -82,11 +83,12 @@ def table(rows: list[dict[str, Any]], command: str, python: str) -> str:
     lines = [
         "# The audit on packages as they are installed",
         "",
-        f"{len(rows)} implementations were held to their methods: {len(rows) - len(failed)} pass, {len(failed)} do not. A pass says that in every check that",
-        "applies the numbers are the method's, to rounding (pfl, which computes in single precision: to 3e-4).",
-        "A failure says which change of the method gives all the numbers that came out instead. Each row was run",
-        "with the versions that stand here, and says nothing of others. Not every difference is a mistake: some",
-        "are a package's choice, and in rows with a change made here only the change is ours.",
+        f"{len(rows)} implementations were held to their methods: {len(rows) - len(failed)} pass, {len(failed)} do not.",
+        "A pass says that in every check that applies the numbers are the method's, to rounding (pfl, which",
+        "computes in single precision: to 3e-4). A failure says which change of the method gives all the numbers",
+        "that came out instead. Each row was run with the versions that stand here, and says nothing of others.",
+        "Not every difference is a mistake: some are a package's choice. Where a row has a change made here, the",
+        "change is ours.",
         "",
         f"    {command}",
         "",

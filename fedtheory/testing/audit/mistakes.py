@@ -335,7 +335,8 @@ MISTAKES = (
 
 # These are about single local steps, or would leave a client without a minimiser.
 STEPS_ONLY = frozenset((
-    "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm", "penalty-norm-by-array",
+    "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
+    "penalty-norm-by-array",
     "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign",
 ))  # fmt: skip
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import TextIO
+from typing import IO
 
 __all__ = ["Lines", "duration", "redraws"]
 
@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
-def redraws(stream: TextIO) -> bool:
+def redraws(stream: IO[str]) -> bool:
     """Whether a bar can move there: a terminal that is not a dumb one."""
     from rich.console import Console
 

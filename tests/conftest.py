@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import math
 import signal
 import sys
@@ -12,6 +13,18 @@ import one_round
 import pytest
 
 from fedtheory import plain_progress
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """No search for garbage among test files and what they import, which live as long as the process, nor after every 700 objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 10, 10)
+        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

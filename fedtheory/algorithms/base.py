@@ -138,6 +138,7 @@ class Algorithm:
 
     name: ClassVar[str]
     source: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every method is a dataclass of its hyperparameters
     local_work: ClassVar[str] = ""
     parameters_from: ClassVar[str] = ""
 

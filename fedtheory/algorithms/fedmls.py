@@ -50,6 +50,13 @@ def local_steps(k: int, lam: Any, D: Any, rounds: int, lipschitz: Any, sigma: An
     return max(1, -(-growth.numerator * k**2 // growth.denominator))
 
 
+@lru_cache(maxsize=64)
+def _total_steps(growth: Fraction, last: int) -> int:
+    """T_1 + ... + T_last, where T_k = max(1, ceil(growth k^2)), exactly."""
+    p, q = growth.numerator, growth.denominator
+    return sum(max(1, -(-p * k * k // q)) for k in range(1, last + 1))
+
+
 def _ceil_sqrt(value: Fraction) -> int:
     """ceil(sqrt(value)): the least integer m with m^2 >= value."""
     whole = math.ceil(value)
@@ -194,10 +201,10 @@ class FedMLS(Algorithm):
         last = int(self.rounds) - (self.skip_last if skip_last is None else skip_last)
         if self.solved:
             return last
+        growth = _growth(self.lam, self.D, int(self.rounds), self.lipschitz, self.sigma)
         if last > 10**6:
-            growth = _growth(self.lam, self.D, int(self.rounds), self.lipschitz, self.sigma)
             return max(last, int(growth * last * (last + 1) * (2 * last + 1) / 6))
-        return sum(self.steps(k) for k in range(1, last + 1))
+        return _total_steps(growth, last)
 
     def check_run(self, problem: Problem, rounds: int) -> None:
         """Refuse a run whose number of rounds is not K, or whose objective is not the plain mean, before it starts."""

@@ -3,11 +3,11 @@ error names file, line and statement."""
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def place(function: Callable[..., Any], error: BaseException | None, statement: 
         [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
     )
     at = line or (lines[-1] if lines else code.co_firstlineno)
-    return f"{Path(code.co_filename).name}, line {at}, {statement}"
+    return f"{os.path.basename(code.co_filename)}, line {at}, {statement}"
 
 
 class Forms(dict[str, Claimed]):

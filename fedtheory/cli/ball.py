@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,8 +43,9 @@ def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, 
 
     radius = options["radius"]
     distance = float(np.linalg.norm(x0 - problem.optimum_on_ball(radius).x))
-    kinds = options.get("schedule") or "constant", options.get("output") or "average"
-    made = subgradient_parameters(problem, rounds, radius, distance, *kinds)
+    schedule: Literal["constant", "inverse-sqrt"] = options.get("schedule") or "constant"
+    output: Literal["last", "average"] = options.get("output") or "average"
+    made = subgradient_parameters(problem, rounds, radius, distance, schedule, output)
     return {**options, "step": made.step, "output": made.output}
 
 

@@ -67,7 +67,7 @@ def _chosen(table: str, o: Options) -> list[Any]:
         models.get(o.network)  # an unknown one is told at once
     if o.cohorts == "feddyn" and not table.startswith("fedelasticnet"):
         raise InvalidInput(f"--cohorts feddyn: they are those of FedElasticNet's tables, {table} draws its own; leave it out")
-    out = []
+    out: list[Any] = []
     for preset in of_table(table, o.dataset, o.split, o.method):
         if o.quick:
             preset = preset.quick(digits=o.data is None)
@@ -219,8 +219,8 @@ def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], 
         grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
         for i, heading in enumerate(HEADINGS):
             grid.add_column(heading, justify="left" if i < 3 else "right", no_wrap=i < 3)
-        for row in cells:
-            grid.add_row(*map(Text, row))
+        for texts_of_row in cells:
+            grid.add_row(*map(Text, texts_of_row))
         console.print(grid)
     for note in notes:
         console.print(Text(f"· {note}", "dim"))
@@ -285,8 +285,10 @@ def bench(table: str, o: Options) -> None:
             interrupted = True
             results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     rows = cells(table, results, o.quick)
-    paper = papers.TABLES.get(table)
-    title = _TITLES.get(table) or f"{paper.source}: {paper.title.lower()}"
+    title = _TITLES.get(table)
+    if title is None:
+        paper = papers.TABLES[table]
+        title = f"{paper.source}: {paper.title.lower()}"
     notes = _notes(table, [r.preset for r in results] or presets, results, o)
     files = _write(table, title, rows, notes, results, out, o, interrupted)
     if o.json:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import typer
 from rich.console import Console
@@ -82,6 +82,10 @@ def emit(value: Any) -> None:
     sys.stdout.write(json.dumps(to_jsonable(value), indent=1, allow_nan=False) + "\n")
 
 
+@overload
+def save(out: Path, name: str, value: Any) -> Path: ...
+@overload
+def save(out: Path | None, name: str, value: Any) -> Path | None: ...
 def save(out: Path | None, name: str, value: Any) -> Path | None:
     """The value as <out>/<name>.json; None without a folder."""
     from fedtheory.provenance import write_json

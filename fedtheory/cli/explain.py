@@ -52,7 +52,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
     width = min(console.width, 120)
 
     def block(text: Any, indent: int = 4, style: str = "") -> None:
-        more = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + 2), "break_on_hyphens": False}
+        more: dict[str, Any] = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + 2), "break_on_hyphens": False}
         for line in textwrap.wrap(str(text), width, break_long_words="LaTeX" in str(text), **more):
             console.print(Text(line, style))
 

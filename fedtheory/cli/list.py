@@ -101,7 +101,7 @@ def _methods() -> list[dict[str, Any]]:
     from fedtheory.cli.options import RENAMED, flag
     from fedtheory.verification.registry import papers
 
-    computed = dict(BY_THEORY)  # what the command line finds itself
+    computed: dict[str, Mapping[str, str]] = dict(BY_THEORY)  # what the command line finds itself
     for p in papers():
         computed.update(p.setting.computed)
     rows = []
@@ -115,7 +115,7 @@ def _methods() -> list[dict[str, Any]]:
                 "options": {
                     flag(RENAMED.get(f.name, f.name)): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)
                 }
-                | computed.get(name, {}),
+                | dict(computed.get(name, {})),
             }
         )
     return [*rows, *_central()]
@@ -233,15 +233,15 @@ def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
     for name in headings:
         table.add_column(name, no_wrap=True, justify="right" if "more" in name else "left")
     for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
-        name, ids = Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim")
+        called, ids = Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim")
         if narrow:
             if n:
                 stacked.add("")
-            stacked.add(Text.assemble(name, ": ", ids))
+            stacked.add(Text.assemble(called, ": ", ids))
         else:
             if n:
                 table.add_row()
-            table.add_row(name, ids)
+            table.add_row(called, ids)
         for s in group:
             identifier, title, cells = _statement_row(s, paper)
             if narrow:

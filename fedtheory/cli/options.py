@@ -287,7 +287,7 @@ def hyperparameters() -> dict[str, Hyperparameter]:
     for method in algorithms.names():
         cls = algorithms.get(method)
         hints = get_type_hints(cls, localns={"Compressor": Compressor})
-        for f in fields(cls):  # type: ignore[arg-type]
+        for f in fields(cls):
             hint = _without_none(hints[f.name])
             choices = tuple(get_args(hint)) if get_origin(hint) is Literal else ()
             name = RENAMED.get(f.name, f.name)
@@ -318,7 +318,7 @@ def _described(h: Hyperparameter) -> str:
 def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect.Parameter]:
     """Options for the hyperparameters of some methods (default all)."""
     wanted = None if methods is None else set(methods)
-    out = []
+    out: list[inspect.Parameter] = []
     for h in hyperparameters().values():
         if wanted is not None and not wanted & set(h.methods):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -55,7 +55,7 @@ LOCAL_OPTIONS = (
 )
 
 
-def given_participation(options: dict[str, Any]) -> list[str]:
+def given_participation(options: Mapping[str, Any]) -> list[str]:
     """Names of the participation options that were given."""
     return [p.name for p in PARTICIPATION_OPTIONS if options.get(p.name) is not None]
 
@@ -117,14 +117,14 @@ def _rounds_by_client(text: str | None, name: str, clients: int) -> dict[int, in
     return out
 
 
-def windows_of(options: dict[str, Any], clients: int) -> dict[int, tuple[int | None, int | None]]:
+def windows_of(options: Mapping[str, Any], clients: int) -> dict[int, tuple[int | None, int | None]]:
     """{client: (first round there, first round gone)} of --arrival and --departure."""
     come = _rounds_by_client(options.get("arrival"), "--arrival", clients)
     go = _rounds_by_client(options.get("departure"), "--departure", clients)
     return {k: (come.get(k), go.get(k)) for k in sorted({*come, *go})}
 
 
-def participation_of(problem: Any, options: dict[str, Any], participants: int | None, E: int, rounds: int) -> Any:
+def participation_of(problem: Any, options: Mapping[str, Any], participants: int | None, E: int, rounds: int) -> Any:
     """The law of cohorts with local steps that the options ask for; everybody complete without any.
 
     Raises
@@ -142,9 +142,9 @@ def participation_of(problem: Any, options: dict[str, Any], participants: int | 
         if given:
             raise InvalidInput(f"--participants {participants} and {flag(given[0])}: two laws of who takes part, give one of them")
         refuse_no_participants(participants, problem)
-        law = Uniform(participants)
-        law.check(N)
-        return as_irregular(law, E, N)
+        cohorts = Uniform(participants)
+        cohorts.check(N)
+        return as_irregular(cohorts, E, N)
     idle = np.zeros(1) if options.get("inactive") is None else np.array(_probabilities(options["inactive"], "--inactive"))
     if len(idle) not in (1, N):
         raise InvalidInput(f"--inactive {options['inactive']}: {len(idle)} numbers for N = {N} clients: give one, or one a client")
@@ -171,7 +171,7 @@ def participation_of(problem: Any, options: dict[str, Any], participants: int | 
     return law
 
 
-def participation_in_words(problem: Any, options: dict[str, Any], participants: int | None) -> str:
+def participation_in_words(problem: Any, options: Mapping[str, Any], participants: int | None) -> str:
     """Who takes part, for a headline."""
     if participants is not None or not given_participation(options):
         return f"P = {participants or problem.num_clients}"
@@ -234,7 +234,7 @@ def _largest_factor(scheme: str, sampling: Any, round_index: int) -> float:
     return float(factor.max())
 
 
-def local_sgd(problem: Any, algorithm: Any, o: dict[str, Any], sampling: Any, rounds: int, lr: Any) -> Any:
+def local_sgd(problem: Any, algorithm: Any, o: Mapping[str, Any], sampling: Any, rounds: int, lr: Any) -> Any:
     """`LocalSGD` as the options ask for it; `lr()` is the default step size."""
     from fedtheory.local import InverseTime, LocalSGD
 

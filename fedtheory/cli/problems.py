@@ -71,7 +71,7 @@ def _identical(o: dict[str, Any], seed: int) -> Problem:
     from fedtheory.problems import Quadratic
 
     m = o.get("clients") or 5
-    one = _random("random_quadratic", heterogeneity=0.0)({"clients": 1, "dimension": o.get("dimension")}, seed)
+    one: Any = _random("random_quadratic", heterogeneity=0.0)({"clients": 1, "dimension": o.get("dimension")}, seed)
     return Quadratic(np.repeat(one.hessians, m, axis=0), np.repeat(one.minimisers, m, axis=0))
 
 

@@ -28,7 +28,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     from fedtheory.verification.registry import get, paper_of, papers
     from fedtheory.verification.walk import proofs_of
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "theorem": p.theorem,
             "form": p.form,

@@ -170,7 +170,7 @@ def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
     if o["lr"] is None and not smooth:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
     lr = o["lr"] if o["lr"] is not None else step_size(algorithm, problem, _penalty(algorithm))
-    common = {"decay": 1.0 if o["decay"] is None else o["decay"], "l1": o["l1"] or "subgradient"}
+    common: dict[str, Any] = {"decay": 1.0 if o["decay"] is None else o["decay"], "l1": o["l1"] or "subgradient"}
     if kind == "gradient":
         return local.GradientSteps(5 if o["steps"] is None else o["steps"], lr, **common)
     steps = 5 if o["steps"] is None and o["epochs"] is None else o["steps"]

@@ -26,7 +26,7 @@ REMEDY = "or pass --allow-long to go on"
 
 def _local_steps(solver: Any, problem: Any) -> int:
     """Steps of the client that makes most in a round."""
-    if isinstance(solver, SGD) and solver.steps is None:
+    if isinstance(solver, SGD) and solver.steps is None and solver.epochs is not None:
         most = int(np.max(problem.sample_counts))
         return solver.epochs * -(-most // min(solver.batch_size, most))
     return int(solver.steps)

@@ -84,7 +84,7 @@ def save(path: Path | str, checkpoint: Checkpoint) -> Path:
         The file cannot be written.
     """
     plain: dict[str, Any] = {}
-    arrays: dict[str, np.ndarray] = {f"metric.{k}": np.asarray(v) for k, v in checkpoint.metrics.items()}
+    arrays: dict[str, Any] = {f"metric.{k}": np.asarray(v) for k, v in checkpoint.metrics.items()}
     for name, value in checkpoint.fields.items():
         if hasattr(value, "ndim"):
             arrays[f"state.{name}"] = to_numpy(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
+from typing import Any
 
 import torch
 
@@ -50,7 +51,7 @@ def exact_kernels(device: torch.device) -> Iterator[None]:
 @contextmanager
 def _by_operation() -> Iterator[None]:
     cudnn = torch.backends.cudnn
-    wanted = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
+    wanted: list[tuple[Any, str, bool | str]] = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
     wanted += [(part, "fp32_precision", "ieee") for part in (cudnn.conv, cudnn.rnn)]
     before = [getattr(place, name) for place, name, _ in wanted]
     try:

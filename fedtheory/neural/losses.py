@@ -42,7 +42,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 DEFAULTS = {"weight": None, "ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}  # of torch's two losses
 TORCH = {nn.CrossEntropyLoss: "cross_entropy", nn.MSELoss: "mean_squared_error"}
-FUNCTIONS = {functional.cross_entropy: "cross_entropy", functional.mse_loss: "mean_squared_error"}
+FUNCTIONS: dict[Any, str] = {functional.cross_entropy: "cross_entropy", functional.mse_loss: "mean_squared_error"}
 
 
 def _torch_name(loss: Any) -> str | None:
@@ -81,8 +81,9 @@ def as_named(loss: Any, targets: Sequence[Tensor], flat: FlatModule, inputs: Ten
         labels = all(t.ndim == 1 and not t.is_floating_point() and not bool((t == ignored).any()) for t in targets)
         return name if labels else loss
     found = _tried(flat, inputs) if all(t.is_floating_point() for t in targets) else None
-    alike = isinstance(found, torch.Tensor) and all(found.shape[1:] == t.shape[1:] for t in targets)
-    return name if alike and found.is_floating_point() else loss
+    if not isinstance(found, torch.Tensor) or not found.is_floating_point():
+        return loss
+    return name if all(found.shape[1:] == t.shape[1:] for t in targets) else loss
 
 
 def _tried(flat: FlatModule, inputs: Tensor) -> Any:
@@ -121,7 +122,7 @@ class Loss:
         self.name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
         self.options = options_of(loss)
         self._each = LOSSES[loss] if isinstance(loss, str) else None
-        self._mean = None if isinstance(loss, str) else loss
+        self._mean: Callable[[Any, Any], Any] | None = None if isinstance(loss, str) else loss
 
     @property
     def weighted(self) -> bool:
@@ -140,8 +141,8 @@ class Loss:
         InvalidInput
             A user's loss that is not a scalar.
         """
-        if self._each is not None:
-            each = self._each(outputs, targets)
+        if self._mean is None:
+            each = self.each(outputs, targets)
             return each.mean() if weights is None else (each * weights).sum()
         value = self._mean(outputs, targets)
         if not isinstance(value, torch.Tensor) or value.ndim != 0:

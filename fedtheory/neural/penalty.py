@@ -34,7 +34,7 @@ class Penalty:
         self.pull, self.slope, self.prox = pull, curvature + ridge, prox
         self.curvature, self.ridge = curvature, ridge
         self.l1 = float(objective.l1)
-        self.anchor = objective.l1_center if self.l1 else None
+        self.anchor: Any = objective.l1_center if self.l1 else None
         self.compiled = available() and y.device.type == "cpu" and not isinstance(self.slope, torch.Tensor)
         if self.compiled:
             none = y.new_empty((len(y), 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -252,7 +252,7 @@ class NeuralProblem(Problem):
             cuts = [a for a, owner, before in zip(cuts[:-1], owners, [None, *owners[:-1]], strict=True) if owner != before] + [self.dim]
         return [slice(a, b) for a, b in pairwise(cuts)]
 
-    def select(self, samples: Sequence[np.ndarray]) -> NeuralProblem:
+    def select(self, samples: Sequence[np.ndarray]) -> Self:
         other = copy.copy(self)
         other._clients = [held[s] for held, s in zip(self._clients, samples, strict=True)]
         other.sample_counts = np.array([len(c) for c in other._clients])
@@ -366,8 +366,10 @@ class NeuralProblem(Problem):
         share = share * (np.bincount(tested, minlength=classes) > 0)
         share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
 
+        inputs, labels = self.test
+
         def by_label(point: Tensor) -> np.ndarray:
-            hits, _ = self._pass(point, *self.test, np.arange(len(tested)))
+            hits, _ = self._pass(point, inputs, labels, np.arange(len(tested)))
             return np.bincount(tested, hits, classes) / np.maximum(np.bincount(tested, minlength=classes), 1)
 
         if personal is None:

@@ -13,6 +13,7 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, sample_order
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
+from fedtheory.neural.engines.dense import Dense
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
@@ -105,7 +106,7 @@ def _steps(
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     device, engine = problem.device, problem.engine
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
-    if is_compiled(problem, solver, objective):
+    if isinstance(engine, Dense) and is_compiled(problem, solver, objective):
         steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
         terms = penalty.terms(solver.clip, solver.clip_spares)
         walk_rows(engine, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)

@@ -72,7 +72,7 @@ def _digest(*arrays: Any) -> str:
     for array in arrays:
         host = np.ascontiguousarray(to_numpy(array))
         out.update(f"{host.dtype}{host.shape}".encode())
-        out.update(memoryview(host).cast("B") if host.size else b"")
+        out.update(host.data.cast("B") if host.size else b"")
     return out.hexdigest()
 
 
@@ -95,7 +95,7 @@ def configuration(
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
     clients = [problem.sample_counts, *problem.client_samples]
-    kept_back = [] if problem.held_out is None else list(problem.held_out.client_samples)
+    kept_back = list(problem.held_out.client_samples) if isinstance(problem.held_out, type(problem)) else []
     constants, own = problem.flat.constants(), problem.tested
     return {
         "algorithm": _plain(algorithm),
@@ -208,22 +208,22 @@ class _Log:
         """Rounds done by now."""
         return self.done + len(self.seconds) - self._before
 
-    def go_on(self, algorithm: Algorithm, problem: NeuralProblem) -> None:
+    def go_on(self, checkpoint: Path | str, algorithm: Algorithm, problem: NeuralProblem) -> None:
         """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or beyond the rounds asked for."""
         import torch
 
         from fedtheory.neural import memory
 
-        found = checkpoints.load(self.checkpoint)
-        checkpoints.compare(self.checkpoint, found.configuration, self.configuration)
+        found = checkpoints.load(checkpoint)
+        checkpoints.compare(checkpoint, found.configuration, self.configuration)
         with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
             shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
-            self.past = Resume(found.round_index, found.state(problem.like_array(), shapes), dict(found.metrics))
+            self.past = Resume(found.round_index, found.state(problem.like_array(), shapes), measured := dict(found.metrics))
         self.parts, self.seconds = list(found.about["parts"]), list(found.about["seconds"])
-        self.measured = self.past.metrics
+        self.measured = measured
         if self.done > self.rounds:
             raise CheckpointError(
-                f"{self.checkpoint} is at round {self.done}, beyond rounds = {self.rounds}: ask for as many, or name another file"
+                f"{checkpoint} is at round {self.done}, beyond rounds = {self.rounds}: ask for as many, or name another file"
             )
 
     def begin(self, problem: NeuralProblem) -> None:
@@ -239,21 +239,21 @@ class _Log:
     def note(self, at: Resume, interrupted: Callable[[], bool], board: Any) -> bool:
         """Take what a round measured, write it for TensorBoard, and the checkpoint where it is due; whether the run is to end here."""
         now, t, stop = time.perf_counter(), at.round_index, interrupted()
-        self.measured = at.metrics
+        self.measured = {} if at.metrics is None else at.metrics
         self.seconds.append(now - self.round_began)
-        for name, values in at.metrics.items() if board is not None else ():
+        for name, values in self.measured.items() if board is not None else ():
             if np.isfinite(values[t, 0]):
                 board.add_scalar(name, float(values[t, 0]), t)
         due = now - self.saved >= SECONDS if self.every is None else t % self.every == 0
         if self.checkpoint is not None and (due or stop or t == self.rounds):
-            self._save(at)
+            self._save(self.checkpoint, at)
         return stop
 
-    def _save(self, at: Resume) -> None:
+    def _save(self, checkpoint: Path | str, at: Resume) -> None:
         self.parts[-1]["last_round"] = at.round_index
         about = {"parts": self.parts, "seconds": self.seconds}
         state = dict(zip(at.state._fields, at.state, strict=True))
-        checkpoints.save(self.checkpoint, checkpoints.Checkpoint(at.round_index, self.configuration, at.metrics, state, about))
+        checkpoints.save(checkpoint, checkpoints.Checkpoint(at.round_index, self.configuration, self.measured, state, about))
         self.saved = time.perf_counter()
 
     def run(self, rounds: int, metrics: dict[str, np.ndarray], final: Any) -> TrainingRun:
@@ -328,7 +328,9 @@ def train(
     from fedtheory.local import SGD
     from fedtheory.neural import memory
 
-    check_algorithm(algorithm), check_sampling(sampling), check_local_solver(solver)
+    check_algorithm(algorithm)
+    check_sampling(sampling)
+    check_local_solver(solver)
     _check(problem, rounds, every, checkpoint)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
     start = problem.initial() if x0 is None else x0
@@ -337,9 +339,9 @@ def train(
     if checkpoint is not None and not resume:
         Path(checkpoint).unlink(missing_ok=True)  # else a kill before the first one would bring the old run back
     if checkpoint is not None and Path(checkpoint).exists():
-        log.go_on(algorithm, problem)
-    if log.done == rounds:
-        return log.run(rounds, log.past.metrics, log.past.state)
+        log.go_on(checkpoint, algorithm, problem)
+    if log.past is not None and log.done == rounds:
+        return log.run(rounds, log.measured, log.past.state)
     if checkpoint is not None:
         checkpoints.check_writable(checkpoint)
     log.begin(problem)

@@ -62,6 +62,13 @@ class Cohort:
         elif self.mask is not None and not self.mask.any(axis=1).all():
             raise InvalidInput("a cohort without any client: raise the participation probability")
 
+    def taking_part(self) -> np.ndarray:
+        """Who takes part, bool (S, N)."""
+        dense = self.dense().mask
+        if dense is None:
+            raise InvalidInput("a cohort has either members (S, P) or a mask (S, N), not both and not neither")
+        return dense
+
     def _check_members(self) -> None:
         members, last = np.asarray(self.members), self.num_clients - 1
         object.__setattr__(self, "members", members)

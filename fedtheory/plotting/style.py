@@ -181,7 +181,7 @@ def headline(figure: Figure, finding: str, detail: str = "") -> None:
     if small:
         top = 1 - (0.05 + gap) / height
         figure.text(0.01, top, "\n".join(small), va="top", fontsize=7, color=GREY, linespacing=1.15)
-    engine = figure.get_layout_engine()
+    engine: Any = figure.get_layout_engine()  # one that makes room, `constrained` or `tight`: both know the rectangle
     if engine is not None:
         engine.set(rect=(0, 0, 1, 1 - above / height))
 

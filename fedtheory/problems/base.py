@@ -7,10 +7,10 @@ is one batched matrix product. The public methods take points of any leading sha
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -90,6 +90,7 @@ class Problem:
     sample_counts: np.ndarray
     client_data: ClassVar[tuple[str, ...]] = ()
     max_conic_entries: int | None = None  # `optimum` leaves cvxpy out above so many entries; None: never
+    partition: Mapping[str, Any] | None = None  # how data were dealt, where the command line did it
     held_out: Problem | None = None  # the clients' samples that are not trained on (`fedtheory.problems.hold_out`)
 
     # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
@@ -127,7 +128,7 @@ class Problem:
         check_layers(kind)
         return [slice(0, self.dim)]
 
-    def select(self, samples: Sequence[np.ndarray]) -> Problem:
+    def select(self, samples: Sequence[np.ndarray]) -> Self:
         """The problem on some of each client's samples only: N arrays of sample numbers below n_k, none of them empty.
 
         Weights n_k/n are taken anew; other weights are kept.

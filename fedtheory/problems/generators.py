@@ -130,7 +130,7 @@ def _design(
     g: np.random.Generator,
     num_clients: int,
     dim: int,
-    samples: int | Sequence[int],
+    samples: int | Sequence[int] | np.ndarray,
     condition: float,
     gram_top: Any,
 ) -> list[np.ndarray]:
@@ -159,7 +159,7 @@ def _planted(problem: Any, planted: np.ndarray) -> Any:
 def random_least_squares(
     num_clients: int,
     dim: int,
-    samples: int | Sequence[int] = 20,
+    samples: int | Sequence[int] | np.ndarray = 20,
     condition: float = 10.0,
     heterogeneity: float = 1.0,
     noise: float = 0.1,
@@ -204,7 +204,7 @@ def random_least_squares(
 def random_logistic(
     num_clients: int,
     dim: int,
-    samples: int | Sequence[int] = 20,
+    samples: int | Sequence[int] | np.ndarray = 20,
     condition: float = 10.0,
     heterogeneity: float = 1.0,
     ridge: float = 0.1,
@@ -240,7 +240,7 @@ def random_logistic(
 def random_huber(
     num_clients: int,
     dim: int,
-    samples: int | Sequence[int] = 20,
+    samples: int | Sequence[int] | np.ndarray = 20,
     delta: float = 1.0,
     condition: float = 10.0,
     heterogeneity: float = 1.0,

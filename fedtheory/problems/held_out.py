@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from fedtheory.randomness import Stream
 
 __all__ = ["hold_out"]
 
+P = TypeVar("P", bound=Problem)
 
-def hold_out(problem: Problem, share: float = 0.3, seed: int = 0) -> Problem:
+
+def hold_out(problem: P, share: float = 0.3, seed: int = 0) -> P:
     """The problem without a share of every client's samples, which become its ``held_out`` problem.
 
     Elastic Aggregation, Algorithm 1: B_k is drawn from D_k once, without replacement, and dropped from it. A client with n samples

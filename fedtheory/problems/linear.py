@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import array_api_compat
 import numpy as np
@@ -148,7 +148,7 @@ class LinearModel(Problem):
         z = xp.matmul(y, xp.matrix_transpose(rows))
         return 2 * xp.matmul(z * batch_shares(self.sample_weights, first, last)[:, None, :], rows)
 
-    def select(self, samples: Sequence[np.ndarray]) -> LinearModel:
+    def select(self, samples: Sequence[np.ndarray]) -> Self:
         samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}

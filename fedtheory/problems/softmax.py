@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -150,7 +150,7 @@ class Softmax(Problem):
         z = xp.matmul(rows[:, None, :, :], w) * batch_shares(self.sample_weights, first, last)[:, None, :, None]
         return xp.reshape(2 * xp.matmul(xp.matrix_transpose(rows)[:, None, :, :], z), (clients, points, self.dim))
 
-    def select(self, samples: Sequence[np.ndarray]) -> Softmax:
+    def select(self, samples: Sequence[np.ndarray]) -> Self:
         samples = check_samples(self, samples)
         other = copy.copy(self)
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}

@@ -143,16 +143,18 @@ def draw_all(
     """
     out = Path(out_dir)
     if isinstance(campaign, Path | str):
-        campaign = json.loads(Path(campaign).read_text())
+        told: Mapping[str, Any] | None = json.loads(Path(campaign).read_text())
+    else:
+        told = campaign
     chosen = known_papers() if papers is None else [paper(id) for id in papers]
     jobs = [
         _Job(f.name, out / f.name, seed, effort, p.id, ((p.id, p.source),) if p.source else ())
         for p in chosen
         for f in figures_of(p)
     ]
-    if campaign is not None:
+    if told is not None:
         sources = tuple((p.id, p.source) for p in known_papers() if p.source)
-        jobs.append(_Job(VERDICTS, out / VERDICTS, seed, replace(effort, given={}), sources=sources, campaign=campaign))
+        jobs.append(_Job(VERDICTS, out / VERDICTS, seed, replace(effort, given={}), sources=sources, campaign=told))
     written: dict[int, list[Path]] = {}
     for i, files in as_finished(_one, jobs, min(workers, len(jobs))):
         written[i] = files

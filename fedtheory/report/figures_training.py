@@ -51,8 +51,8 @@ def draw_accuracy(results: Sequence[Any], stem: Path, title: str) -> list[Path]:
         name, _, detail = title.partition(": ")
         gap = _largest_gap(runs)
         finding = name if gap is None else f"{name}: elastic nets end at most {gap:.1f} points from their baselines"
-        seeds = f"mean of {most} seeds, band from the lowest to the highest" if most > 1 else "one seed"
-        headline(figure, finding, f"{detail}; dashed: the baseline, solid: its elastic net form; {seeds}")
+        over = f"mean of {most} seeds, band from the lowest to the highest" if most > 1 else "one seed"
+        headline(figure, finding, f"{detail}; dashed: the baseline, solid: its elastic net form; {over}")
         return save(figure, stem)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["markdown_report"]
 
 
-def _findings_markdown(record: dict[str, Any]) -> list[str]:
+def _findings_markdown(record: Mapping[str, Any]) -> list[str]:
     out: list[str] = []
     for statement, groups in findings(record).items():
         out += ["", f"### {short(statement)}: {get(statement).title}", ""]
@@ -36,7 +36,7 @@ def _findings_markdown(record: dict[str, Any]) -> list[str]:
     return ["", "## What was found", *out] if out else []
 
 
-def markdown_report(rows: Sequence[Row], record: dict[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
+def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
     """The report as Markdown; figures are linked relative to `out`."""
     text = [f"# {TITLE}", "", subjects(rows), "", headline(rows, record), ""]
     text += [counts_in_words(counts(lines(rows))), ""]

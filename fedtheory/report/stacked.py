@@ -56,9 +56,9 @@ class Stacked:
         if any(h.plain for h in self.headings):
             yield self._line(self.headings, widths, "bottom")
         for cells, below in self.rows:
-            first = cells[0]
+            first: Any = cells[0]  # a text, or the table that makes a line of the cells
             if len(cells) == len(widths) > 1:
-                if cell_len(first.plain) > widths[0]:
+                if cell_len(cells[0].plain) > widths[0]:
                     yield first
                     cells = [Text(), *cells[1:]]
                 first = self._line(cells, widths)

@@ -166,7 +166,7 @@ def _witnesses(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:
             continue
         witness = context.witnesses.get(row.witness)
         if witness is None:
-            told = {"name": row.witness, "form": row.form, "rules": [_rule(row)], "missing": True}
+            told: dict[str, Any] = {"name": row.witness, "form": row.form, "rules": [_rule(row)], "missing": True}
             told["command"] = f"fedtheory replay {row.witness}"
             out[row.witness] = told
             continue

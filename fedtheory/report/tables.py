@@ -288,12 +288,12 @@ def _witness_key(rows: Sequence[Row]) -> str:
 
 def replay_example(rows: Sequence[Row]) -> str:
     """', as in `fedtheory replay eq-11`' with a witness of these rows; '' without one."""
-    row = next((r for r in rows if r.witness), None)
+    row, witness = next(((r, r.witness) for r in rows if r.witness), (None, ""))
     if row is None:
         return ""
     source = paper_of(row.statement).source
     file = f" --paper {source}" if source else ""
-    return f", as in `fedtheory replay {row.witness}{file}` for {short(row.statement)}" if "/" in row.witness else (
+    return f", as in `fedtheory replay {witness}{file}` for {short(row.statement)}" if "/" in witness else (
         f", as in `fedtheory replay {row.statement}{file}`"
     )
 

@@ -61,15 +61,16 @@ def formula_pieces(latex: str) -> tuple[tuple[Markup, ...], ...]:
 def _lettered(node: ElementTree.Element) -> str | None:
     """A letter of another alphabet, which browsers know by its code point only."""
     names = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
-    if len(node.text or "") != 1 or node.get("mathvariant") not in names:
-        return node.text
-    kind, case = names[node.attrib.pop("mathvariant")], "CAPITAL" if node.text.isupper() else "SMALL"
-    for name in (f"MATHEMATICAL {kind} {case} {node.text.upper()}", f"{kind} {case} {node.text.upper()}"):
+    letter = node.text
+    if letter is None or len(letter) != 1 or node.get("mathvariant") not in names:
+        return letter
+    kind, case = names[node.attrib.pop("mathvariant")], "CAPITAL" if letter.isupper() else "SMALL"
+    for name in (f"MATHEMATICAL {kind} {case} {letter.upper()}", f"{kind} {case} {letter.upper()}"):
         try:
             return unicodedata.lookup(name)
         except KeyError:
             continue
-    return node.text
+    return letter
 
 
 def _inside(root: ElementTree.Element) -> list[ElementTree.Element]:

@@ -220,7 +220,7 @@ def judge_view(
         mode = "proved" if form.proves else "symbolic"
         return Check(verdict="holds" if form.symbolic() else "violated", mode=mode, count=1, **fields)
     with np.errstate(over="ignore", invalid="ignore"):
-        result = (sides or form.sides)(view)  # type: ignore[misc]
+        result = (sides or form.sides_on)(view)
     constants = getattr(view, "printed_constants", None)
     if constants is not None:
         fields["where"] = dict(constants())

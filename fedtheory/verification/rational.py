@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
 Builder = Callable[[dict[str, Any]], Any]
+B = TypeVar("B", bound=Builder)
 
 
 class Builders(Mapping[str, Builder]):
@@ -30,10 +31,10 @@ class Builders(Mapping[str, Builder]):
     def __init__(self) -> None:
         self._known: dict[str, Builder] = {}
 
-    def add(self, kind: str) -> Callable[[Builder], Builder]:
+    def add(self, kind: str) -> Callable[[B], B]:
         """Register what makes views of one kind, as a decorator."""
 
-        def keep(make: Builder) -> Builder:
+        def keep(make: B) -> B:
             self._known[kind] = make
             return make
 

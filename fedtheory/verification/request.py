@@ -21,12 +21,18 @@ class Request(Protocol):
     participants : P of cohorts drawn uniformly; None for all clients
     """
 
-    options: Mapping[str, Any]
-    participants: int | None
-    rounds: int | None
-    mode: str
-    scenarios: int
-    seed: int
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+    @property
+    def participants(self) -> int | None: ...
+    @property
+    def rounds(self) -> int | None: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def scenarios(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
 
     def problem(self, default: str) -> Any:
         """The user's problem, or the named one."""

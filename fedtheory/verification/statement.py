@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fedtheory.errors import suggest
+from fedtheory.errors import InvalidInput, suggest
 
 __all__ = ["WORDINGS", "Form", "Mutant", "Sides", "Statement", "Worst", "eq", "form", "le"]
+
+Verdict = Literal["holds", "violated", "open"]
 
 WORDINGS = {
     "in words": "the paper says this in words only, the formula is ours",
@@ -137,7 +139,7 @@ class Form:
     name: str
     formula: str | Callable[[], str]
     sides: Callable[[Any], Sides] | None
-    established: dict[str, Literal["holds", "violated", "open"]]
+    established: Mapping[str, Verdict]
     note: str = ""
     mutants: tuple[Mutant, ...] = ()
     kind: str = ""
@@ -149,6 +151,18 @@ class Form:
     wording: str = ""
     letters: Any = None
     worst: Worst | None = None
+
+    def sides_on(self, view: Any) -> Sides:
+        """Its two sides on a view.
+
+        Raises
+        ------
+        InvalidInput
+            A form without sides.
+        """
+        if self.sides is None:
+            raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
+        return self.sides(view)
 
     @cached_property
     def latex(self) -> str:

@@ -165,7 +165,7 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
             place, slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
             line.places.append(place)
             line.slacks.append(slack)
-    final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides(ended.run)  # type: ignore[misc]
+    final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides_on(ended.run)
     bound, total = judged.place(
         Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None
     )

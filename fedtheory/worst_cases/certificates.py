@@ -102,10 +102,10 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
     """What was asked of one round."""
     _only(question, ASKED_OF_A_ROUND)
     clients = integer(question.get("clients"), "clients", 1, MOST)
-    tables = {name: question.get(name) for name in ("options", "fixed")}
-    if question.get("method") not in ROUNDS or not all(isinstance(table, dict) for table in tables.values()):
+    tables = [question.get(name) for name in ("options", "fixed")]
+    if question.get("method") not in ROUNDS or not all(isinstance(table, dict) for table in tables):
         raise InvalidInput(f"method {question.get('method')!r}: potentials are of {', '.join(ROUNDS)}; options and fixed are tables")
-    options, fixed = ({str(name): fraction(x, str(name)) for name, x in table.items()} for table in tables.values())
+    options, fixed = ({str(name): fraction(x, str(name)) for name, x in table.items()} for table in tables if isinstance(table, dict))
     numbers = {name: fraction(question.get(name), name) for name in ("smoothness", "strong convexity", "rho")}
     return chosen_question(
         RoundQuestion(
@@ -216,10 +216,12 @@ def load(path: Path | str) -> Certificate:
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         said = read.get("format") if isinstance(read, dict) else None
         raise InvalidInput(f"{path}: its format is {str(said)[:40]!r}, this version of fedtheory reads {FORMAT!r}")
-    tables = {name: read.get(name) for name in ("question", "claim", "multipliers", "factors")}
-    for name, table in tables.items():
+    tables: dict[str, dict[Any, Any]] = {}
+    for name in ("question", "claim", "multipliers", "factors"):
+        table = read.get(name)
         if not isinstance(table, dict) or len(table) > MOST:
             raise InvalidInput(f"{path}: {name} must be a table of at most {MOST} entries")
+        tables[name] = table
     blocks = {str(block): _factors(block, of) for block, of in tables["factors"].items()}
     numbers = [{str(k): fraction(v, str(k)) for k, v in tables[name].items()} for name in ("claim", "multipliers")]
     return Certificate(tables["question"], numbers[0], numbers[1], blocks)

@@ -11,21 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
+from typing import Any, Generic, TypeVar
 
 from fedtheory.errors import InvalidInput
-from fedtheory.worst_cases.gram import Quadratic, Vector, inner, square, value
+from fedtheory.worst_cases.gram import Name, Quadratic, inner, square, value
 from fedtheory.worst_cases.numbers import exact
 
 __all__ = ["Losses", "Point"]
 
 
+V = TypeVar("V")  # `Vector`, or what a tree of cohorts has in its place
+
+
 @dataclass(frozen=True)
-class Point:
+class Point(Generic[V]):
     """Where a client's loss is asked for its gradient: the position (relative to the optimum), the gradient there, a name."""
 
-    name: str
-    at: Vector
-    gradient: Vector
+    name: Name
+    at: V
+    gradient: V
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,33 @@ class Losses:
             if number is not None and not getattr(number, "free_symbols", None):
                 object.__setattr__(self, name, exact(name, number))
 
-    def condition(self, i: Point, j: Point) -> Quadratic:
+    @property
+    def largest_curvature(self) -> Fraction:
+        """L, of losses that are smooth.
+
+        Raises
+        ------
+        InvalidInput
+            Losses that need not be.
+        """
+        if self.smoothness is None:
+            raise InvalidInput("losses without a largest curvature: this method's inequality needs smooth ones; give smoothness")
+        return self.smoothness
+
+    @property
+    def bound(self) -> Fraction:
+        """G, of losses whose gradients are bounded.
+
+        Raises
+        ------
+        InvalidInput
+            Losses whose gradients need not be.
+        """
+        if self.lipschitz is None:
+            raise InvalidInput("losses without a bound of their gradients: give lipschitz")
+        return self.lipschitz
+
+    def condition(self, i: Point[Any], j: Point[Any]) -> Quadratic:
         """f_i - f_j - <g_j, x_i - x_j> - (what smoothness and strong convexity add), which is at least 0."""
         L, mu = self.smoothness, self.strong_convexity
         apart, turned = i.at - j.at, i.gradient - j.gradient
@@ -75,7 +105,7 @@ class Losses:
         share = 1 / (2 * (1 - mu / L))
         return out - share / L * square(turned) - share * mu * square(apart) + 2 * share * mu / L * inner(turned, apart)
 
-    def conditions(self, points: Sequence[Point]) -> dict[str, Quadratic]:
+    def conditions(self, points: Sequence[Point[Any]]) -> dict[str, Quadratic]:
         """'i, j' -> what is at least 0, of every ordered pair, and of every point where gradients are bounded."""
         found = {f"{i.name}, {j.name}": self.condition(i, j) for i, j in permutations(points, 2)}
         if self.lipschitz is not None:

@@ -23,7 +23,7 @@ from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
 from fedtheory.worst_cases.bounds import Question, WorstCase, grown
 from fedtheory.worst_cases.classes import Point
-from fedtheory.worst_cases.gram import Quadratic
+from fedtheory.worst_cases.gram import Quadratic, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, with_room
 from fedtheory.worst_cases.programme import Solution
@@ -83,7 +83,7 @@ def whole_family(q: Question) -> Family:
 
 
 def _worded(q: Quadratic) -> Quadratic:
-    gram = {(block, *sorted((written(x), written(y)))): c for (block, x, y), c in q.gram.items()}  # type: ignore[arg-type]
+    gram = {entry(block, written(x), written(y)): c for (block, x, y), c in q.gram.items()}
     return Quadratic(gram, {p if isinstance(p, str) else written(p): c for p, c in q.values.items()}, q.constant)
 
 
@@ -102,9 +102,9 @@ def _gram(tree: Tree, solution: Solution, labels: Sequence[Label]) -> np.ndarray
     return sum((total[np.ix_(turn, turn)] for turn in turns), np.zeros_like(total)) / len(turns)
 
 
-def _apart(tree: Tree) -> tuple[list[list[Point]], dict[Label, Label]]:
+def _apart(tree: Tree) -> tuple[list[list[Point[Row]]], dict[Label, Label]]:
     """Every client's points, of which no two have the same position, and which stands for one that was left out."""
-    out: list[list[Point]] = [[] for _ in range(tree.clients)]
+    out: list[list[Point[Row]]] = [[] for _ in range(tree.clients)]
     same: dict[Any, Any] = {}
     for points in tree.points.values():
         for kept, p in zip(out, points, strict=True):
@@ -116,7 +116,7 @@ def _apart(tree: Tree) -> tuple[list[list[Point]], dict[Label, Label]]:
     return out, same
 
 
-def _placed(points: Sequence[Sequence[Point]], vectors: Vectors) -> Placed:
+def _placed(points: Sequence[Sequence[Point[Row]]], vectors: Vectors) -> Placed:
     """Positions and gradients (N, p, d)."""
     at, gradients = ([[_sum(getattr(p, name), vectors) for p in of] for of in points] for name in ("at", "gradient"))
     return np.array(at), np.array(gradients)

@@ -18,7 +18,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points
 from fedtheory.worst_cases.classes import Point
-from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
+from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, with_room
 from fedtheory.worst_cases.programme import Solution, maximise
@@ -108,9 +108,9 @@ class Same:
         """The form in what is left."""
         out = Quadratic(constant=q.constant)
         for (block, x, y), c in q.gram.items():
-            left = self.name(block, x), self.name(block, y)
-            if None not in left:
-                out = out + Quadratic({(block, *sorted(left)): c})  # type: ignore[type-var]
+            left, right = self.name(block, x), self.name(block, y)
+            if left is not None and right is not None:
+                out = out + Quadratic({entry(block, left, right): c})
         return out + Quadratic.total(Quadratic(values={self.as_.get(p, p): c}) for p, c in q.values.items())
 
     def solution(self, found: WorstCase) -> Solution:

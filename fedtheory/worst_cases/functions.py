@@ -41,7 +41,8 @@ def _local(q: Question) -> LocalSolver:
 def _fedmls(q: Question) -> tuple[algorithms.Algorithm, None]:
     D = q.options.get("D")
     how: dict[str, Any] = {"D": 1.0, "local_training": "exact-prox"} if D is None else {"D": D}
-    return algorithms.FedMLS(q.options["lam"], rounds=q.rounds, radius=math.inf, lipschitz=q.losses.lipschitz, **how), None
+    exact: dict[str, Any] = {"lam": q.options["lam"], "lipschitz": q.losses.lipschitz}  # its steps are counted in fractions
+    return algorithms.FedMLS(rounds=q.rounds, radius=math.inf, **exact, **how), None
 
 
 RUNS: dict[str, Callable[[Question], tuple[algorithms.Algorithm, LocalSolver | None]]] = {

@@ -27,6 +27,17 @@ __all__ = ["Quadratic", "Vector", "common", "inner", "own", "square", "value"]
 
 MEAN, DEVIATION = "mean", "deviation"
 Key = tuple[str, str]
+Name = Any  # of a vector or a point: a word, or what stands for it in a tree of cohorts
+
+
+def entry(block: str, x: str, y: str) -> tuple[str, str, str]:
+    """The key of <x, y> in a Gram matrix: the names in order."""
+    return (block, x, y) if x <= y else (block, y, x)
+
+
+def without_zeros(table: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What of a table is not 0."""
+    return {key: number for key, number in table.items() if number != 0}
 
 
 def _plus(a: Mapping[Any, Any], b: Mapping[Any, Any], times: Any = 1) -> dict[Any, Any]:
@@ -90,9 +101,9 @@ class Vector:
         for block, left, right in ((MEAN, self.mean, other.mean), (DEVIATION, self.deviation, other.deviation)):
             for x, p in left.items():
                 for y, q in right.items():
-                    key = (block, *sorted((x, y)))
+                    key = entry(block, x, y)
                     gram[key] = gram.get(key, 0) + p * q
-        return Quadratic({key: number for key, number in gram.items() if number != 0})
+        return Quadratic(without_zeros(gram))
 
 
 def common(name: str) -> Vector:
@@ -116,8 +127,8 @@ class Quadratic:
     constant : a number
     """
 
-    gram: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    gram: Mapping[tuple[str, Name, Name], Any] = field(default_factory=dict)
+    values: Mapping[Name, Any] = field(default_factory=dict)
     constant: Any = 0
 
     def __add__(self, other: Quadratic) -> Quadratic:
@@ -143,8 +154,7 @@ class Quadratic:
                 for key, number in more.items():
                     table[key] = table.get(key, 0) + number
             constant = constant + part.constant
-        clean = ({key: number for key, number in table.items() if number != 0} for table in (gram, values))
-        return Quadratic(*clean, constant)
+        return Quadratic(without_zeros(gram), without_zeros(values), constant)
 
 
 def inner(a: Vector, b: Vector) -> Quadratic:

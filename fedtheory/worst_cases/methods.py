@@ -89,8 +89,12 @@ class Method:
         InvalidInput
             An option that the method has not, or that is not above 0.
         """
-        found = {name: given[name] if name in given else default(scale) for name, default in self.defaults.items()
-                 if name in given or default is not None}  # fmt: skip
+        found: dict[str, Fraction] = {}
+        for name, default in self.defaults.items():
+            if name in given:
+                found[name] = given[name]
+            elif default is not None:
+                found[name] = default(scale)
         self.check({**given, **found})
         return found
 

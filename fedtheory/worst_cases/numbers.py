@@ -52,7 +52,7 @@ class Units:
         """The family in these units, what its start was divided by, and what each term was."""
         start, by = self._changed(family.start)
         both = {name: self._changed(q) for name, q in family.terms.items()}
-        terms, divided = ({name: pair[i] for name, pair in both.items()} for i in range(2))
+        terms, divided = {name: q for name, (q, _) in both.items()}, {name: number for name, (_, number) in both.items()}
         return Family(start, terms, family.signed), by, divided
 
     def back(self, numbers: Mapping[str, Fraction], by: Fraction, terms: Mapping[str, Fraction]) -> dict[str, Fraction]:
@@ -62,5 +62,6 @@ class Units:
     def _changed(self, q: Quadratic) -> tuple[Quadratic, Fraction]:
         gram = {key: number * self.of(key[1]) * self.of(key[2]) for key, number in q.gram.items()}
         values = {point: number * self.position * self.gradient for point, number in q.values.items()}
-        by = max(map(abs, (values or gram or {"": q.constant}).values()), default=Fraction(1))
+        numbers = values.values() or gram.values() or [q.constant]
+        by = max(map(abs, numbers), default=Fraction(1))
         return Fraction(1) / by * Quadratic(gram, values, q.constant), by

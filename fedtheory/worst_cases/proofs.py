@@ -12,7 +12,7 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, square, value
+from fedtheory.worst_cases.gram import Quadratic, Vector, common, entry, inner, own, square, value
 from fedtheory.worst_cases.potentials import family_of
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, MINUS_C, ROUNDS, Asked
 
@@ -216,9 +216,9 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
         if any(sp.cancel(x) != 0 for x in left.values.values()):
             return False
         for block, rows in family.names.items():
-            rows = [x for x in rows if any(block == of and x in (a, b) for of, a, b in left.gram)]
-            entries = {pair: left.gram.get((block, *sorted(pair)), 0) for pair in product(rows, repeat=2)}
-            matrix = [[sp.cancel(entries[x, y] / (1 if x == y else 2) / g) for y in reversed(rows)] for x in reversed(rows)]
+            kept = [x for x in rows if any(block == of and x in (a, b) for of, a, b in left.gram)]
+            entries = {(x, y): left.gram.get(entry(block, x, y), 0) for x, y in product(kept, repeat=2)}
+            matrix = [[sp.cancel(entries[x, y] / (1 if x == y else 2) / g) for y in reversed(kept)] for x in reversed(kept)]
             if not _at_least_0(_pivots(matrix), g, sp.Integer(0), most):
                 return False
     return True

@@ -151,7 +151,7 @@ def _fedavg(asked: Asked) -> Round:
     after = _expected(y, asked.spread)
     if not bounded:
         return Round(square(x), after, gain, list(run.points.values()), noise=None if _is_descent(asked) else square(run.optimum))
-    least = Quadratic(constant=Fraction(1)) + 2 * asked.losses.smoothness * asked.options["B"] ** 2 * gain
+    least = Quadratic(constant=Fraction(1)) + 2 * asked.losses.largest_curvature * asked.options["B"] ** 2 * gain
     return Round(
         square(x), after, gain, list(run.points.values()), noise=Quadratic(constant=Fraction(1)),
         more={"dissimilarity": square(own("y0")) - least},
@@ -167,7 +167,7 @@ def _efl(asked: Asked) -> Round:
     """EFL's round with everybody active, full gradients and frozen anchors; c multiplies eta^2 B of its Theorem 1."""
     run, x, E = Run(), common("x"), asked.local_steps
     y, more, step = x, {}, asked.options["step"]
-    L, mu = asked.losses.smoothness, asked.losses.strong_convexity
+    L, mu = asked.losses.largest_curvature, asked.losses.strong_convexity
     for j in range(E):
         gradient = run.gradient(f"y{j}", y)
         more[f"G {j}"] = square(gradient) - Quadratic(constant=Fraction(1))
@@ -201,7 +201,7 @@ def _fedprox(asked: Asked) -> Round:
     x, at_x, solved = common("x"), own("grad f(x)"), own("grad f(y)")
     y = x - (1 / asked.options["mu"]) * solved
     points = [Point("x", x, at_x), Point("y", y, solved), Point("mean", y.average, own("grad f(mean)"))]
-    after = value("mean") + asked.losses.smoothness / 2 * asked.spread * square(y.own_part)
+    after = value("mean") + asked.losses.largest_curvature / 2 * asked.spread * square(y.own_part)
     bound = asked.options["B"] ** 2 * square(at_x.average)
     return Round(value("x"), after, square(at_x.average), points, more={"dissimilarity": square(at_x) - bound})
 

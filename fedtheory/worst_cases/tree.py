@@ -21,7 +21,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic
+from fedtheory.worst_cases.gram import Quadratic, entry, without_zeros
 from fedtheory.worst_cases.runs import OPTIMUM
 
 __all__ = ["MOST_CLIENTS", "Each", "Tree", "partitions"]
@@ -46,7 +46,7 @@ class Row:
             for y, q in other.of.items():
                 key = (WHOLE, *((x, y) if x <= y else (y, x)))
                 gram[key] = gram.get(key, 0) + p * q
-        return Quadratic({key: number for key, number in gram.items() if number != 0})
+        return Quadratic(without_zeros(gram))
 
     def plus(self, other: Row, times: Fraction) -> Row:
         """The sum of it and a multiple of another."""
@@ -108,7 +108,7 @@ class Tree:
     participants: int
     history: History = ()
     cohort: tuple[int, ...] = ()
-    points: dict[tuple[str, History], tuple[Point, ...]] = field(default_factory=dict)
+    points: dict[tuple[str, History], tuple[Point[Row], ...]] = field(default_factory=dict)
     extra: dict[tuple[str, int, History], Quadratic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Tree:
     def walk(self, page: Callable[[Any, int, Any, Any], tuple[Any, Any]], rounds: int) -> list[dict[History, Each]]:
         """The models of every round, by history."""
         level: dict[History, tuple[Any, Any]] = {(): (self.start, None)}
-        models = [{(): self.start}]
+        models: list[dict[History, Each]] = [{(): self.start}]
         for t in range(rounds):
             after = {}
             for history, (x, state) in level.items():
@@ -168,9 +168,9 @@ class Tree:
             models.append({history: x for history, (x, _) in level.items()})
         return models
 
-    def _points(self, name: str, at: Each, gradient: Each) -> tuple[Point, ...]:
+    def _points(self, name: str, at: Each, gradient: Each) -> tuple[Point[Row], ...]:
         rows = zip(at.rows, gradient.rows, strict=True)
-        return tuple(Point((name, k, self.history), x, g) for k, (x, g) in enumerate(rows))  # type: ignore[arg-type]
+        return tuple(Point((name, k, self.history), x, g) for k, (x, g) in enumerate(rows))
 
     # --- what is asked of it -----------------------------------------------------------------------------------------------
     def square(self, models: Mapping[History, Each]) -> Quadratic:
@@ -215,7 +215,7 @@ class Tree:
             key = self.canonical((i.name,))
             if key not in seen:
                 seen.add(key)
-                yield f"|{written(key[0])}|", Quadratic(constant=losses.lipschitz**2) - i.gradient.inner(i.gradient)
+                yield f"|{written(key[0])}|", Quadratic(constant=losses.bound**2) - i.gradient.inner(i.gradient)
         for label, condition in self.extra.items():
             key = self.canonical((label,))
             if key not in seen:
@@ -287,8 +287,7 @@ class _Reduction:
         for label, number in q.values.items():
             name = label if isinstance(label, str) else written(self.orbit(label))
             values[name] = values.get(name, 0) + number
-        clean = ({key: number for key, number in table.items() if number != 0} for table in (gram, values))
-        return Quadratic(*clean, q.constant)
+        return Quadratic(without_zeros(gram), without_zeros(values), q.constant)
 
     def orbit(self, label: Label) -> Label:
         """The first label of its orbit."""
@@ -319,7 +318,7 @@ class _Reduction:
 
     def _pair(self, x: Label, y: Label) -> dict[Any, Fraction]:
         """The entries of the mean over all permutations of <x, y>."""
-        key = min(tuple(moved(label, g) for label in (x, y)) for g in self.group) if (x, y) not in self.pairs else (x, y)
+        key = min((moved(x, g), moved(y, g)) for g in self.group) if (x, y) not in self.pairs else (x, y)
         if key not in self.pairs:
             self.pairs[key] = self._entries(*key)
         self.pairs[x, y] = self.pairs[key]
@@ -333,7 +332,7 @@ class _Reduction:
                 if block == other:
                     total = sum(left.get(a, 0) * right.get(b, 0) for a, b in turned)
                     if total:
-                        key = (block, *sorted((i, j)))
+                        key = entry(block, i, j)
                         out[key] = out.get(key, Fraction(0)) + Fraction(total, len(turned))
         return out
 

@@ -1,6 +1,7 @@
 """Nonsmooth problems: subgradients, their selection at kinks, Lipschitz constants on a ball, and what the instances promise."""
 
 import math
+from functools import cache
 
 import array_api_strict
 import cvxpy as cp
@@ -123,22 +124,27 @@ def test_nesterov_constant_is_attained():
     assert np.linalg.norm(problem.gradient(at)[0]) == pytest.approx(problem.lipschitz(2.0)[0], rel=1e-15)
 
 
-@pytest.mark.parametrize("radius", [0.3, 1.0, 3.0, np.inf])
-def test_cells_agree_with_trying_every_sign_pattern(radius):
-    g = np.random.default_rng(11)
+@cache
+def _every_sign_pattern():
+    """Kinks in 1 to 3 dimensions, each with the slope of every sign pattern and how far from 0 its cell is."""
+    g, made = np.random.default_rng(11), []
     for dim in (1, 2, 3):
         for whole in (False, True):
             rows = g.integers(-2, 3, size=(6, dim)).astype(float) if whole else g.normal(size=(6, dim))
             offsets = g.integers(-2, 3, size=6) + 0.3 if whole else g.normal(size=6)
             low, high = -g.random(6), g.random(6)
             signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1).T
-            best = max(
-                np.linalg.norm(np.where(s > 0, high, low) @ rows)
-                for s in signs
-                if _least_norm(rows * s[:, None], offsets * s) <= radius
-            )
-            size, exact = largest_slope(rows, offsets, low, high, radius)
-            assert exact and size == pytest.approx(best, rel=1e-9)
+            cells = [(np.linalg.norm(np.where(s > 0, high, low) @ rows), _least_norm(rows * s[:, None], offsets * s)) for s in signs]
+            made.append(((rows, offsets, low, high), cells))
+    return made
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0, 3.0, np.inf])
+def test_cells_agree_with_trying_every_sign_pattern(radius):
+    for kinks, cells in _every_sign_pattern():
+        best = max(slope for slope, away in cells if away <= radius)
+        size, exact = largest_slope(*kinks, radius)
+        assert exact and size == pytest.approx(best, rel=1e-9)
 
 
 def _least_norm(rows, rhs):

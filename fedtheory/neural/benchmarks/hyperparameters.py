@@ -65,7 +65,7 @@ _FEDELASTICNET = {  # dataset: network, the text's, rounds (Table 2), batch size
 TUNED = "lr (the text: learning rates are optimized 'depending on the evaluated datasets')"
 EQUAL_SIZES = "clients of equal size (the text says lognormal, without a variance)"
 EQUAL_CLASSES = "on CIFAR-100, iid: everyone has 5 samples of each class (as FedDyn's public code deals them)"
-_SPLITS = {
+_SPLITS: dict[str, dict[str, Any]] = {
     "dirichlet-0.3": {"partition": "dirichlet", "alpha": 0.3},
     "iid": {"partition": "iid"},
     "dirichlet-0.6": {"partition": "dirichlet", "alpha": 0.6},
@@ -78,13 +78,14 @@ def _algorithm(dataset: str, method: str) -> tuple[str, dict[str, Any]]:
     if method == "scaffold":
         return "scaffold", {"option": "difference", "send": "model"}
     l1, l2, epsilon = TABLE_5[dataset][method]
-    return {
+    methods: dict[str, tuple[str, dict[str, Any]]] = {
         "fedprox": ("fedprox", {"mu": l2, "aggregation": "samples"}),
         "algorithm-1": ("fedelasticnet-prox", {"l1": l1, "l2": l2, "epsilon": epsilon, "aggregation": "samples"}),
         "algorithm-2": ("fedelasticnet-scaffold", {"l1": l1, "l2": l2, "epsilon": epsilon, "option": "difference"}),
         "feddyn": ("feddyn", {"alpha": l2}),
         "algorithm-3": ("fedelasticnet-dyn", {"l1": l1, "l2": l2, "epsilon": epsilon}),
-    }[method]
+    }
+    return methods[method]
 
 
 def _fedelasticnet() -> Iterator[Preset]:
@@ -112,7 +113,7 @@ def _efl() -> Iterator[Preset]:
         "fedamp": ("fedamp", {"lam": 1.0, "alpha": 0.01, "sigma": 1.0}),
         "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1)}),
     }
-    sets = {
+    sets: dict[str, tuple[str, int, int, float, dict[str, Any]]] = {
         "mnist": ("mlp-200-200", 100, 10, 0.1, {"partition": "classes", "classes": 2}),
         "cifar100": ("vgg11s", 200, 50, 0.05, {"partition": "classes", "classes": 5}),
         "sent140": ("word-lstm", 100, 10, 0.3, {"partition": "users"}),
@@ -152,14 +153,16 @@ def _elastic() -> Iterator[Preset]:
         "cinic10-200": ("training samples (CINIC-10's train without valid)",),
         "cinic10": ("training samples (CINIC-10's train without valid)",),
     }
+    methods: dict[str, tuple[str, dict[str, Any], float]]
     for dataset, split, network, rounds, clients, sampled, batch, lr in sets:
         deal: dict[str, Any] = {"partition": "dirichlet", "alpha": 0.3, "sigma": 0.3 if split == "unbalanced" else 0.0}
         if dataset == "emnist":  # 3,400 is what TensorFlow Federated's release of it has
             deal = {"partition": "users"}
-        for method, (name, hyper, held) in {
+        methods = {
             "naive": ("fedavg", {"aggregation": "samples"}, 0.0),
             "elastic": ("elastic-aggregation", {"tau": 0.5, "mu": 0.95, "probe_batch": batch}, 0.3),
-        }.items():
+        }
+        for method, (name, hyper, held) in methods.items():
             assumed = ["epochs (1: as printed in sum)"]
             if dataset != "emnist":
                 assumed += ["partition (Dirichlet 0.3)", *(["sizes (lognormal 0.3)"] if split == "unbalanced" else [])]

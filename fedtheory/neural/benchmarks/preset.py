@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -106,7 +106,8 @@ class Preset:
     def make_solver(self) -> SGD:
         from fedtheory.local.sgd import SGD
 
-        spares = "curvature" if self.clip is not None and self.algorithm in ("feddyn", "fedelasticnet-dyn") else None
+        dynamic = self.algorithm in ("feddyn", "fedelasticnet-dyn")
+        spares: Literal["curvature"] | None = "curvature" if self.clip is not None and dynamic else None
         return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay, clip=self.clip, clip_spares=spares)
 
     def make_problem(
@@ -139,7 +140,9 @@ class Preset:
         part = federated(data, deal.pop("partition"), self.clients, seed, **deal)
         model = models.get(self.network)
         module = model.build(num_classes=data.num_classes, seed=seed, **self._made_for(model, data))
-        clients, tested, own = part.indices, np.arange(data.num_test)[:most_tested], None
+        clients: Sequence[np.ndarray] = part.indices
+        tested = np.arange(data.num_test)[:most_tested]
+        own: list[np.ndarray] | None = None
         if deal_by_users:
             clients, theirs = self._of_users(data, clients)
             if any(map(len, theirs)):
@@ -186,8 +189,8 @@ class Preset:
 
     def quick(self, digits: bool) -> Preset:
         """The same method on ten clients for three rounds of one epoch; on scikit-learn's digits with a small network."""
-        chance = {"probability": max(self.probability, 0.3), "cohort": min(self.cohort, 3), "clients": 10}
-        small = {"network": "mlp-100-100", "dataset": "digits", "other_network": None} if digits else {}
+        chance: dict[str, Any] = {"probability": max(self.probability, 0.3), "cohort": min(self.cohort, 3), "clients": 10}
+        small: dict[str, Any] = {"network": "mlp-100-100", "dataset": "digits", "other_network": None} if digits else {}
         deal = dict(self.partition)
         if digits and deal["partition"] == "users":
             deal = {"partition": "iid"}

@@ -29,7 +29,7 @@ class Result:
     """
 
     preset: Preset
-    metrics: dict[str, list[float]] = field(default_factory=dict)
+    metrics: dict[str, list[float | None]] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = 0.0
     provenance: dict[str, Any] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,6 +152,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.ckpt")
     kept = checkpoints.load(path, with_state=False) if path.exists() else None
+    metrics: Mapping[str, np.ndarray]
     written = _diverged(stem.with_name(f"{stem.name}.json"), kept)
     if written is not None:
         made_with, error = written["provenance"], written["error"]
@@ -206,7 +207,7 @@ def run_presets(
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-def measured(table: str, result: Result) -> float | tuple[float, ...] | None:
+def measured(table: str, result: Result) -> float | tuple[float | None, ...] | None:
     """Our figure for the cell of a table, None where nothing was measured."""
     if result.rounds == 0:
         return None
@@ -275,8 +276,8 @@ def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
     out = []
     for kind, baseline, ours, text in papers.FIGURE_1:
         for dataset in dict.fromkeys(d for d, _ in runs):
-            pair = [runs.get((dataset, m)) for m in (baseline, ours)]
-            if None in pair or (kind == "gap") != (dataset in ("cifar10", "cifar100") and ours == "algorithm-1"):
+            pair = [runs[dataset, m] for m in (baseline, ours) if (dataset, m) in runs]
+            if len(pair) < 2 or (kind == "gap") != (dataset in ("cifar10", "cifar100") and ours == "algorithm-1"):
                 continue
             rounds = min(r.rounds for r in pair)
             ends = [r.series("test_accuracy")[max(0, rounds - last) : rounds] for r in pair]

@@ -131,7 +131,7 @@ class _Restricted(pickle.Unpickler):
 def _check_sizes(content: Any) -> None:
     """Refuse what makes the reader take all memory before it looks: lengths beyond the end, and far places to remember at."""
     for operation, argument, _ in pickletools.genops(io.BytesIO(content)):  # raises where a length is beyond the end
-        if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= argument < MOST_REMEMBERED:
+        if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(argument or 0) < MOST_REMEMBERED:
             raise pickle.UnpicklingError(
                 f"it remembers something as number {argument}, a batch has under {MOST_REMEMBERED}"
             )
@@ -225,7 +225,7 @@ def _load(
         for file, where, content in files:
             x, y = parse(where, content)
             _check_labels(where, y, num_classes)
-            pixels[file in version.train] += memoryview(np.ascontiguousarray(x)).cast("B")
+            pixels[file in version.train] += np.ascontiguousarray(x).data.cast("B")
             labels[file in version.train].append(y)
             del x, content  # else the next file is read beside this one
         train_x, test_x = (np.frombuffer(pixels[t], np.uint8).reshape(-1, 3, 32, 32) for t in (True, False))

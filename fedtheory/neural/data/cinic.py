@@ -77,7 +77,9 @@ class _Part:
     """The images of train, valid or test, gathered in any order."""
 
     def __init__(self) -> None:
-        self.pixels, self.labels, self.names = bytearray(), [], []  # grown in place, with no second copy
+        self.pixels = bytearray()  # grown in place, with no second copy
+        self.labels: list[int] = []
+        self.names: list[str] = []
 
     def add(self, label: int, name: str, pixels: np.ndarray) -> None:
         self.pixels += pixels.tobytes()

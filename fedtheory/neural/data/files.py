@@ -23,7 +23,7 @@ __all__ = ["LIMIT", "Lines", "Release", "read_bytes", "read_lines", "verify_md5"
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
 _ENDINGS = ("", ".gz", ".xz", ".bz2")
-_MAGIC: tuple[tuple[bytes, str, Callable[..., IO[bytes]]], ...] = (
+_MAGIC: tuple[tuple[bytes, str, Callable[..., io.BufferedIOBase]], ...] = (
     (b"\x1f\x8b", "gzip", gzip.open),
     (b"\xfd7zXZ\x00", "xz", lzma.open),
     (b"BZh", "bzip2", bz2.open),
@@ -73,7 +73,7 @@ def _readable(where: str, kind: str = "plain") -> Iterator[None]:
         raise DataFileError(f"{where}: cannot be read ({error.strerror}): name a readable file") from error
 
 
-def _read_all(where: str, stream: IO[bytes], limit: int) -> bytearray:
+def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> bytearray:
     content = bytearray()  # writable, so that arrays made of it are, without a copy
     while chunk := stream.read(_CHUNK):
         content += chunk
@@ -273,7 +273,7 @@ def read_lines(
                 yield None
                 return
             where, size = f"{where}:{member.filename}", max(member.file_size, 1)
-            with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[arg-type]
+            with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[type-var]
                 yield Lines(where, _lines(where, stream, encoding, longest), lambda: unpacked.tell() / size)
         return
     with _readable(where), open(path, "rb") as file:
@@ -284,7 +284,7 @@ def read_lines(
         if opener is None:
             yield Lines(where, _lines(where, file, encoding, longest), lambda: file.tell() / size)
             return
-        with _readable(where, kind), opener(file, "rb") as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:
+        with _readable(where, kind), opener(file, "rb") as inner, io.BufferedReader(inner, _CHUNK) as stream:
             yield Lines(where, _lines(where, stream, encoding, longest), lambda: file.tell() / size)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def find_leaf(folder: str | Path, part: str) -> list[Path]:
     return []
 
 
-def gather(files: list[Path], encode: Encode) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def gather(files: Iterable[Path], encode: Encode) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """All users of several files; a user in two of them is refused."""
     users: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for path in files:

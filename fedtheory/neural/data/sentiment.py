@@ -112,7 +112,7 @@ def _files(path: Path) -> list[tuple[Path, tuple[str, ...]]]:
     first = SENTIMENT140.find(path, *_TRAINING)
     if first is not None:
         second = SENTIMENT140.find(first.parent, *_BY_HAND)
-        return [(first, _TRAINING)] + ([] if second is None else [(second, _BY_HAND)])
+        return [(first, _TRAINING), *([] if second is None else [(second, _BY_HAND)])]
     for place in SENTIMENT140.folders(path):
         if (place / _ARCHIVE).is_file():
             return _files(place / _ARCHIVE)

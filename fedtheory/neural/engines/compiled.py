@@ -213,7 +213,10 @@ def _walk(
     pull, anchor, slopes, l1, prox, clip = penalty
     steps, b = samples.shape
     last = len(widths) - 1
-    room = b * widths.max()
+    widest = widths[0]
+    for n in range(last):
+        widest = max(widest, widths[n + 1])
+    room = b * widest
     hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
     g, before, turned, some = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype)
     largest = 0
@@ -228,12 +231,14 @@ def _walk(
     for j in range(steps):
         lr = lrs[j]
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
-        for k in range(b):
-            x[k] = inputs[samples[j, k]]
+        for k in range(b):  # entry by entry: Numba compiles the assignment of whole rows for seconds
+            for c in range(widths[0]):
+                x[k, c] = inputs[samples[j, k], c]
             labels[k] = targets[samples[j, k]]
         start = _forward(y, hidden, some, widths, b, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
-        outputs[:] = hidden[last, : b * widths[last]].reshape(b, widths[last])
+        for k in range(b * widths[last]):
+            g[k] = hidden[last, k]
         _residuals(outputs, labels, weights[j] if clip else lr * weights[j])
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]

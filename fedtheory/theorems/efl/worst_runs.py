@@ -99,7 +99,8 @@ def worst_at(bound: Callable[[IrregularRunView], Sides], E: int = 2, condition: 
 
     @cache
     def share() -> Fraction:
-        parts = [rate_of(bound, constants_of(E, condition, 1, rounds, *unit)) for unit in ((1, 0, 0), (0, 1, 0), (0, 0, 1))]
-        return worst_distance(constants_of(E, condition, 1, rounds), [(*parts, 1)])
+        units = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        start, of_d, of_g = (rate_of(bound, constants_of(E, condition, 1, rounds, *unit)) for unit in units)
+        return worst_distance(constants_of(E, condition, 1, rounds), [(start, of_d, of_g, 1)])
 
     return Worst(f"everybody completes E = {E} steps, no noise, L = {condition} mu, tau = {rounds}", share, (SCHEME,))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation.exact import sampled_view
+from fedtheory.theorems.elastic_aggregation.exact import sampled_view_of
 from fedtheory.theorems.elastic_aggregation.mean_motion import semidefinite, solve
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
 from fedtheory.theorems.elastic_aggregation.quantities import SMOOTH, SampledView, diagonal
@@ -145,7 +145,8 @@ class LinearisedView(SampledView):
 
     def dominated(self, share: Any) -> bool:
         """A_i > share sum_j max(0, -q_ij) for all i."""
-        against = np.where(self.q < 0, -self.q, Fraction(0)).sum(axis=1)
+        nothing: Any = Fraction(0)
+        against = np.where(self.q < 0, -self.q, nothing).sum(axis=1)
         return all(a > share * b for a, b in zip(self.pull, against, strict=True))
 
     def second_moment(self, distance: Any) -> Any:
@@ -175,4 +176,4 @@ class LinearisedView(SampledView):
 @BUILDERS.add("linearised")
 def linearised_view(data: dict[str, Any]) -> LinearisedView:
     """From the data of a sampled view, with eta."""
-    return sampled_view(data, LinearisedView)  # type: ignore[return-value]
+    return sampled_view_of(LinearisedView, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from fedtheory.theorems.elastic_aggregation.quantities import (
 )
 from fedtheory.verification.rational import fraction, integer, table, to_file, vector
 
-__all__ = ["aggregation_view", "average_view", "sampled_view"]
+__all__ = ["aggregation_view", "average_view", "sampled_view", "sampled_view_of"]
+
+V = TypeVar("V", bound=SampledView)
 
 
 def _matrices(values: Any, d: int, name: str) -> np.ndarray:
@@ -45,7 +47,7 @@ def _matrices(values: Any, d: int, name: str) -> np.ndarray:
 def _common(data: dict[str, Any]) -> dict[str, Any]:
     theta, counts = vector(data["theta"], "theta"), vector(data["counts"], "counts")
     d = len(theta)
-    found = {
+    found: dict[str, Any] = {
         "counts": counts, "H": _matrices(data["H"], d, "H"), "S": _matrices(data["S"], d, "S"), "c": table(data["c"], "c"),
         "theta": theta, "tau": fraction(data["tau"], "tau"), "eta": fraction(data.get("eta", 1), "eta"),
         "lr": fraction(data["lr"], "lr"), "E": integer(data["E"], "E", 1, 20),
@@ -71,8 +73,13 @@ def aggregation_view(data: dict[str, Any]) -> AggregationView:
 
 
 @BUILDERS.add("sampled")
-def sampled_view(data: dict[str, Any], kind: type[SampledView] = SampledView) -> SampledView:
+def sampled_view(data: dict[str, Any]) -> SampledView:
     """As above, with P and the minimisers of all clients but the last, whose minimiser makes theta the fixed point."""
+    return sampled_view_of(SampledView, data)
+
+
+def sampled_view_of(kind: type[V], data: dict[str, Any]) -> V:
+    """The same, of a view that is more than a `SampledView`."""
     found, P = _common(data), integer(data["P"], "P", 1)
     n = len(found["H"])
     if n < 2 or P > n or len(found["c"]) != n - 1 or found["tau"] <= 0:

@@ -70,7 +70,8 @@ def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray
     InvalidInput
         A singular A; with ``one_of_many`` a system without a solution.
     """
-    d, rows, pivots = len(b), [[*A[i], b[i]] for i in range(len(b))], []
+    d, rows = len(b), [[*A[i], b[i]] for i in range(len(b))]
+    pivots: list[int] = []
     for i in range(d):
         at = len(pivots)
         pivot = next((r for r in range(at, d) if rows[r][i] != 0), None)

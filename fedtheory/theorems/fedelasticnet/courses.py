@@ -229,7 +229,7 @@ def course(case: Case, proof: Proof) -> Course:
             f"{n}_next": getattr(new, k)[:, None]
             for n, k in (("theta", "x"), ("h", "h"), ("stored", "stored"), ("local", "local"))
         }
-        return replace(everyone, constants=replace(everyone.constants, P=sampling.size), **after)
+        return replace(everyone, constants=replace(everyone.constants, P=getattr(sampling, "size", problem.num_clients)), **after)
 
     how = f", {scenarios} scenarios"
     return _made(

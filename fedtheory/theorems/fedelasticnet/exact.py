@@ -153,12 +153,11 @@ class DiagonalInstance:
 
     def repeat(self, count: int) -> DiagonalInstance:
         """Every instance `count` times in a row (an exact one is the same for all states anyway)."""
-        if self.is_exact:
+        losses = self.losses
+        if self.is_exact or not isinstance(losses, DiagonalLosses):
             return self
-        h, c, l1, l2 = (
-            np.repeat(np.asarray(a), count, axis=0) for a in (self.losses.h, self.losses.c, self.lambda1, self.lambda2)
-        )
-        return DiagonalInstance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], self.losses.copies)
+        h, c, l1, l2 = (np.repeat(np.asarray(a), count, axis=0) for a in (losses.h, losses.c, self.lambda1, self.lambda2))
+        return DiagonalInstance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], losses.copies)
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
@@ -252,8 +251,8 @@ class DiagonalInstance:
             When the last level would have more than 20,000 nodes; merged clients of which only some
             take part, unless they are as `still_run_view` asks.
         """
-        if self.losses.copies is not None and self.P < self.m:
-            return still_run_view(self, rounds)
+        if isinstance(self.losses, DiagonalLosses) and self.losses.copies is not None and self.P < self.m:
+            return still_run_view(self, self.losses, rounds)
         cohorts = len(self.members)
         columns, paths = len(self.x0) // self.starts, self.starts
         if (leaves := paths * cohorts ** (rounds - 1)) > MAX_PATHS:
@@ -302,6 +301,7 @@ class DiagonalInstance:
         dtype = object if self.is_exact else float
         column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
         horizons = np.array(range(1, rounds + 1), dtype=object if self.is_exact else int)
+        products: dict[str, Any] = {f"inner_{name}": column[name] for name in SPLIT}
         return RunView(
             losses=self.losses,
             constants=self.plain_constants(),
@@ -315,7 +315,7 @@ class DiagonalInstance:
             inner_sign=column["sign"],
             inner_own=column["own"],
             inner_own_sign=column["own_sign"],
-            **{f"inner_{name}": column[name] for name in SPLIT},
+            **products,
             zeros=column["zeros"] / horizons[:, None],
             **self.start_constants(),
         )

@@ -24,15 +24,22 @@ __all__ = ["MergedClients", "still_run_view"]
 class MergedClients(Protocol):
     """What is used of an `fedtheory.theorems.fedelasticnet.exact.DiagonalInstance`, which hands itself over."""
 
-    losses: DiagonalLosses
-    P: int
-    rule: str
-    x0: Any
-    starts: int
-    m: int
-    rows: int
-    d: int
-    is_exact: bool
+    @property
+    def P(self) -> int: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def x0(self) -> Any: ...
+    @property
+    def starts(self) -> int: ...
+    @property
+    def m(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def is_exact(self) -> bool: ...
 
     def plain_constants(self) -> ElasticConstants:
         """Constants that broadcast against (horizons, instances)."""
@@ -105,7 +112,7 @@ class _Moments:
         self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
 
 
-def still_run_view(instance: MergedClients, rounds: int) -> RunView:
+def still_run_view(instance: MergedClients, losses: DiagonalLosses, rounds: int) -> RunView:
     """All horizons 1..rounds of m identical clients, P a round, while nobody moves (true-gradient rule).
 
     In float64, horizons at which a client may have moved have excess NaN. What is anchored at
@@ -118,14 +125,14 @@ def still_run_view(instance: MergedClients, rounds: int) -> RunView:
     """
     if instance.rows > 1 or instance.rule != "true-gradient":
         raise InvalidInput(
-            f"copies = {list(instance.losses.copies or ())} with P = {instance.P} of m = {instance.m} under the "
+            f"copies = {list(losses.copies or ())} with P = {instance.P} of m = {instance.m} under the "
             f"{instance.rule} rule: merged clients of which some stay away must all be identical (one row), under "
             "the true-gradient rule"
         )
     exact = instance.is_exact
     number = Fraction if exact else float
     starts, d, m, P = instance.starts, instance.d, number(instance.m), number(instance.P)
-    plain, losses = instance.plain_constants(), instance.losses
+    plain = instance.plain_constants()
     star = np.asarray(losses.theta_star).reshape(-1, d)
     curvature = np.asarray(losses.h).reshape(-1, d)  # one row, and B = 1 when exact
     away = np.asarray(instance.x0).reshape(-1, starts, d) - star[:, None]
@@ -142,8 +149,10 @@ def still_run_view(instance: MergedClients, rounds: int) -> RunView:
         whole, split = whole + more, split + apart
         excess = (curvature * square).sum(axis=-1) / (2 * number(t) * t)
         rows["excess"].append(excess if exact else np.where(fine, excess, np.nan))
-        rows["exact"].append(whole), rows["split"].append(split)
-        moments.step(), reach.step()
+        rows["exact"].append(whole)
+        rows["split"].append(split)
+        moments.step()
+        reach.step()
     own = None if exact else np.full((rounds, len(away)), np.nan)
     column = {k: np.array(r, dtype=object if exact else float) for k, r in rows.items()}
     return RunView(

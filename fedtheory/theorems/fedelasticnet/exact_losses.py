@@ -27,10 +27,11 @@ def exact_array(values: Any) -> np.ndarray:
     raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
     out = np.empty(raw.shape, dtype=object)
     for index in np.ndindex(raw.shape):
+        entry: Any = raw[index]
         try:
-            out[index] = Fraction(raw[index])
+            out[index] = Fraction(entry)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
-            raise InvalidInput(f"{raw[index]!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
+            raise InvalidInput(f"{entry!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
     return out
 
 

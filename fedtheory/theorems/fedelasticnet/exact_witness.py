@@ -215,6 +215,7 @@ def at_the_last_horizon(sides: Callable[[RunView], Sides]) -> Callable[[RunView]
 
     def last(run: RunView) -> Sides:
         whole = sides(run)
-        return Sides(*(np.asarray(a)[-1:] for a in (whole.lhs, whole.rhs, whole.scale)), whole.relation)
+        lhs, rhs, scale = (np.asarray(a)[-1:] for a in (whole.lhs, whole.rhs, whole.scale))
+        return Sides(lhs, rhs, scale, whole.relation)
 
     return last

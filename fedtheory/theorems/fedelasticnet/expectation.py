@@ -23,6 +23,7 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.states import State, uncompressed
 
 __all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
 
@@ -73,19 +74,19 @@ def _constants(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling
     return ElasticConstants(problem.num_clients, size, float(problem.beta_k.max()), algorithm.l1, algorithm.l2)
 
 
-def _expand(state: FedElasticNetDynState, count: int) -> FedElasticNetDynState:
-    return FedElasticNetDynState(*(np.repeat(a, count, axis=0) for a in state))
+def _expand(state: State, count: int) -> FedElasticNetDynState:
+    return FedElasticNetDynState(*(np.repeat(a, count, axis=0) for a in uncompressed(state)))
 
 
 def _tile(cohort: Cohort, states: int) -> Cohort:
     """The C cohorts of a law for each of the states, states slowest."""
     if cohort.members is not None:
         return Cohort(cohort.num_clients, members=np.tile(cohort.members, (states, 1)))
-    return Cohort(cohort.num_clients, mask=np.tile(cohort.mask, (states, 1)))
+    return Cohort(cohort.num_clients, mask=np.tile(cohort.taking_part(), (states, 1)))
 
 
 def _full_round(
-    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: FedElasticNetDynState
+    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
 ) -> np.ndarray:
     """theta_tilde of (19) for all m clients, from the algorithm's own code: (S, m, d)."""
     everyone = Full().enumerate(problem.num_clients)
@@ -95,7 +96,7 @@ def _full_round(
 
 
 def _own_anchor(
-    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: FedElasticNetDynState
+    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
 ) -> np.ndarray:
     """theta_tilde anchored at theta_k^{t-1}, as Theorem 3.1 prints it: (S, m, d)."""
     everyone = Full().enumerate(problem.num_clients)
@@ -108,7 +109,7 @@ def round_view(
     problem: Problem,
     algorithm: FedElasticNetDyn,
     sampling: Sampling,
-    state: FedElasticNetDynState,
+    state: State,
     solver: LocalSolver | None = None,
     losses: FederatedLosses | None = None,
 ) -> RoundView:
@@ -122,8 +123,8 @@ def round_view(
     law = sampling.enumerate(problem.num_clients)
     states, cohorts = state.x.shape[0], law.scenarios
     clients = Clients(problem, _tile(law, states), solver, state.x)
-    after = algorithm.round(_expand(state, cohorts), clients)
-    after = [a.reshape(states, cohorts, *a.shape[1:]) for a in after]
+    new = uncompressed(algorithm.round(_expand(state, cohorts), clients))
+    after = [a.reshape(states, cohorts, *a.shape[1:]) for a in new]
     return RoundView(
         losses=losses,
         constants=_constants(problem, algorithm, sampling),
@@ -177,7 +178,7 @@ class _Accumulator:
     """Sums along the paths of a run that the theorem's sides need."""
 
     def __init__(
-        self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: FedElasticNetDynState, paired: bool = False
+        self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: State, paired: bool = False
     ) -> None:
         self.losses, self.algorithm = losses, algorithm
         paths, d = state.x.shape
@@ -230,7 +231,7 @@ class _Accumulator:
         return self.losses.excess(self.gamma_sum / rounds)
 
 
-def _start_constants(losses: FederatedLosses, state: FedElasticNetDynState, algorithm: FedElasticNetDyn) -> dict[str, float]:
+def _start_constants(losses: FederatedLosses, state: State, algorithm: FedElasticNetDyn) -> dict[str, Any]:
     """Means over the starts (all equally likely)."""
     gamma = state.x + state.h / algorithm.l2
     stored = norm_sq(state.stored - losses.grad_star)
@@ -272,13 +273,12 @@ def tree(
             f"at most {tree_depth(count, max_leaves)} rounds fit, or use Monte Carlo"
         )
     starts = 1 if x0 is None or np.ndim(x0) == 1 else len(x0)
-    state = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
-    start = _start_constants(losses, state, algorithm)
+    state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
+    start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
     sums = _Accumulator(losses, algorithm, state)
     rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
     noise = []
-    uniform = np.allclose(law.probability, 1.0 / count, rtol=1e-12)
-    if not uniform:
+    if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
     for t in range(1, rounds + 1):
         y = _full_round(problem, algorithm, solver, state)
@@ -298,6 +298,7 @@ def tree(
             sums.repeat(count)
     column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     horizons = np.arange(1, rounds + 1)
+    start |= {f"inner_{name}": column[name] for name in SPLIT}
     return RunView(
         losses=losses,
         constants=_constants(problem, algorithm, sampling),
@@ -311,7 +312,6 @@ def tree(
         inner_sign=column["sign"],
         inner_own=column["own"],
         inner_own_sign=column["own_sign"],
-        **{f"inner_{name}": column[name] for name in SPLIT},
         zeros=column["zeros"] / horizons[:, None],
         **start,
     )
@@ -349,7 +349,8 @@ def monte_carlo(
     horizons = look_horizons(rounds) if horizons is None else np.asarray(horizons)
     wanted = {int(t): i for i, t in enumerate(horizons)}
     start_state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
-    sums = _Accumulator(losses, algorithm, algorithm.init(check_start(problem, x0, scenarios), problem.num_clients), paired)
+    begun = algorithm.init(check_start(problem, x0, scenarios), problem.num_clients)
+    sums = _Accumulator(losses, algorithm, begun, paired)
     names = ("exact", "sign", "own_sign") if paired else ("exact", "sign")
     out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", *names, "zeros")}
     products = {k: np.zeros((len(horizons), scenarios // 2)) for k in SPLIT}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.statement import Form, Sides, Statement, Verdict
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
@@ -28,7 +28,8 @@ SYMBOLS = {
     "R(gamma^{t-1}) - R(theta*)": "RoundView.D",
     "kappa, kappa_0": "ElasticConstants.printed",
 }
-RULES = ("sign", "true-gradient")  # of what Algorithm 3 stores
+Rule = Literal["sign", "true-gradient"]
+RULES: tuple[Rule, ...] = ("sign", "true-gradient")  # of what Algorithm 3 stores
 
 RATIO = "lambda_2/beta"
 STRONGLY_CONVEX = "a strongly convex R"
@@ -41,8 +42,8 @@ THEOREM_B_THRESHOLD = (21 + 609**0.5) / 2  # 22.839... (tau = 2)
 THEOREM_C_THRESHOLD = (21 + 693**0.5) / 2  # 23.662..., of strongly convex clients
 THEOREM_E_THRESHOLD = (1 + 13**0.5) / 3  # 1.535...
 
-BOTH_HOLD = {"sign": "holds", "true-gradient": "holds"}
-BOTH_FAIL = {"sign": "violated", "true-gradient": "violated"}
+BOTH_HOLD: dict[str, Verdict] = {"sign": "holds", "true-gradient": "holds"}
+BOTH_FAIL: dict[str, Verdict] = {"sign": "violated", "true-gradient": "violated"}
 ALGORITHM_3 = ("lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",)
 SMOOTH = ("every L_k is beta-smooth", *ALGORITHM_3)
 CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)

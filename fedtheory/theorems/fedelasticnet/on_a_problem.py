@@ -39,6 +39,8 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
         return f"not claimed for the {algorithm.rule} rule"
     if algorithm.epsilon != 0:
         return f"threshold epsilon = {algorithm.epsilon:g}; the theorem has none (0)"
+    if algorithm.compressor is not None:
+        return f"compressor {algorithm.compressor.name}; the theorem is about messages that are sent whole (none)"
     if not problem.convex:
         return "some client's loss is not convex"
     try:
@@ -98,8 +100,8 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
         return out
     try:
         if at_rest:
-            view = fixed_point(problem, algorithm, case.x0)
-            return out + [judge_view(statement, form, view, problem.name) for form in run]
+            resting = fixed_point(problem, algorithm, case.x0)
+            return out + [judge_view(statement, form, resting, problem.name) for form in run]
         losses = FederatedLosses(problem)
     except NotCertified as error:
         return out + [outside(statement, form, rule, str(error), verdict="inconclusive") for form in run]

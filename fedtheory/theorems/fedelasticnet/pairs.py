@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,4 +36,5 @@ def with_pairs(view: RunView, products: Mapping[str, np.ndarray]) -> RunView:
         n = values.shape[1] // 2 * 2
         return (values[:, 0:n:2] + values[:, 1:n:2]) / 2
 
-    return replace(view, pairs=replace(view, **{name: mean(getattr(view, name)) for name in RANDOM}, **products))
+    changed: dict[str, Any] = {**{name: mean(getattr(view, name)) for name in RANDOM}, **products}
+    return replace(view, pairs=replace(view, **changed))

@@ -7,6 +7,7 @@ command, since it depends on seed and size.
 from __future__ import annotations
 
 from fedtheory.verification.reviews import Point, Rests
+from fedtheory.verification.statement import Verdict
 
 __all__ = ["REVIEWS"]
 
@@ -14,8 +15,8 @@ THEOREM = "theorem-3.1"
 EXPLAIN = f"fedtheory explain {THEOREM}"
 
 
-def _theorem(form: str, rule: str, verdict: str) -> Rests:
-    return Rests(THEOREM, form, rule, verdict)  # type: ignore[arg-type]
+def _theorem(form: str, rule: str, verdict: Verdict) -> Rests:
+    return Rests(THEOREM, form, rule, verdict)
 
 
 REVIEWS = (

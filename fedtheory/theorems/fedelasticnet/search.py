@@ -295,7 +295,7 @@ def search(
         best.margin,
         tight.ratio if np.isfinite(tight.ratio) else float("nan"),
         target.describe(best.margin_at) if best.margin_at is not None else {},
-        tight_target.describe(tight.ratio_at) if np.isfinite(tight.ratio) else {},
+        tight_target.describe(tight.ratio_at) if tight.ratio_at is not None and np.isfinite(tight.ratio) else {},
         witness,
         exact_best,
     )

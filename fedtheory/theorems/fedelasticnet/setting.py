@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
@@ -175,8 +176,8 @@ class FedElasticNetSetting(Setting):
             real = sorted(real_battery(plan.seed), key=lambda i: -i.dim)
             trials += [Trial("exact", i, states=4, max_leaves=100) for i in real]
         if plan.long:
-            more = {"rounds": plan.rounds, "scenarios": plan.scenarios}
-            trials += [Trial("monte-carlo", i, rule, **more) for i in long_runs(plan.seed) for rule in RULES]
+            how = partial(Trial, rounds=plan.rounds, scenarios=plan.scenarios)
+            trials += [how("monte-carlo", i, rule) for i in long_runs(plan.seed) for rule in RULES]
         trials += [Trial("exact", i, states=4, depth=200) for i in stalled_battery(plan.seed)]
         trials += [Trial("exact", i) for i in near_beta(plan.seed)]
         battery = random_battery(plan.seed, plan.scale)
@@ -240,11 +241,11 @@ class FedElasticNetSetting(Setting):
         """As `Setting.exact_check`; a run is judged at its last horizon."""
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
-        sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
+        sides: Callable[[Any], Sides] = at_the_last_horizon(form.sides_on) if form.kind == "run" else form.sides_on
         check = judge_view(statement, form, view, self.summary(witness), sides=sides)
         if form.kind == "run":
             check.where["T"] = witness.data["T"]
-        return check, *worst_sides(sides(view))  # type: ignore[misc]
+        return check, *worst_sides(sides(view))
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         return read_version_1(fields, label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, at_t
 from fedtheory.verification.check import worst_sides
 from fedtheory.verification.rational import complexity, near, round_numbers
 from fedtheory.verification.registry import get
+from fedtheory.verification.statement import Sides
 
 __all__ = ["claims", "margin", "shrink"]
 
@@ -28,8 +30,8 @@ def claims(witness: DiagonalWitness) -> tuple[Fraction, Fraction, Fraction]:
     statement = get(witness.statement)
     form = statement.form(witness.form)
     view = exact_view(statement, form, witness)
-    sides = at_the_last_horizon(form.sides) if form.kind == "run" else form.sides  # type: ignore[arg-type]
-    return worst_sides(sides(view))  # type: ignore[misc]
+    sides: Callable[[Any], Sides] = at_the_last_horizon(form.sides_on) if form.kind == "run" else form.sides_on
+    return worst_sides(sides(view))
 
 
 def margin(witness: DiagonalWitness) -> float:
@@ -58,6 +60,11 @@ def _with(w: DiagonalWitness, n: Numbers) -> DiagonalWitness:
     if w.state is not None:
         fields["state"] = {k: _texts(n[f"state.{k}"]) for k in w.state}
     return replace(w, **fields)
+
+
+def _of_size_one(name: str) -> Callable[[Numbers], Numbers]:
+    """Lengths in which the largest of these numbers is 1."""
+    return lambda n: _scaled(n, 1 / (abs(n[name]).max() or Fraction(1)), Fraction(1))
 
 
 def _scaled(n: Numbers, length: Fraction, loss: Fraction) -> Numbers:
@@ -104,10 +111,10 @@ def _joint_moves(n: Numbers) -> list[Callable[[Numbers], Numbers]]:
     if len(n["c"]) == 2 and "state.theta" not in n:
         moves[:0] = [_opposite, _mirrored]
     for name in ("lambda1", "x0", "c"):
-        moves.append(lambda n, name=name: _scaled(n, 1 / (abs(n[name]).max() or one), one))
+        moves.append(_of_size_one(name))
     for power in (-3, -2, -1, 1, 2, 3):
-        moves.append(lambda n, ten=Fraction(10) ** power: _scaled(n, ten, one))
-        moves.append(lambda n, ten=Fraction(10) ** power: _scaled(n, one, ten))
+        moves.append(partial(_scaled, length=Fraction(10) ** power, loss=one))
+        moves.append(partial(_scaled, length=one, loss=Fraction(10) ** power))
     return moves
 
 
@@ -181,7 +188,8 @@ def shrink(start: DiagonalWitness, goal: float | None = None) -> DiagonalWitness
 def _shorter_run(w: DiagonalWitness, goal: float) -> DiagonalWitness:
     """The least horizon that keeps the margin."""
     statement = get(w.statement)
-    sides = statement.form(w.form).sides(instance_of(w).run_view(w.T))  # type: ignore[misc, arg-type]
+    horizon: Any = w.T  # a number: it is a run
+    sides = statement.form(w.form).sides_on(instance_of(w).run_view(horizon))
     for rounds, (lhs, rhs, scale) in enumerate(zip(sides.lhs[:, 0], sides.rhs[:, 0], sides.scale[:, 0], strict=True), 1):
         if scale and (lhs - rhs) / scale >= goal:
             return replace(w, T=rounds)

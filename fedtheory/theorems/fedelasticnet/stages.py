@@ -62,7 +62,8 @@ def growing_views(
     """
     largest = max(problem.dim, int(np.max(problem.sample_counts)))
     together = max(1, TOGETHER // (problem.num_clients * largest))
-    view, done = None, 0
+    view: RunView | None = None
+    done = 0
     for size in sizes:
         pieces = -(-(size - done) // together)
         while done < size:
@@ -79,13 +80,15 @@ def growing_views(
             )  # fmt: skip
             view = part if view is None else _with_more(view, part)
             done += count
-        yield view
+        if view is not None:
+            yield view
 
 
 def _with_more(view: RunView, part: RunView) -> RunView:
     """The scenarios of both."""
     names = [n for n in (*RANDOM, *(f"inner_{name}" for name in SPLIT)) if getattr(view, n) is not None]
-    joined = replace(view, **{n: np.concatenate([getattr(view, n), getattr(part, n)], axis=1) for n in names})
+    both: dict[str, Any] = {n: np.concatenate([getattr(view, n), getattr(part, n)], axis=1) for n in names}
+    joined = replace(view, **both)
     if view.pairs is None or part.pairs is None:
         return joined
     return replace(joined, pairs=_with_more(view.pairs, part.pairs))

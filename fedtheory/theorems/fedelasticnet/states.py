@@ -6,12 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.algorithms.fedelasticnet_dyn import CompressedElasticDynState, FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 
-__all__ = ["reachable_states", "resolved_states", "stack_states"]
+__all__ = ["State", "reachable_states", "resolved_states", "stack_states", "uncompressed"]
+
+State = FedElasticNetDynState | CompressedElasticDynState
+
+
+def uncompressed(state: State) -> FedElasticNetDynState:
+    """The state, where messages are sent whole, as the theorem has it.
+
+    Raises
+    ------
+    InvalidInput
+        That of a method with a compressor.
+    """
+    if isinstance(state, CompressedElasticDynState):
+        raise InvalidInput("a method with a compressor: the theorem is about messages that are sent whole; leave the compressor out")
+    return state
 
 
 def reachable_states(
@@ -25,7 +41,7 @@ def reachable_states(
 ) -> FedElasticNetDynState:
     """States of a real run, all rounds and scenarios stacked: round 0 first."""
     run = simulate(problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), keep_states=True)
-    return stack_states(*run.states)  # type: ignore[misc]
+    return stack_states(*(uncompressed(state) for state in run.states or ()))
 
 
 def resolved_states(

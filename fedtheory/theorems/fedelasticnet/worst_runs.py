@@ -97,7 +97,7 @@ def worst_excess(
     return -solution.numbers.get(BOUND, Fraction(0)), solution
 
 
-def bound_of(kappas: tuple[Any, Any], rounds: int, start_sq: Any, C0: Any) -> Any:
+def bound_of(kappas: tuple[Any, Any], rounds: Any, start_sq: Any, C0: Any) -> Any:
     """(||gamma^0 - theta*||^2 + kappa C_0)/(kappa_0 T)."""
     kappa, kappa_0 = kappas
     return (start_sq + kappa * C0) / (kappa_0 * rounds)

@@ -159,11 +159,11 @@ class _Exact(MLSConstants):
     """The constants as fractions."""
 
     @property
-    def G_sq(self) -> Any:  # type: ignore[override]
+    def G_sq(self) -> Any:
         return (self.G_i**2).sum() / Fraction(len(self.G_i))
 
     @property
-    def sigma_sq(self) -> Any:  # type: ignore[override]
+    def sigma_sq(self) -> Any:
         return Fraction(0)
 
 

@@ -239,7 +239,7 @@ def _envelope(rng: Any) -> tuple[str, dict[str, Any]]:
         more = int(rng.integers(0, 3))
         slopes.append([[-point / lam], *([_quarter(rng, 12)] for _ in range(more))])
         drops.append([Fraction(0), *(abs(_quarter(rng, 6)) for _ in range(more))])
-    steep = 1 + sum(abs(p[0]) for rows in slopes for p in rows)
+    steep = 1 + sum((abs(p[0]) for rows in slopes for p in rows), Fraction(0))
     slopes[0] += [[steep], [-steep]]  # far out, so that F has a minimum
     drops[0] += [Fraction(int(rng.integers(0, 200)))] * 2
     if rng.random() < 0.2:  # one loss, straight where it matters: X begins at 0, and F rises there
@@ -257,6 +257,7 @@ def _orders(rng: Any) -> tuple[str, dict[str, Any]]:
 def _conventional(rng: Any) -> tuple[str, dict[str, Any]]:
     step, rounds = Fraction(int(rng.integers(1, 33)), 16), int(rng.integers(1, 30))
     method = str(rng.choice(["subgradient", "subgradient", "fedprox", "fedprox", "local-steps"]))
+    data: dict[str, Any]
     if method == "fedprox":
         data = {
             "shallow": Fraction(int(rng.integers(1, 9)), 16), "slope": Fraction(int(rng.integers(9, 25)), 16),

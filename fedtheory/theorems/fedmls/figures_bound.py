@@ -46,7 +46,8 @@ def _panel(
     noise *= G
     sigma_i = np.full(problem.num_clients, noise)
     D = float(np.sum((x0 - optimum.x) ** 2))
-    gaps, bounds, steps = [], {name: [] for name in FORMS}, []
+    gaps, steps = [], []
+    bounds: dict[str, list[float]] = {name: [] for name in FORMS}
     for K in rounds:
         lam = EPSILON / G**2 if fixed else math.sqrt(2 * 18 * D / (K * (K + 1))) / G  # least (10 + 8) D/(lam K (K+1)) + lam G^2/2
         method = FedMLS(lam, D, K, radius, G, sigma=noise, noise_std=noise, skip_last=False)
@@ -54,7 +55,7 @@ def _panel(
         gaps.append(view.last_excess[0])
         steps.append(int(view.constants.total_steps))
         for name in FORMS:
-            bounds[name].append(float(np.asarray(get("fedmls/theorem-1").form(name).sides(view).rhs)[0, 0]))
+            bounds[name].append(float(np.asarray(get("fedmls/theorem-1").form(name).sides_on(view).rhs)[0, 0]))
     gap = np.stack(gaps)
     return {
         "gap": middle(gap), "mean": gap.mean(axis=1), "steps": steps, "G": G, "distance": math.sqrt(D),

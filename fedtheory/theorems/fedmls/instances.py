@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ RADIUS = 3.0
 def facts_of(rounds: str | int, average: str, lam_scale: float = 1.0) -> frozenset[str]:
     """What a form may need of such a run: what K and lambda are, and how line 14 is read."""
     facts = {LINE_14} if average == "printed" else set()
-    return frozenset(facts | ({rounds} if rounds in ROUNDS and lam_scale == 1 else set()))  # type: ignore[arg-type]
+    return frozenset(facts | ({rounds} if rounds in ROUNDS and lam_scale == 1 else set()))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MLSInstance:
     lam_scale: float
     scenarios: int
     seed: int
-    average: str = "averaged"  # line 14: 'averaged' or 'printed'
+    average: Literal["averaged", "printed"] = "averaged"  # line 14: 'averaged' or 'printed'
 
     kind = "run"
 
@@ -148,13 +148,15 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
             rounds: str | int = ("fewest", "printed", int(rng.integers(1, 12)))[(n + n // 6) % 3]
             lam = 1.0 if isinstance(rounds, str) else float(10 ** rng.uniform(-1, 1))
             accuracy = float(rng.choice([0.5, 0.8])) if noise == 0 else 1.0
+            average: Literal["averaged", "printed"]
             average = "printed" if n == 3 or (n == 6 and family in ("LAD", "l1 distance")) else "averaged"
             dim = int(rng.integers(1, 6))
             out.append(MLSInstance(family, clients, dim, noise, accuracy, rounds, lam, 100, seed * 1000 + n, average))
         for n, noise in enumerate((0.0, 0.5)):
             out.append(MLSInstance(family, 3, 2, noise, 1.0 if noise else 0.5, "sharpened", 1.0, 100, seed * 1000 + 500 + n))
     for family, clients, dim in zip(ANALYTIC, (2, 3, 4), (2, 8, 6), strict=True):
-        for n, rounds in enumerate(("fewest", "printed", 7)):
+        every: tuple[str | int, ...] = ("fewest", "printed", 7)
+        for n, rounds in enumerate(every):
             noise = 1.0 if rounds == 7 else 0.0
             out.append(MLSInstance(family, clients, dim, noise, 0.5, rounds, 1.0, 100, seed * 1000 + n))
     return [*out, *_noisy(seed)]

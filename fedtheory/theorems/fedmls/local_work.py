@@ -42,7 +42,8 @@ def compute(rounds: tuple[int, ...] = ROUNDS, worst_up_to: int = 5) -> dict[str,
             out[name].append(float(reached / bound))
             if worst_up_to >= K:
                 began = time.perf_counter()
-                found = worst_case("mopes", rounds=K, lam=lam, **({} if name == "solved" else {"D": d}))
+                options: dict[str, Any] = {"lam": lam} if name == "solved" else {"lam": lam, "D": d}
+                found = worst_case("mopes", rounds=K, **options)
                 out["worst"][name].append(float(found.bound / bound))
                 out["seconds"] += time.perf_counter() - began
     return out

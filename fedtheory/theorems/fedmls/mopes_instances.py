@@ -33,7 +33,8 @@ def view_of_central_run(
     """
     runs = [method.run(problem, constraint, x0, seed=s) for s in seeds]
     linear = isinstance(method, MOLES)
-    facts, more = {EXACT_PROX if method.solved else STEPS, INSIDE, LINEAR if linear else PROJECTED}, {}
+    facts = {EXACT_PROX if method.solved else STEPS, INSIDE, LINEAR if linear else PROJECTED}
+    more: dict[str, Any] = {}
     if isinstance(method, MOLES):
         diameter_sq = constraint.diameter**2
         more = {"C": float(method.C), "diameter_sq": diameter_sq, "calls": np.diff(runs[0].lmo_calls)[:, None].astype(float)}  # type: ignore[arg-type]
@@ -95,9 +96,9 @@ class MopesInstance:
             point = np.full(1, 3.0) if self.constraint == "segment" else POINT
             problem, star = _distance(point), constraint.project(point)
         distance_sq = float(((x0 - star) ** 2).sum())
-        noisy = {"sigma": self.noise, "noise_std": self.noise}
+        noisy: dict[str, Any] = {"sigma": self.noise, "noise_std": self.noise}
         if self.constraint == "segment":
-            more = {} if self.method == "mopes" else {"C": constraint.diameter**2}
+            more: dict[str, Any] = {} if self.method == "mopes" else {"C": constraint.diameter**2}
             method = (MOLES if more else MOPES)(self.epsilon, 1e-3, 1, 1.0, **more, **noisy)
         elif self.method == "mopes":
             method = MOPES.for_accuracy(self.epsilon, 1, distance_sq, **noisy)

@@ -32,7 +32,8 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
 
     def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
         if t < algorithm.rounds:
-            gaps.append(float(np.mean(clients.results[-1].residual)))
+            residual: Any = clients.results[-1].residual
+            gaps.append(float(np.mean(residual)))
 
     run = simulate(problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True, on_round=observe)
     states: Any = run.states

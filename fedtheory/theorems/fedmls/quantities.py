@@ -346,7 +346,8 @@ def view_of_run(
     averages: list[np.ndarray] = []
 
     def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
-        averages.append(clients.results[-1].average)
+        average: Any = clients.results[-1].average
+        averages.append(average)
 
     run = simulate(
         problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observe,

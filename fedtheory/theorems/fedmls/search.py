@@ -136,7 +136,7 @@ def _drawn(tape: Tape, targets: Sequence[Target]) -> tuple[Lines, MLSView] | Non
 def targets_of(statements: Iterable[Statement], violated: bool = False) -> list[Target]:
     """All forms about runs with exact subgradients that are not on record as violated (``violated``: those too)."""
     return [
-        Target(s, f, "deterministic", f.sides)
+        Target(s, f, "deterministic", f.sides_on)
         for s in statements
         for f in s.forms
         if _searched(f) and (violated or f.established["deterministic"] != "violated")
@@ -206,7 +206,7 @@ def search(
     form = statement.form(form) if isinstance(form, str) else form
     if statement.paper != PAPER_ID or not _searched(form):
         raise InvalidInput(f"{statement.id} [{form.name}] is not judged on runs with exact subgradients: there is nothing to search")
-    return explore_lines([Target(statement, form, "deterministic", sides or form.sides)], budget, seed)[0]
+    return explore_lines([Target(statement, form, "deterministic", sides or form.sides_on)], budget, seed)[0]
 
 
 def _check(budget: int) -> None:

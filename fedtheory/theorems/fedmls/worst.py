@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from fedtheory.verification.statement import Worst
 from fedtheory.worst_cases import worst_case
@@ -15,7 +16,8 @@ ALONE = ("deterministic",)
 
 @cache
 def _worst(method: str, rounds: int, lam: Fraction, D: Fraction | None) -> Fraction:
-    return worst_case(method, rounds=rounds, lam=lam, **({} if D is None else {"D": D})).bound
+    options: dict[str, Any] = {"lam": lam} if D is None else {"lam": lam, "D": D}
+    return worst_case(method, rounds=rounds, **options).bound
 
 
 def worst_share(method: str, rounds: int, lam: Fraction, start: Fraction, slack: Fraction, D: Fraction | None = None) -> Fraction:

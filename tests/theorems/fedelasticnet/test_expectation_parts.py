@@ -11,6 +11,7 @@ import pytest
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.messages.compressors import TopK
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
@@ -316,3 +317,22 @@ def test_the_sides_of_algorithm_1_are_these_of_any_numbers():
             np.testing.assert_allclose(np.stack([sides.lhs, sides.rhs], axis=1), expected[form.name], rtol=1e-12)
         for mutant in form.mutants:
             assert (mutant.sides(view).rhs != sides.rhs).any() or (mutant.sides(view).lhs != sides.lhs).any()
+
+
+# --- a compressor, of which the theorem says nothing -----------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["theorem-3.1", "eq-11"])
+@pytest.mark.parametrize("mode", ["exact", "monte-carlo"])
+def test_a_compressed_method_is_not_judged_by_the_theorem(name, mode):
+    """A run of it was judged as if its messages were sent whole, and a round of it ended in a TypeError."""
+    method = FedElasticNetDyn(0.1, 90.0, compressor=TopK(1))
+    checks = list(get(f"fedelasticnet/{name}").verify(PROBLEM, method, sampling=Uniform(1), rounds=2, mode=mode, scenarios=4))
+    assert checks and {c.verdict for c in checks} == {"not applicable"}
+    assert any("compressor top-k" in c.reason for c in checks)
+
+
+def test_a_view_of_a_compressed_method_is_refused():
+    method = FedElasticNetDyn(0.1, 90.0, compressor=TopK(1))
+    with pytest.raises(InvalidInput, match="leave the compressor out"):
+        tree(PROBLEM, method, Full(), 2)
+    with pytest.raises(InvalidInput, match="leave the compressor out"):
+        round_view(PROBLEM, method, Full(), method.init(np.zeros((1, 2)), 3))

@@ -124,7 +124,7 @@ def compressed(form: Form, case: Case) -> Any:
     optimum = problem.optimum()
     off = distance_off(problem, optimum)
     run = simulate(problem, algorithm, T, case.x0, None, 1, case.seed, LocalSGD(E, schedule), record=(), keep_states=True, dense=True)
-    states = list(run.states)[-T:]
+    states = list(run.states or ())[-T:]
     w = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states)])
     R, R_G = np.zeros((T + 1, 1, problem.num_clients, problem.dim)), np.zeros((T + 1, 1, problem.dim))
     for t, s in enumerate(states, start=1):
@@ -173,5 +173,6 @@ def partial(form: Form, case: Case) -> Any:
     size = max(float(abs(a).max()) for a in (*paths, optimum.x))
     points = 1e-13 * size * (T + 10)
     noise = problem.dim * (points + off) * (points + off + 2 * size)
-    view = PartialView(weights, mass, m, cases.pi, E, gamma, L, mu, float(G_sq), delta, down, D, optimum.x, *paths, noise=noise)
+    w, R, R_G = paths
+    view = PartialView(weights, mass, m, cases.pi, E, gamma, L, mu, float(G_sq), delta, down, D, optimum.x, w, R, R_G, noise)
     return Made(view)

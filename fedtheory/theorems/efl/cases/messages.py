@@ -153,7 +153,7 @@ def simulated(case: Case, look: Callable[..., None]) -> tuple[list[Any], _Record
         case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded, record=(), keep_states=True,
         dense=True, on_round=look,
     )  # fmt: skip
-    return list(run.states), recorded
+    return list(run.states or ()), recorded
 
 
 # --- residuals --------------------------------------------------------------------------------------------------------------
@@ -277,7 +277,8 @@ def _costs(case: Case, path: np.ndarray, cohorts: list[Any], sent: np.ndarray) -
     dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
     steps = np.stack([c.steps[0] for c in cohorts])
     k = max(c.sizes(n)[0] for c in both)
-    return Costs(n, k, steps, *(((p - star) ** 2).sum(axis=1) for p in (path, dense)), sent)
+    away, dense_away = (((p - star) ** 2).sum(axis=1) for p in (path, dense))
+    return Costs(n, k, steps, away, dense_away, sent)
 
 
 def _server_rounds(

@@ -161,7 +161,7 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
         As `view_of` raises them.
     """
     problem, rounds, law = case.problem, case.rounds or ROUNDS, law_of(case) if law is None else law
-    scheme = scheme or getattr(case.algorithm, "scheme", "C")
+    scheme = str(scheme or getattr(case.algorithm, "scheme", "C"))
     reason = assumption_failure(problem, EFL(scheme=scheme), case.local_solver)  # type: ignore[arg-type]
     if reason is not None:
         raise InvalidInput(reason)

@@ -78,7 +78,7 @@ class SparseWire:
         owed = debt(old.x, clients.num_clients) if self.owed is None else self.owed
         dense = clients.float_bits * dim
         up = np.minimum(_SPARSE.bits(clients.sent[0]), dense).sum(axis=1)
-        down = np.take_along_axis(owed, clients.cohort.members, axis=1).sum(axis=1)
+        down = np.take_along_axis(owed, np.asarray(clients.cohort.members), axis=1).sum(axis=1)
         self.owed = debt_after(clients, owed, np.asarray(_SPARSE.bits(new.x - old.x)), dim)
         self.bits.append(up + down + (self.bits[-1] if self.bits else 0))
 
@@ -87,7 +87,7 @@ def _curve(problem: Problem, method: Algorithm, rounds: int, cohort: int, seed: 
     """Suboptimality and all bits so far after every round (rounds, S); what diverges is cut off."""
     solver = GradientSteps(5, 0.1 / problem.constants().beta, l1="prox")
     sparse = SparseWire([])
-    counts = {"on_round": sparse.count} if isinstance(method, FedElasticNetProx) else {}
+    counts: dict[str, Any] = {"on_round": sparse.count} if isinstance(method, FedElasticNetProx) else {}
     try:
         run = simulate(
             problem, method, rounds, None, Uniform(cohort), scenarios, seed, solver, ("suboptimality", "bits"), **counts
@@ -163,6 +163,7 @@ def caption(data: dict[str, Any]) -> str:
 
 def _curves(ax: Any, data: dict[str, Any], suffix: str, best: float) -> None:
     curves = data["curves"]
+    lines: dict[str, tuple[Any, dict[str, Any]]]
     lines = {f"FedAvg, {name}": (f"{name}, {suffix}", {"color": c, "marker": m}) for name, (c, m) in CURVES.items()}
     lines |= {
         net(best): (net(best), {"color": METHOD_COLOURS["algorithm-1"], "marker": "s"}),

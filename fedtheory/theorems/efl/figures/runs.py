@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,7 @@ def compute_plateaus(rounds: int = 600, scenarios: int = 8, seed: int = 0, q: fl
     horizons = np.unique(np.round(np.geomspace(2, rounds, 50)).astype(int))
     curves = {}
     for name, (options, *_) in VARIANTS.items():
-        squeeze = {} if options.get("variant") == "none" else {"compressor": ST(q), "down_compressor": ST(q)}
+        squeeze: dict[str, Any] = {} if options.get("variant") == "none" else {"compressor": ST(q), "down_compressor": ST(q)}
         method = EFL(scheme="C", **squeeze, **options)
         models = []
         for lr in (0.1, InverseTime(0.2, 50.0)):
@@ -146,6 +147,7 @@ def compute_shift(rounds: int = 500, scenarios: int = 30, seed: int = 0) -> dict
         every, others = _optimum(problem, slice(None)), _optimum(problem, slice(-1))
         before, after = (every, others) if window[0] is None else (others, every)
         sampling = windows(complete(n, 2), {n - 1: window})
+        runs: dict[str, tuple[EFL, Callable[[int], float]]]
         if name == "stale":
             runs = {kept: (EFL(lam=0.2, departed=kept), Restarted(schedule, at)) for kept in ("remove", "stale")}
         else:

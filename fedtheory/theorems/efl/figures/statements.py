@@ -86,7 +86,7 @@ def compute_bounds(
         "departure": (left, 20 * [_rows([[1], [1]], 1)] + [_rows([[1], [0]], 1)], departed_rounds, 0.5),
     }
     printed, repaired = (get("efl/theorem-1").form(name) for name in ("printed", "repaired"))
-    panels = []
+    panels: list[dict[str, Any]] = []
     for regime, (oracles, laws, length, away) in cases.items():
         horizons = np.unique(np.round(np.geomspace(1, length, 60)).astype(int))
         for scheme in SCHEMES:
@@ -100,8 +100,8 @@ def compute_bounds(
                     "scheme": scheme,
                     "horizons": horizons,
                     "measured": view.lhs,
-                    "printed": printed.sides(view).rhs,
-                    "repaired": repaired.sides(view).rhs,
+                    "printed": printed.sides_on(view).rhs,
+                    "repaired": repaired.sides_on(view).rhs,
                 }
             )
     return {"panels": panels, "E": _E, "problem": problem.name, "clients": n, "dim": problem.dim}

@@ -28,7 +28,7 @@ def compute_theorem2(points: int = 41, curvature: int = 4) -> dict[str, Any]:
             others = 1000 - round(1000 * ratio) if event == "departure" else 1000
             data = {"event": event, "samples": [str(others), str(round(1000 * ratio))], "h": [["1"], [str(curvature)]]}
             view = shift_view({**data, "c": [["0"], ["1"]]})
-            rows.append([float(view.distance_sq), *(float(statement.form(f).sides(view).rhs) for f in ("printed", sharp))])
+            rows.append([float(view.distance_sq), *(float(statement.form(f).sides_on(view).rhs) for f in ("printed", sharp))])
         true, printed, repaired = np.array(rows).T
         out[event] = {"ratio": ratios, "true": true, "printed": printed, "repaired": repaired}
     return out

@@ -44,7 +44,7 @@ def _panel(E: int, horizons: Sequence[int], rounds: int, seed: int) -> dict[str,
     worst = [float(worst_distance(constants_of(E, L, mu, tau), limits)) for tau in horizons]
     return {
         "E": E, "tau": taus, "horizons": list(horizons), "worst": np.array(worst) / c.start_sq, "measured": view.lhs / c.start_sq,
-        "bounds": {name: get("efl/theorem-1").form(name).sides(view).rhs / c.start_sq for name in FORMS},
+        "bounds": {name: get("efl/theorem-1").form(name).sides_on(view).rhs / c.start_sq for name in FORMS},
         "seconds": time.perf_counter() - began,
     }  # fmt: skip
 

@@ -99,6 +99,7 @@ def _shift(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         mu, L = sorted([_size(rng), _size(rng)])
         n_o, n_a, at = sum(samples[:-1]), samples[-1], abs(_signed(rng)) + 1
         slope = (n_o / n_a) * mu * at  # of -F_a at the joint optimum
+        data: dict[str, Any]
         data = {"event": event, "samples": samples, "h": [[mu]] * (n - 1) + [[L]], "c": [[Fraction(0)]] * (n - 1) + [[at + slope / L]]}
         if rng.random() < 0.7:
             data |= {"bend": at, "below": mu}

@@ -59,7 +59,7 @@ def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, An
     InvalidInput
         A given L below the largest curvature, or a given mu above the least or not > 0.
     """
-    found = tuple(real_number(n, given[n]) if n in given else own for n, own in (("L", L), ("mu", mu)))
+    found = real_number("L", given["L"]) if "L" in given else L, real_number("mu", given["mu"]) if "mu" in given else mu
     if not found[0] >= L * (1 - 1e-12):
         raise InvalidInput(f"L = {text(found[0])} is below a client's smoothness {text(L)} (Assumption 1): give at least that")
     if not 0 < found[1] <= mu * (1 + 1e-12):

@@ -77,7 +77,7 @@ class QuadraticOracles:
     @property
     def shape(self) -> tuple[int, int, int]:
         """N, J, d."""
-        return self.H.shape[:3]  # type: ignore[return-value]
+        return self.H.shape[:3]
 
     @cached_property
     def mean_H(self) -> np.ndarray:

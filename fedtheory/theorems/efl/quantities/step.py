@@ -273,7 +273,8 @@ class StepsView:
         resolved = joined[2] > 10_000 * noise  # below, two rounding errors would be compared
         if resolved.any():
             joined, noise = [a[resolved] for a in joined], noise[resolved]
-        return Sides(*joined, parts[0].relation, noise)
+        lhs, rhs, scale = joined
+        return Sides(lhs, rhs, scale, parts[0].relation, noise)
 
 
 def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int, gamma: Any, theta: Any) -> StepState:

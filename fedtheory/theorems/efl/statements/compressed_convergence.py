@@ -65,7 +65,10 @@ def frozen_view(data: dict[str, Any]) -> FrozenView:
     p, st = weights[:, None], compressors.ST(fraction(data["q"], "q"))
     k = st.sizes(h.shape[1])[0]
     g = h * ((p * h * c).sum(axis=0) / (p * h).sum(axis=0) - c)
-    R, R_G, seen, moves, gaps = 0 * g, 0 * g[0], {}, [], []
+    R, R_G = 0 * g, 0 * g[0]
+    seen: dict[Any, int] = {}
+    moves: list[np.ndarray] = []
+    gaps: list[Any] = []
     while (state := tuple((x.numerator, x.denominator) for x in (*R.ravel(), *R_G))) not in seen:
         if len(moves) > LONGEST:
             raise InvalidInput(f"the residuals do not come back within {LONGEST} rounds: take ST with one entry")

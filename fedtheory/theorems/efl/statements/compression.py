@@ -34,6 +34,7 @@ def make_compressor(spec: dict[str, Any]) -> Compressor:
     unknown = sorted(set(spec) - names - {"name"})
     if unknown:
         raise InvalidInput(f"{spec['name']} has no parameter {unknown[0]!r}: use {', '.join(sorted(names))}")
+    given: dict[str, Any]
     given = {k: fraction(v, k) if isinstance(v, str) and k in ("q", "epsilon", "step") else v for k, v in spec.items() if k != "name"}
     return known(**given)
 
@@ -47,10 +48,10 @@ class CompressionView(ClosedView):
 
     def __post_init__(self) -> None:
         c = self.compressor
-        facts = {_FACTS["st"][c.rule]} if c.name == "st" else {c.name}
-        if c.name == "random-k":
+        facts = {_FACTS["st"][c.rule]} if isinstance(c, compressors.ST) else {c.name}
+        if isinstance(c, compressors.RandomK):
             facts = {"random-k, scaled" if c.scaled else "random-k"}
-        if c.name == "stochastic":
+        if isinstance(c, compressors.StochasticRounding):
             facts = {"rounding to a grid" if c.step is not None else "rounding to 0 and +-max"}
         if c.name == "st" and 2 * self.k > self.n:
             facts.add(MOST)
@@ -64,7 +65,11 @@ class CompressionView(ClosedView):
     def k(self) -> Any:
         """What mu is divided by (ST), or the number of entries kept (top-k, random-k)."""
         c = self.compressor
-        return Fraction(c.sizes(self.n)[1]) if c.name == "st" else c.count(self.n)
+        if isinstance(c, compressors.ST):
+            return Fraction(c.sizes(self.n)[1])
+        if isinstance(c, compressors.TopK | compressors.RandomK):
+            return c.count(self.n)
+        raise InvalidInput(f"{c.name} keeps no number of entries: k is of st, top-k and random-k")
 
     @cached_property
     def error(self) -> Any:
@@ -110,6 +115,8 @@ def _unbiased(v: CompressionView, share: Any = 0) -> Sides:
 
 def _qsgd(v: CompressionView, share: Any = 1) -> Sides:
     """omega = min(n/s^2, sqrt(n)/s), squared where there is a root."""
+    if not isinstance(v.compressor, compressors.QSGD):
+        raise InvalidInput(f"{v.compressor.name} has no levels: omega is QSGD's")
     ratio = Fraction(v.n, v.compressor.levels**2)
     return le(np.array([v.error, v.error**2]), share * np.array([ratio * v.square, ratio * v.square**2]) * (1 + Fraction(1, 2**40)))
 

@@ -7,6 +7,7 @@ y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k p^k y_k, V' = sum_k u
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -162,14 +163,16 @@ class ElasticView(ClosedView):
 def elastic_view(data: dict[str, Any]) -> ElasticView:
     """From weights, h, c, u, lam, eta, rounds, optional leaver and anchor; "arithmetic": "float" for long runs."""
     weights, h, c, u = vector(data["weights"], "weights"), *(table(data[k], k) for k in ("h", "c", "u"))
-    lam, eta, rounds = fraction(data["lam"], "lam"), fraction(data["eta"], "eta"), integer(data["rounds"], "rounds")
+    lam: Fraction | float = fraction(data["lam"], "lam")
+    eta: Fraction | float = fraction(data["eta"], "eta")
+    rounds = integer(data["rounds"], "rounds")
     if not h.shape == c.shape == u.shape or len(weights) != len(h) or weights.min() <= 0 or weights.sum() != 1:
         raise InvalidInput("h, c and u must be of one shape, with a weight > 0 for every row, of sum 1")
     if h.min() <= 0 or u.min() < 0 or lam <= 0 or eta <= 0 or (lam * eta * u.sum(axis=0)).max() >= 1:
         raise InvalidInput("h, lambda and eta must be > 0, u >= 0 and lambda eta U < 1, or the fixed point need not be the only one")
     leaver = None if "leaver" not in data else integer(data["leaver"], "leaver", 0, len(h) - 1)
     anchor = None if leaver is None else vector(data["anchor"], "anchor")
-    if leaver is not None and (len(h) < 2 or anchor.shape != h.shape[1:]):
+    if leaver is not None and (len(h) < 2 or anchor is None or anchor.shape != h.shape[1:]):
         raise InvalidInput("a client can leave where another stays; its anchor needs one number a coordinate")
     if data.get("arithmetic") == "float":
         weights, h, c, u = (a.astype(float) for a in (weights, h, c, u))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.coefficients import Scheme, coefficients
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.verification.rational import fraction, integer, table, text, vector
@@ -33,7 +33,7 @@ COORDINATES = "quadratics whose coordinates do not mix"
 MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
 
 
-def tabulate(scheme: str, law: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tabulate(scheme: Scheme, law: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """m_k(s) = E[p_tau^k; s^k = s] and m2_k(s) = E[(p_tau^k)^2; s^k = s], (N, E + 1) each, by enumerating all cases.
 
     law : (N, E + 1) of independent clients, in fractions or floats.
@@ -74,7 +74,7 @@ class LimitView(ClosedView):
     step, offset : with step/offset * max h <= 1
     """
 
-    scheme: str
+    scheme: Scheme
     weights: np.ndarray
     h: np.ndarray
     c: np.ndarray
@@ -185,7 +185,7 @@ def limit_view(data: dict[str, Any]) -> LimitView:
         raise InvalidInput("weights must be > 0 and sum to 1, and every row of law must be a probability")
     if h.min() <= 0 or not 0 < eta * h.max() <= 1 or not 0 < step * h.max() <= offset:
         raise InvalidInput("curvatures must be > 0, and the steps eta and step/offset at most 1/max h")
-    parts = [weights, h, c, law, eta, x0, step, offset]
+    parts: list[Any] = [weights, h, c, law, eta, x0, step, offset]
     if data.get("arithmetic") == "float":
         parts = [v.astype(float) if isinstance(v, np.ndarray) else float(v) for v in parts]
     weights, h, c, law, eta, x0, step, offset = parts

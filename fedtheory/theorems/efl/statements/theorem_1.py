@@ -56,6 +56,7 @@ def bound(
     start = first * c.gamma**2 * c.start_sq + 0 * y
     B = {"uncorrelated": c.B_sharp, "any": c.B_any}[sharp] if sharp else c.B(reading)
     noise = rest * c.noise_sum(B)[at]
+    C: tuple[Any, ...]
     if total == "sum":
         C = (start / y**2, noise / y**2)
     else:

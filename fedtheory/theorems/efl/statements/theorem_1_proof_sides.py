@@ -158,8 +158,8 @@ def jensen(v: StepState, theta: Any = None) -> Sides:
 
 
 def _stack(*parts: Sides) -> Sides:
-    joined = [np.concatenate([np.ravel(getattr(p, n)) for p in parts]) for n in ("lhs", "rhs", "scale")]
-    return Sides(*joined, parts[0].relation)
+    lhs, rhs, scale = (np.concatenate([np.ravel(getattr(p, n)) for p in parts]) for n in ("lhs", "rhs", "scale"))
+    return Sides(lhs, rhs, scale, parts[0].relation)
 
 
 def sums_of_squares(v: StepState, less: int = 0) -> Sides:

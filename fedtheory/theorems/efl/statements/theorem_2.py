@@ -69,7 +69,7 @@ def _bound(v: ShiftView, factor: Any, n: Any, at: str = "D_new") -> Sides:
     return le(v.distance_sq, factor * v.L * v.n_a**2 * getattr(v, at) / (v.mu**2 * n**2), noise=v.noise)
 
 
-def _sharp(v: ShiftView, n: Any, at: str, factor: int = 2) -> Sides:
+def _sharp(v: ShiftView, n: Any, at: str, factor: Fraction | int = 2) -> Sides:
     """2 L n_a^2 D_a/(mu^2 n_o^2 + mu L n_a (n + n_o)), n_o = n - n_a samples of the others."""
     others = n - v.n_a
     below = v.mu**2 * others**2 + v.mu * v.L * v.n_a * (n + others)
@@ -129,7 +129,7 @@ def shift_view(data: dict[str, Any]) -> ShiftView:
         raise InvalidInput("samples and curvatures must be > 0: without strong convexity the optima are not unique")
     bend = None if "bend" not in data else fraction(data["bend"], "bend")
     below = None if bend is None else fraction(data["below"], "below")
-    if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below <= 0):
+    if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None or below <= 0):
         raise InvalidInput("a bend needs d = 1, below > 0, and to lie left of client a's minimiser")
     client, n_a, n_o = Client(h[-1], c[-1], bend, below), samples[-1], samples[:-1].sum()
     weights = samples[:-1, None] / n_o

@@ -55,7 +55,8 @@ def _order(v: LabelsView) -> Sides:
     omega = (v.w[:, None] * v.sensitivities(v.theta)).sum(axis=0)
     loss = abs((v.w[:, None] * v.loss_gradients(v.theta)).sum(axis=0))
     above = omega[:, None] > omega[None, :]
-    return le(np.where(above, loss[None, :] + 0 * loss[:, None], Fraction(0)), loss[:, None] + 0 * loss[None, :])
+    nothing: Any = Fraction(0)
+    return le(np.where(above, loss[None, :] + 0 * loss[:, None], nothing), loss[:, None] + 0 * loss[None, :])
 
 
 WORDS = (

@@ -85,7 +85,7 @@ def _hessian(rng: Any, d: int) -> list[list[Fraction]]:
     if d == 1:
         return [[_positive(rng)]]
     vectors = [[F(int(rng.integers(-3, 4)), 2) for _ in range(d)] for _ in range(2)]
-    return [[sum(v[i] * v[j] for v in vectors) for j in range(d)] for i in range(d)]
+    return [[sum((v[i] * v[j] for v in vectors), F(0)) for j in range(d)] for i in range(d)]
 
 
 def _stability(rng: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _stability(rng: Any) -> dict[str, Any]:
     size = [sum(H[k][i][j] for k in range(m)) for i, j in ((0, 0), (0, d - 1), (d - 1, d - 1))]
     if d > 1 and size[0] * size[2] == size[1] ** 2:  # the mean is singular
         H[0] = [[H[0][i][j] + (i == j) for j in range(d)] for i in range(d)]
-    top = max(sum(abs(v) for v in row) for h in H for row in h)
+    top = max(sum((abs(v) for v in row), F(0)) for h in H for row in h)
     data = {"H": H, **_steps(rng, [[top]], F(0))}
     data["eta_g"] = F(int(rng.choice([2, 4, 6, 7, 9, 12, 16])), 4)
     return data
@@ -124,7 +124,7 @@ def _wire(rng: Any) -> dict[str, Any]:
     l1 = F(0) if rng.random() < (0.7 if feedback else 0.4) else F(int(rng.integers(1, 5)), 4)
     epsilon = F(int(rng.choice([1, 2, 4, 8])), 16)
     theta = [_signed(rng) * int(rng.choice([1, 4, 16])) for _ in range(d)]
-    data = {"h": h, "c": _table(rng, m, d, _signed), "theta": theta, "lambda1": l1, "lambda2": lambda2}
+    data: dict[str, Any] = {"h": h, "c": _table(rng, m, d, _signed), "theta": theta, "lambda1": l1, "lambda2": lambda2}
     if rng.random() < 0.4:  # the same losses for everybody
         data |= {"h": h[:1] * m, "c": data["c"][:1] * m}
     return {**data, "epsilon": epsilon, "T": int(rng.integers(2, 9)), "feedback": feedback}

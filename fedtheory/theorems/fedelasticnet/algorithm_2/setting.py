@@ -142,7 +142,7 @@ def _rounds(case: Case) -> RoundsView:
     m, T = case.problem.num_clients, case.rounds or ROUNDS
     law = case.sampling or Full()
     drawn = [law.sample(Stream(case.seed), t, range(1), m) for t in range(1, T + 1)]
-    cohorts = [np.flatnonzero(c.dense().mask[0]).tolist() for c in drawn]
+    cohorts = [np.flatnonzero(c.taking_part()[0]).tolist() for c in drawn]
     return RoundsView(ProblemWorld(case.problem), _method(case), _start(case), np.zeros((m, case.problem.dim)), cohorts)
 
 

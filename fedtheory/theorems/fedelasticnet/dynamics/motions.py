@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalSta
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, piece_of
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.states import uncompressed
 from fedtheory.verification.rational import Builders, fraction, integer, table, to_file, vector
 
 __all__ = ["BUILDERS", "FollowedRun", "data_of", "lambdas_of", "losses_of", "motion"]
@@ -100,7 +101,8 @@ def _follow(losses: SeparableLosses, instance: DiagonalInstance, stored: np.ndar
     steps = kept[:-1] - instance.lambda2 * (y - every[:-1])
     quadratic = not any(p.ramps for row in losses.pieces for p in row)
     curvatures = [r.beta for r in losses.joint]
-    joint = None if None in curvatures else max(curvatures)
+    known = [beta for beta in curvatures if beta is not None]
+    joint = max(known) if len(known) == len(curvatures) else None
     top = None
     if quadratic:
         top = np.array([Fraction(int(i == curvatures.index(joint))) for i in range(len(curvatures))], dtype=object)
@@ -121,7 +123,8 @@ def _frozen(losses: SeparableLosses, theta: np.ndarray, h: np.ndarray, stored: n
     sign = instance.rule == "sign"
     l1 = instance.lambda1 if sign else 0
     for (k, i), g in np.ndenumerate(stored):
-        low, high = losses.pieces[k][i].slopes(theta[i])
+        at: Any = theta[i]
+        low, high = losses.pieces[k][i].slopes(at)
         if not low - l1 <= g <= high + l1:
             return False
         if h[i] != 0:
@@ -151,11 +154,11 @@ class FollowedRun:
         """Follow it. Raises `NotCertified` where R's optimum cannot be certified."""
         problem, algorithm = self.problem, self.algorithm
         losses, everyone, solver = FederatedLosses(problem), Full().enumerate(problem.num_clients), Exact()
-        state = algorithm.init(check_start(problem, self.x0, 1), problem.num_clients)
+        state = uncompressed(algorithm.init(check_start(problem, self.x0, 1), problem.num_clients))
         states, ys = [state], []
         for _ in range(self.rounds):
             clients = Clients(problem, everyone, solver, state.x)
-            state = FedElasticNetDynState(*algorithm.round(state, clients))
+            state = uncompressed(algorithm.round(state, clients))
             states.append(state)
             ys.append(clients.results[-1].y[0])
         theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))

@@ -25,7 +25,8 @@ __all__ = ["battery", "known", "on_a_problem", "prepared", "random_instance"]
 
 F = Fraction
 ABOUT = "about the fixed points of Algorithm 1 when everyone takes part"
-EXAMPLE, EXAMPLES = "--problem quadratic --dimension 1", {}
+EXAMPLE = "--problem quadratic --dimension 1"
+EXAMPLES: dict[str, str] = {}
 ROUNDS = 20  # that are followed where none are asked for
 MOST = 4000  # clients x coordinates x rounds in fractions
 

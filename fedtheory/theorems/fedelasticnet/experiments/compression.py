@@ -67,11 +67,19 @@ def compute(rounds: int = 50, scenarios: int = 1, grid: int = 3, seed: int = 0) 
     for method in ("FedAvg", "SCAFFOLD", "FedDyn"):
         for how, compressor in _compressors().items():
             choices = {"FedAvg": ["-"], "SCAFFOLD": ["recovered", "sent"], "FedDyn": values}[method]
-            found = best_of(lambda v, m=method, c=compressor: measured(problem, _plain(m, c, v), rounds, scenarios, seed), choices)
+
+            def plain(v: Any, m: str = method, c: Any = compressor) -> dict[str, float]:
+                return measured(problem, _plain(m, c, v), rounds, scenarios, seed)
+
+            found = best_of(plain, choices)
             points.append({"method": method, "how": how, "family": how.split()[0], **found})
     for method in ("Algorithm 1", "Algorithm 2", "Algorithm 3, sign rule"):
         for l1 in L1:
-            found = best_of(lambda v, m=method, a=l1: measured(problem, _elastic(m, a, v), rounds, scenarios, seed), values)
+
+            def elastic(v: Any, m: str = method, a: float = l1) -> dict[str, float]:
+                return measured(problem, _elastic(m, a, v), rounds, scenarios, seed)
+
+            found = best_of(elastic, values)
             points.append({"method": method, "how": f"l1 = {l1:g}", "family": "l1", **found})
     return {"points": points, "rounds": rounds, "scenarios": scenarios, "dim": problem.dim, "values": values}
 

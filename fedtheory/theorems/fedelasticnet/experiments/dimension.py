@@ -15,11 +15,12 @@ from fedtheory.problems import Quadratic
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import monte_carlo
 from fedtheory.theorems.fedelasticnet.figures.bounds import panel
+from fedtheory.theorems.fedelasticnet.notation import Rule
 
 __all__ = ["compute", "draw", "finding", "table"]
 
 CLIENTS, COHORT, RATIO, SHARE = 10, 5, 30.0, 0.3
-RULES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
+RULES: dict[Rule, str] = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
 
 
 def scaled_problem(dim: int, seed: int) -> tuple[Quadratic, np.ndarray, float]:
@@ -40,7 +41,7 @@ def compute(dims: tuple[int, ...] = (2, 8, 32, 128), rounds: int = 300, scenario
         problem, start, lambda1 = scaled_problem(dim, seed)
         row: dict[str, Any] = {"d": dim, "lambda1": lambda1, "start": float(problem.value(start).mean() - problem.optimum().value)}
         for rule in RULES:
-            algorithm = FedElasticNetDyn(lambda1, RATIO * problem.constants().beta, rule)  # type: ignore[arg-type]
+            algorithm = FedElasticNetDyn(lambda1, RATIO * problem.constants().beta, rule)
             view = monte_carlo(problem, algorithm, Uniform(COHORT), rounds, start, scenarios, seed, np.array([rounds]))
             found = panel(view, RATIO)
             row[rule] = {

@@ -14,16 +14,17 @@ from fedtheory.local import Exact
 from fedtheory.plotting.experiment import Table, number
 from fedtheory.plotting.style import headline, page_figure
 from fedtheory.theorems.fedelasticnet.experiments.common import CLIENTS, COHORT, grid_of, measured, problem_of
+from fedtheory.theorems.fedelasticnet.notation import Rule
 
 __all__ = ["compute", "draw", "finding", "table"]
 
 DATA, ALPHA = "breast cancer", 0.3
-RULES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
+RULES: dict[Rule, str] = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
 
 
-def _cell(problem: Any, l1: float, l2: float, rule: str, epsilon: float, how: tuple[int, int, int]) -> dict[str, Any]:
+def _cell(problem: Any, l1: float, l2: float, rule: Rule, epsilon: float, how: tuple[int, int, int]) -> dict[str, Any]:
     try:
-        found = measured(problem, algorithms.FedElasticNetDyn(l1, l2, rule, epsilon), *how, solver=Exact())  # type: ignore[arg-type]
+        found = measured(problem, algorithms.FedElasticNetDyn(l1, l2, rule, epsilon), *how, solver=Exact())
     except (Diverged, LocalSolveFailed):
         found = {"suboptimality": float("inf"), "nonzeros": float("nan"), "bits": float("nan")}
     return {"rule": rule, "l1": l1, "l2": l2, "epsilon": epsilon, **found}

@@ -19,6 +19,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
+from fedtheory.theorems.fedelasticnet.notation import Rule
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.verification.registry import get
 
@@ -63,7 +64,7 @@ def stalled_run(problem: Problem, algorithm: FedElasticNetDyn, cohort: int, x0: 
 
 
 def ordinary_run(
-    ratio: float, rule: str, rounds: int, scenarios: int, seed: int, problem: Problem | None = None, cohort: int = 3
+    ratio: float, rule: Rule, rounds: int, scenarios: int, seed: int, problem: Problem | None = None, cohort: int = 3
 ) -> RunView:
     """Monte Carlo on a problem, by default heterogeneous quadratics, m = 10, d = 3; lambda_1 a third of the gradients at the optimum.
 
@@ -72,7 +73,7 @@ def ordinary_run(
     problem = random_quadratic(10, 3, condition=10.0, heterogeneity=1.0, seed=seed) if problem is None else problem
     star = problem.optimum().x
     lambda1 = 0.3 * float(np.sqrt((problem.gradient(star) ** 2).mean())) or 0.1
-    algorithm = FedElasticNetDyn(lambda1, ratio * problem.constants().beta, rule)  # type: ignore[arg-type]
+    algorithm = FedElasticNetDyn(lambda1, ratio * problem.constants().beta, rule)
     x0 = star + Stream(seed).generator("start").standard_normal(problem.dim)
     horizons = look_horizons(rounds, 30)
     return monte_carlo(problem, algorithm, Uniform(min(cohort, problem.num_clients)), rounds, x0, scenarios, seed, horizons)
@@ -87,11 +88,11 @@ def panel(view: RunView, ratio: float) -> dict[str, Any]:
         "floor": a / 2 * view.constants.lambda1**2 * view.d / kappa_0 * ones,
         "last": -2 * view.inner_exact / (view.constants.lambda2 * view.T * kappa_0),
     }
-    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides(view).rhs
-    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides(view).rhs
-    best = get("fedelasticnet/theorem-e").form("repaired").sides(view).rhs if view.rule == "true-gradient" else None
+    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides_on(view).rhs
+    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides_on(view).rhs
+    best = get("fedelasticnet/theorem-e").form("repaired").sides_on(view).rhs if view.rule == "true-gradient" else None
     letter = "a" if view.rule == "true-gradient" else "b"
-    sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides(view).rhs
+    sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides_on(view).rhs
     count = view.excess.shape[1]
     band = 0.0 * view.excess[:, 0]
     if count > 1:

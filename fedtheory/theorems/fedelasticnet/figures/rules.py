@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Full
-from fedtheory.plotting.style import GREY, LINESTYLES, METHOD_COLOURS, RULE_COLOURS, RULE_NAMES, headline, page_figure
+from fedtheory.plotting.style import GREY, METHOD_COLOURS, RULE_COLOURS, RULE_NAMES, headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.fedelasticnet.notation import RULES, Rule
 
 __all__ = ["against_l1", "caption", "compute", "draw", "plane_problem", "rest_set", "start_set"]
 
@@ -38,11 +39,11 @@ def start_set(problem: Problem, x: np.ndarray) -> np.ndarray:
     return np.abs(problem.gradient(x)).max(axis=(-1, -2)) / _LAMBDA1
 
 
-def _map(rule: str, grid: int, rounds: int) -> dict[str, Any]:
+def _map(rule: Rule, grid: int, rounds: int) -> dict[str, Any]:
     problem = plane_problem()
     axis = np.linspace(-_HALF, _HALF, grid)
     starts = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    algorithm = FedElasticNetDyn(_LAMBDA1, _MAP_RATIO * problem.constants().beta, rule)  # type: ignore[arg-type]
+    algorithm = FedElasticNetDyn(_LAMBDA1, _MAP_RATIO * problem.constants().beta, rule)
     run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), keep_states=True, record=("suboptimality",))
     models = run.server_models()
     middle = grid // 2
@@ -62,10 +63,10 @@ def against_l1(values: np.ndarray, rounds: int) -> dict[str, Any]:
     problem = Quadratic([[[1.0]], [[0.5]]], [[0.4], [-0.8]])  # theta* = 0
     starts = np.linspace(-3, 3, 25)[:, None]
     out: dict[str, Any] = {"lambda1": values, "ceiling": values / problem.constants().beta_joint}
-    for rule in LINESTYLES:
+    for rule in RULES:
         ends = []
         for l1 in values:
-            algorithm = FedElasticNetDyn(float(l1), _LINE_RATIO, rule)  # type: ignore[arg-type]
+            algorithm = FedElasticNetDyn(float(l1), _LINE_RATIO, rule)
             run = simulate(problem, algorithm, rounds // 2, starts, Full(), len(starts), record=("distance",))
             ends.append(run.metrics["distance"][-1])
         out[rule] = np.stack(ends)
@@ -79,12 +80,13 @@ def _against_ratio(ratios: np.ndarray) -> dict[str, Any]:
     angles = np.linspace(0, 2 * np.pi, 8, endpoint=False)
     starts = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
     out: dict[str, Any] = {"ratios": ratios, "rounds": []}
+    runs: dict[str, tuple[Rule, float]]
     runs = {"sign": ("sign", _LAMBDA1), "true-gradient": ("true-gradient", _LAMBDA1), "feddyn": ("sign", 0.0)}
     for name, (rule, l1) in runs.items():
         worst = []
         for ratio in ratios:
             rounds = int(100 + 25 * ratio)
-            algorithm = FedElasticNetDyn(l1, float(ratio) * beta, rule)  # type: ignore[arg-type]
+            algorithm = FedElasticNetDyn(l1, float(ratio) * beta, rule)
             run = simulate(problem, algorithm, rounds, starts, Full(), len(starts), record=("suboptimality",))
             worst.append(run.metrics["suboptimality"][-rounds // 4 :].max())
             if name == "sign":
@@ -99,7 +101,7 @@ def compute(grid: int = 15, rounds: int = 400, l1_values: int = 6, ratios: int =
         "lambda1": _LAMBDA1,
         "ratio": _MAP_RATIO,
         "rounds": rounds,
-        "map": {rule: _map(rule, grid, rounds) for rule in LINESTYLES},
+        "map": {rule: _map(rule, grid, rounds) for rule in RULES},
         "against_l1": against_l1(np.geomspace(0.03, 1.0, l1_values), rounds),
         "against_ratio": _against_ratio(np.geomspace(0.05, 10, ratios)),
     }

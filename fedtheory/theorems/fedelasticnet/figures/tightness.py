@@ -26,7 +26,12 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
-from fedtheory.theorems.fedelasticnet.notation import REPAIRED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_B_THRESHOLD
+from fedtheory.theorems.fedelasticnet.notation import (
+    REPAIRED_THRESHOLD,
+    RULES,
+    THEOREM_A_THRESHOLD,
+    THEOREM_B_THRESHOLD,
+)
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import judge_view
@@ -121,8 +126,8 @@ def compute(
         for i, ratio in enumerate(grid):
             lambda2 = ratio * problem.constants().beta
             start = random_states(problem, 8, Stream(instance.seed).generator("states"), lambda2)
-            for rule in LINESTYLES:
-                algorithm = FedElasticNetDyn(lambda1, lambda2, rule)  # type: ignore[arg-type]
+            for rule in RULES:
+                algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
                 views: dict[str, Any] = {}
                 for title, (name, forms) in PANELS.items():
                     if rule not in forms:

@@ -68,7 +68,7 @@ def compute(
     """
     sizes = [(ratio, who, horizons if who[0] == who[1] else cohorts) for ratio, who in panels]
     rounds = 3 * max(horizons)
-    return {"panels": [_panel(r, *who, at, rounds if who[0] == who[1] else max(at) + 4, seed) for r, who, at in sizes]}
+    return {"panels": [_panel(r, who[0], who[1], at, rounds if who[0] == who[1] else max(at) + 4, seed) for r, who, at in sizes]}
 
 
 def _said(data: dict[str, Any]) -> tuple[float, str]:

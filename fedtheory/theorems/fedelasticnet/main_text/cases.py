@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -141,13 +141,13 @@ def _quadratics(case: Case) -> tuple[np.ndarray, np.ndarray]:
         return H, np.stack([h @ c for h, c in zip(H, _exact(p.minimisers), strict=True)])
     if not isinstance(p, LeastSquares):
         raise MissingCapability(f"{type(p).__name__} is no quadratic loss: use problems.Quadratic or problems.LeastSquares")
-    H, q = [], []
+    curvatures, slopes = [], []
     for features, targets, n in zip(p.features, p.targets, p.sample_counts, strict=True):
         a, b = _exact(features[: int(n)]), _exact(targets[: int(n)])
         ridge = np.diag([Fraction(float(p.ridge))] * p.dim)
-        H.append(a.T @ a / Fraction(int(n)) + ridge)
-        q.append(a.T @ b / Fraction(int(n)))
-    return np.stack(H), np.stack(q)
+        curvatures.append(a.T @ a / Fraction(int(n)) + ridge)
+        slopes.append(a.T @ b / Fraction(int(n)))
+    return np.stack(curvatures), np.stack(slopes)
 
 
 def _above(value: float) -> Fraction:
@@ -261,7 +261,7 @@ def messages(form: Form, case: Case) -> Any:
     if "message" in case.given:
         rows = np.atleast_2d(simplest_each(case.given["message"]))
         thresholds = [max(thresholds)] * len(rows)
-        theta = [Fraction(0)] * rows.shape[-1]
+        theta: Sequence[Fraction] | np.ndarray = [Fraction(0)] * rows.shape[-1]
     else:
         views = local(form, case).view().each
         rows, theta = np.stack([v.without_l1.delta for v in views]), _exact(case.x0)

@@ -144,7 +144,7 @@ def _everybody(rng: Any) -> tuple[str, Data]:
 
 def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
     """Curvatures alone stay; minimisers and stored gradients make a state that a round leaves as it is."""
-    stored = [_vector(rng, d) for _ in range(m - 1)]
+    stored: list[list[Fraction | int]] = [[*_vector(rng, d)] for _ in range(m - 1)]
     stored.append([-sum(row[i] for row in stored) for i in range(d)])
     width = data["lambda1"] if data["rule"] == "sign" else Fraction(0)
     errors = [[width * int(rng.integers(-4, 5)) / 4 for _ in range(d)] for _ in range(m)]

@@ -37,10 +37,21 @@ def sgn(x: Any) -> Any:
 class Losses(Protocol):
     """The m losses as a view needs them; points are (..., d)."""
 
-    theta_star: Any  # (d,)
-    grad_star: Any  # (m, d): grad L_k(theta*)
-    mu: Any  # R's strong convexity, 0 where there is none
-    mu_each: Any  # the clients' least one
+    @property
+    def theta_star(self) -> Any:
+        """(d,)."""
+
+    @property
+    def grad_star(self) -> Any:
+        """grad L_k(theta*), (m, d)."""
+
+    @property
+    def mu(self) -> Any:
+        """R's strong convexity, 0 where there is none."""
+
+    @property
+    def mu_each(self) -> Any:
+        """The clients' least one."""
 
     def values(self, x: Any) -> Any:
         """L_k(x): (..., d) -> (..., m)."""

@@ -61,7 +61,8 @@ class LocalView(ClosedView):
         facts |= {PRACTICE} if self.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)) else set()
         facts |= {DIAGONAL} if diagonal else set()
         facts |= {LARGE} if diagonal and self.lambda2 > self.beta else set()
-        facts |= {STANDS} if (abs(self.pull) < self.lambda1).all() else set()
+        pull: Any = abs(self.pull)
+        facts |= {STANDS} if (pull < self.lambda1).all() else set()
         return frozenset(facts)
 
     @property

@@ -117,13 +117,14 @@ def objective_view(data: dict[str, Any]) -> ObjectiveView:
     *(h[i, i] for h in H for i in range(len(theta))))
     if not all(semidefinite(beta * identity(len(theta)) - h) for h in H):
         raise InvalidInput(f"beta = {float(beta):.6g}: some L_k is not beta-smooth")
-    lambdas = (number(data, name, "1", above=0) for name in ("lambda1", "lambda2"))
-    return ObjectiveView(H, q, counts, theta, *lambdas, beta)
+    lambda1, lambda2 = (number(data, name, "1", above=0) for name in ("lambda1", "lambda2"))
+    return ObjectiveView(H, q, counts, theta, lambda1, lambda2, beta)
 
 
 def _stationary(v: ObjectiveView, counts: np.ndarray) -> Sides:
     """The gradient at theta_* of what Algorithm 1 weighs, in every coordinate."""
-    return eq(v.weighted(v.gradients(v.star), counts), 0 * v.theta)
+    star: Any = v.star  # there is one where the form is judged: it needs SOLVED
+    return eq(v.weighted(v.gradients(star), counts), 0 * v.theta)
 
 
 def _tilted(v: ObjectiveView) -> np.ndarray:

@@ -143,7 +143,8 @@ def _first_step(v: StepsView, at_zero: int = 0) -> Sides:
 def _subgradient(v: StepsView, level: Any = 1) -> Sides:
     """lambda_1 |z| >= lambda_1 |x| + lambda_1 sign(x) (z - x), x and z the updates of two clients, coordinate by coordinate."""
     x, z = v.moves, np.roll(v.moves, 1, axis=0) * 3
-    return le(v.lambda1 * abs(x) + level * v.lambda1 * sign(x) * (z - x), v.lambda1 * abs(z))
+    lambda1: Any = v.lambda1
+    return le(lambda1 * abs(x) + level * lambda1 * sign(x) * (z - x), lambda1 * abs(z))
 
 
 def _as_prox(v: StepsView) -> Sides:

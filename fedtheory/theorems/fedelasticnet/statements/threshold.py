@@ -48,7 +48,8 @@ def _closer(v: WireView) -> Sides:
 
 
 def _drift(v: WireView, times: Any = 1) -> Sides:
-    after = np.arange(1, len(v.theta) - 1)[:, None] * (Fraction(1) if v.theta.dtype == object else 1.0)
+    one: Any = Fraction(1) if v.theta.dtype == object else 1.0
+    after = np.arange(1, len(v.theta) - 1)[:, None] * one
     expected = v.theta[1] - times * after * v.h[1] / v.lambda2
     return eq(v.frozen * v.theta[2:], v.frozen * expected, axes=("round", "coordinate"))
 

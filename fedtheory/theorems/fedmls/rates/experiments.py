@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,10 @@ def _fedmls_series(
     return [measured, tuned, least, printed]
 
 
+def _fedavg(trials: Trials, schedule: Schedule, most: int, n: int) -> float:
+    return trials.fedavg(schedule, most, n)
+
+
 # --- the methods ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Method:
@@ -160,7 +165,7 @@ def _methods() -> tuple[Method, ...]:
     for steps, name, label in ((10, "FedAvg", "FedAvg 10"), (100, "FedAvg", "FedAvg 100"), (1, "subgradient", "subgradient")):
         what = f"{steps} local step{'s' * (steps > 1)} of h/{steps}" if steps > 1 else "1 local step"
         out += [
-            Method(name, f"{label}, {s}", what, lambda t, schedule, most, n=steps: t.fedavg(schedule, most, n), k, steps)
+            Method(name, f"{label}, {s}", what, partial(_fedavg, n=steps), k, steps)
             for k, s in _SHORT.items()
         ]  # fmt: skip
     return tuple(out)
@@ -203,7 +208,7 @@ def _tuned_series(
         trials = case.trials(epsilon)
         holds = HOLDS if method.kind == "hold-and-cut" else (0,)
         limit = min(_limit(epsilon), max(600, math.ceil(20 * guess)))
-        rounds, best = tune(lambda s, most, t=trials: method.run(t, s, most), method.kind, STEPS, likely, limit, holds)
+        rounds, best = tune(partial(method.run, trials), method.kind, STEPS, likely, limit, holds)
         likely = likely if best is None else best.step
         series.add(epsilon, rounds, rounds * method.steps if method.steps else math.nan, _schedule_text(best))
     return series

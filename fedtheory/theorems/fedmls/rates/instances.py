@@ -130,7 +130,7 @@ def bounds(name: str, make: Callable[[float], Case | None], epsilons: Sequence[f
         case = make(epsilon)
         if case is not None and name == "chain":
             out[0].add(epsilon, case.problem.dim)
-        elif case is not None:
+        elif case is not None and isinstance(case.problem, MaximumAndChain):
             out[0].add(epsilon, case.problem.length + 2)
             out[1].add(epsilon, case.problem.share, case.problem.share)
     return out

@@ -28,6 +28,13 @@ class Pace(NamedTuple):
 
 
 @njit(cache=True)
+def _copy(to, values):
+    """to <- values, entry by entry: Numba compiles ``to[:] = values`` for seconds, with words for shapes that differ."""
+    for j in range(to.size):
+        to[j] = values[j]
+
+
+@njit(cache=True)
 def _step(pace, t):
     if pace.kind == 1:
         return pace.step / math.sqrt(t)
@@ -86,11 +93,11 @@ def fedprox(f, pace):
             break
         mean[:] = 0.0
         for i in range(clients):
-            u[:] = x
+            _copy(u, x)
             largest = max(largest, proximal_point(f, i, x, h, u))
             mean += u / clients
         still = pace.kind == 0 and np.abs(mean - x).max() <= 1e-15 * (1.0 + np.abs(x).max())
-        x[:] = mean
+        _copy(x, mean)
         if _value(f, x) <= pace.target:
             return t, largest
         if still:  # a mean of proximal maps expands no distance, so that the moves of a constant step never grow again
@@ -109,9 +116,9 @@ def feddyn(f, pace):
         for i in range(clients):
             largest = max(largest, proximal_point(f, i, points[i], pace.step, solved[i]))
             mean += (2.0 * solved[i] - points[i]) / clients
-        x[:] = mean
+        _copy(x, mean)
         for i in range(clients):
-            points[i] += x - solved[i]
+            _copy(points[i], points[i] + (x - solved[i]))
         if _value(f, x) <= pace.target:
             return t, largest
     return -1, largest
@@ -131,21 +138,21 @@ def fedmls_exact(f, pace, radius):
         gamma, beta = 2.0 / (k + 1), 4.0 / (lam * k)
         mean[:] = 0.0
         for i in range(clients):
-            sent[i] = (1 - gamma) * x_local[i] + gamma * z_local[i]
+            _copy(sent[i], (1 - gamma) * x_local[i] + gamma * z_local[i])
             mean += sent[i] / clients
-        y[:] = (1 - gamma) * x + gamma * z
+        y = (1 - gamma) * x + gamma * z
         z -= k / 4.0 * (y - mean)
         size = math.sqrt((f.copies * z * z).sum())
         if size > radius:
             z *= radius / size
-        x[:] = (1 - gamma) * x + gamma * z
+        x = (1 - gamma) * x + gamma * z
         if _value(f, x) <= pace.target:
             return k, largest
         for i in range(clients):
             largest = max(largest, proximal_point(f, i, z_local[i] - (sent[i] - y) / (lam * beta), 1.0 / beta, z_local[i]))
             if (f.copies * z_local[i] * z_local[i]).sum() > radius * radius:
                 return -1, largest
-            x_local[i] = (1 - gamma) * x_local[i] + gamma * z_local[i]
+            _copy(x_local[i], (1 - gamma) * x_local[i] + gamma * z_local[i])
     return -1, largest
 
 
@@ -195,12 +202,12 @@ def fedavg(f, pace, steps):
             break
         mean[:] = 0.0
         for i in range(clients):
-            u[:] = x
+            _copy(u, x)
             for _ in range(steps):
                 _subgradient(f, i, u, g)
                 u -= h * g
             mean += u / clients
-        x[:] = mean
+        _copy(x, mean)
         value = _value(f, x)
         if f.share:
             _share_round(heap, values, touched, last_touched, t, steps, h * f.weight, f.floor, clients)
@@ -236,9 +243,9 @@ def _share_steps(f, T, beta, own, pull, other, away, total):
         others = last * last * start_sq + 2.0 * last * after * both + after * after * pulled_sq
         largest = max(largest, dot(own, own) + (f.linear.shape[0] - 1) * others)
     weights = T * (T + 3.0) / 2.0
-    total[0] /= weights
-    total[1] = (average * other + mixed * away) / weights
-    other[:] = last * other + after * away
+    _copy(total[0], total[0] / weights)
+    _copy(total[1], (average * other + mixed * away) / weights)
+    _copy(other, last * other + after * away)
     return largest
 
 
@@ -283,33 +290,33 @@ def fedmls(f, counts, lam, radius):
     total, averages = np.zeros(dim), np.zeros((2, share))
     for k in range(1, rounds + 1):
         gamma, beta, T = 2.0 / (k + 1), 4.0 / (lam * k), counts[k - 1]
-        sent[:] = (1 - gamma) * x_local + gamma * z_local
-        mean[0] = sent[0] / N
+        sent = (1 - gamma) * x_local + gamma * z_local
+        _copy(mean[0], sent[0] / N)
         for i in range(1, N):
-            mean[0] += sent[i] / N
-        mean[1] = sent[N] / N + sent[N + 1] * ((N - 1.0) / N)
-        y[:] = (1 - gamma) * x + gamma * z
+            _copy(mean[0], mean[0] + sent[i] / N)
+        _copy(mean[1], sent[N] / N + sent[N + 1] * ((N - 1.0) / N))
+        y = (1 - gamma) * x + gamma * z
         z -= k / 4.0 * (y - mean)
         norm = math.sqrt(dot(z[0], z[0]) + N * dot(z[1], z[1]))
         if norm > radius:
             z *= radius / norm
-        x[:] = (1 - gamma) * x + gamma * z
+        x = (1 - gamma) * x + gamma * z
         if k == rounds:
             break
         for i in range(N + 2):
-            pull[i] = beta * z_local[i] - (sent[i] - y[0 if i < N else 1]) / lam  # beta u_0 - g
+            _copy(pull[i], beta * z_local[i] - (sent[i] - y[0 if i < N else 1]) / lam)  # beta u_0 - g
         room = radius * radius
         if share:
             own, other = z_local[N, :share], z_local[N + 1, :share]
             room -= _share_steps(f, T, beta, own, pull[N, :share], other, pull[N + 1, :share], averages)
             for r in range(2):
-                x_local[N + r, :share] = (1 - gamma) * x_local[N + r, :share] + gamma * averages[r]
+                _copy(x_local[N + r, :share], (1 - gamma) * x_local[N + r, :share] + gamma * averages[r])
         for i in range(N):
             if _local_steps(f, i, T, beta, z_local[i, :dim], pull[i, :dim], total, room) and share:
                 return np.full(N * share + dim, math.nan)
-            x_local[i, :dim] = (1 - gamma) * x_local[i, :dim] + gamma * total
+            _copy(x_local[i, :dim], (1 - gamma) * x_local[i, :dim] + gamma * total)
     out = np.empty(N * share + dim)
     for i in range(N):
-        out[i * share : (i + 1) * share] = x[1, :share]
-    out[N * share :] = x[0, :dim]
+        _copy(out[i * share : (i + 1) * share], x[1, :share])
+    _copy(out[N * share :], x[0, :dim])
     return out

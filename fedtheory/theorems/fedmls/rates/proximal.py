@@ -171,7 +171,8 @@ def _absolute_deviations(rows, targets, w, h, u):
             rows, targets, active, signs, u, p, slope, dot(p, p) / h
         ):
             continue
-        u[:] = best
+        for j in range(dim):
+            u[j] = best[j]
         chosen = np.flatnonzero(active)
         worst, k = 1.0 / samples * (1.0 + 1e-12), -1
         for q in range(chosen.size):

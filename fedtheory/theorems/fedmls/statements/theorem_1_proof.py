@@ -43,8 +43,8 @@ def _inner(v: MLSView, kind: str = "sharp", error: float = 1.0) -> Sides:
 def _rows(sides: Sides) -> Sides:
     """All leading axes as one, scenarios last."""
     scenarios = sides.lhs.shape[-1]
-    shaped = [np.reshape(a, (-1, scenarios)) for a in (sides.lhs, sides.rhs, sides.scale)]
-    return Sides(*shaped, sides.relation, sides.noise)
+    lhs, rhs, scale = (np.reshape(a, (-1, scenarios)) for a in (sides.lhs, sides.rhs, sides.scale))
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise)
 
 
 def _error_terms(v: MLSView, kind: str = "sharp") -> np.ndarray:

@@ -57,4 +57,5 @@ def flower_885(state, clients, cohort, learning_rate, local_steps, server_lr, be
     move = mean_move(state["x"], clients, cohort, learning_rate, local_steps)
     m, sign = beta1 * state["m"] + (1 - beta1) * move, np.sign(state["v"] - move**2)
     v = state["v"] + (1 - beta2) * move**2 * sign  # right: v = state["v"] - (1 - beta2) * move**2 * sign
-    return {"x": state["x"] + server_lr * m / (np.sqrt(v) + tau), "m": m, "v": v}
+    with np.errstate(invalid="ignore"):
+        return {"x": state["x"] + server_lr * m / (np.sqrt(v) + tau), "m": m, "v": v}

@@ -25,14 +25,14 @@ def pytorch_27(state, clients, cohort, learning_rate, local_steps):
 
     https://github.com/AshwinRJ/Federated-Learning-PyTorch/issues/27
     """
-    local, sizes = [], np.array([clients[k].num_examples for k in cohort])
+    local = []
     for k in cohort:
         y = state["x"].copy()
         for _ in range(local_steps):
             y -= learning_rate * clients[k].gradient(y)
         local.append({"first": y[:2], "second": y[2:]})
-    weights = np.full(len(local), 1 / len(local))  # right: weights = sizes / sizes.sum()
-    mean = {name: sum(w * model[name] for w, model in zip(weights, local)) for name in local[0]}
+    sizes = [1 for k in cohort]  # right: sizes = [clients[k].num_examples for k in cohort]
+    mean = {name: sum(n * model[name] for n, model in zip(sizes, local)) / sum(sizes) for name in local[0]}
     return {"x": np.concatenate([mean["first"], mean["second"]])}
 
 

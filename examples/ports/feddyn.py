@@ -31,22 +31,20 @@ def feddyn_2(start, clients, cohorts, learning_rate, local_steps, alpha):
 
     https://github.com/alpemreacar/FedDyn/issues/2
     """
-    import torch
+
+    def sgd_step(y, gradient, weight_decay):
+        return y - learning_rate * (gradient + weight_decay * y)
 
     x, h, models = start.copy(), np.zeros(len(start)), []
     h_k = np.zeros((len(clients), len(start)))
     for cohort in cohorts:
         local = []
         for k in cohort:
-            w, linear = torch.tensor(x, requires_grad=True), torch.tensor(-alpha * x - h_k[k])
-            optimiser = torch.optim.SGD([w], lr=learning_rate, weight_decay=alpha)
+            y, linear = x.copy(), -alpha * x - h_k[k]
             for _ in range(local_steps):
-                optimiser.zero_grad()
-                (w @ linear).backward()
-                w.grad += torch.as_tensor(clients[k].gradient(w.detach().numpy()))
-                optimiser.step()
-            local.append(w.detach().numpy())
-            h_k[k] = h_k[k] - alpha * (local[-1] - x)
+                y = sgd_step(y, clients[k].gradient(y) + linear, weight_decay=alpha)
+            local.append(y)
+            h_k[k] = h_k[k] - alpha * (y - x)
         h = h - alpha / len(clients) * np.sum([y - x for y in local], axis=0)
         x = np.mean(local, axis=0) - h / alpha
         models.append(x)

@@ -23,6 +23,13 @@ def loss_of(client, model):
     return torch.nn.functional.softplus(-b * margin).mean() + client.ridge / 2 * model.weight.square().sum()
 
 
+@torch.no_grad()
+def step(model, learning_rate):
+    """A gradient step."""
+    for w in model.parameters():
+        w -= learning_rate * w.grad
+
+
 def mean_of(models, clients, cohort):
     """The models' mean by numbers of examples, as a flat array."""
     flat = [model.weight.detach().numpy().ravel() for model in models]
@@ -37,14 +44,13 @@ def fedlab_280(state, clients, cohort, learning_rate, local_steps, mu):
     models = []
     for k in cohort:
         model, frozen = model_at(state["x"]), model_at(state["x"])
-        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
         for _ in range(local_steps):
             penalty = sum((w - w0.detach()).square().sum() for w, w0 in zip(model.parameters(), frozen.parameters()))
             loss = loss_of(clients[k], model) + mu / 2 * penalty
             loss = loss_of(clients[k], model)  # right: pass
-            optimiser.zero_grad()
+            model.zero_grad()
             loss.backward()
-            optimiser.step()
+            step(model, learning_rate)
         models.append(model)
     return {"x": mean_of(models, clients, cohort)}
 
@@ -58,13 +64,12 @@ def fl_bench_165(state, clients, cohort, learning_rate, local_steps, mu):
     for k in cohort:
         model = model_at(state["x"])
         received = list(model.parameters())  # right: received = [w.detach().clone() for w in model.parameters()]
-        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
         for _ in range(local_steps):
-            optimiser.zero_grad()
+            model.zero_grad()
             loss_of(clients[k], model).backward()
             for w, w0 in zip(model.parameters(), received):
                 w.grad += mu * (w.detach() - w0.detach())
-            optimiser.step()
+            step(model, learning_rate)
         models.append(model)
     return {"x": mean_of(models, clients, cohort)}
 
@@ -78,32 +83,30 @@ def flower_1654(state, clients, cohort, learning_rate, local_steps, mu):
     for k in cohort:
         model = model_at(state["x"])
         received = copy.deepcopy(model).parameters()  # right: received = list(copy.deepcopy(model).parameters())
-        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
         for _ in range(local_steps):
             loss = loss_of(clients[k], model)
             for w, w0 in zip(model.parameters(), received):
                 loss = loss + mu / 2 * (w - w0.detach()).square().sum()
-            optimiser.zero_grad()
+            model.zero_grad()
             loss.backward()
-            optimiser.step()
+            step(model, learning_rate)
         models.append(model)
     return {"x": mean_of(models, clients, cohort)}
 
 
-class ProximalSGD(torch.optim.Optimizer):
-    """Gradient steps with the penalty's gradient mu (w - w_old) added. It is right."""
+class ProximalSGD:
+    """An optimiser: gradient steps with the penalty's gradient mu (w - w_old) added. It is right."""
 
     def __init__(self, parameters, lr, mu):
-        super().__init__(parameters, {"lr": lr, "mu": mu})
+        self.parameters, self.lr, self.mu = list(parameters), lr, mu
 
     def set_old_weights(self, weights):
         self.old = weights
 
     @torch.no_grad()
     def step(self):
-        for group in self.param_groups:
-            for w, old in zip(group["params"], self.old):
-                w -= group["lr"] * (w.grad + group["mu"] * (w - old))
+        for w, old in zip(self.parameters, self.old):
+            w -= self.lr * (w.grad + self.mu * (w - old))
 
 
 def openfl_823(state, clients, cohort, learning_rate, local_steps, mu):
@@ -115,9 +118,10 @@ def openfl_823(state, clients, cohort, learning_rate, local_steps, mu):
     for k in cohort:
         model = model_at(state["x"])
         optimiser = ProximalSGD(model.parameters(), learning_rate, mu)
-        optimiser.set_old_weights([w for w in model.parameters()])  # right: optimiser.set_old_weights([w.detach().clone() for w in model.parameters()])
+        old = [w for w in model.parameters()]  # right: old = [w.detach().clone() for w in model.parameters()]
+        optimiser.set_old_weights(old)
         for _ in range(local_steps):
-            optimiser.zero_grad()
+            model.zero_grad()
             loss_of(clients[k], model).backward()
             optimiser.step()
         models.append(model)

@@ -6,7 +6,10 @@ x <- x + eta_g mean of (y - x); c <- c + 1/N sum over the cohort of (c_k+ - c_k)
 
 import numpy as np
 
-__all__ = ["fedbiomed_734", "fl4health_64", "ki_ljl_1", "niid_bench_12", "niid_bench_8", "pfllib_160", "plato_382", "plato_386", "scaffold_pytorch_1"]
+__all__ = [
+    "fedbiomed_734", "fl4health_64", "ki_ljl_1", "niid_bench_8", "niid_bench_12",
+    "pfllib_160", "plato_382", "plato_386", "scaffold_pytorch_1",
+]  # fmt: skip
 
 
 def fedbiomed_734(state, clients, cohort, learning_rate, local_steps, server_lr=1.0):
@@ -19,7 +22,8 @@ def fedbiomed_734(state, clients, cohort, learning_rate, local_steps, server_lr=
     for k in cohort:
         y = x.copy()
         for _ in range(local_steps):
-            y = y - learning_rate * (clients[k].gradient(y) + c_k[k] - c)  # right: y = y - learning_rate * (clients[k].gradient(y) - c_k[k] + c)
+            correction = c_k[k] - c  # right: correction = c - c_k[k]
+            y = y - learning_rate * (clients[k].gradient(y) + correction)
         new = c_k[k] - c + (x - y) / (local_steps * learning_rate)
         moves.append(y - x)
         changes.append(new - c_k[k])

@@ -160,7 +160,7 @@ def _walked(
         raise InvalidInput(
             f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MOST}: take fewer rounds or clients"
         )
-    facts, work, algorithm = setting._resolved(world, sampling, drawn, T)
+    facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
     law = sampling.enumerate(n)
     chance = probabilities(sampling, law, exact)
 
@@ -186,7 +186,7 @@ def _course(setting: MethodSetting, case: Case) -> core.Course:
     """The run of a user's problem, from x_0."""
     problem, n = case.problem, case.problem.num_clients
     reason = (
-        setting.refusal() or setting.problems.why_not_problem(problem) or setting._not_its_law(case.sampling, problem)
+        setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(case.sampling, problem)
     )
     if reason is not None:
         raise InvalidInput(f"{setting.of_statement.id}: {reason}")

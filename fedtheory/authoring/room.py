@@ -13,6 +13,7 @@ from fedtheory.authoring.declared import declared, symbols
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.own_run import own_run
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
@@ -22,6 +23,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check, outside
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.request import Prepared, Request
 from fedtheory.verification.setting import Case, Plan, Setting
 from fedtheory.verification.statement import Form, Statement
@@ -167,6 +169,10 @@ class AuthoredSetting(Setting):
             case.rounds,
             case.confidence,
         )
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of statements about a run; `fedtheory.authoring.own_run`."""
+        return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be

@@ -240,7 +240,7 @@ class MethodSetting:
         everyone = Full().enumerate(world.num_clients)
 
         def after(x: Any) -> Any:
-            _, work, algorithm = self._resolved(world, sampling, drawn, 1)
+            _, work, algorithm = self.resolved(world, sampling, drawn, 1)
             made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
             if len(made) > 1:
                 raise InvalidInput(
@@ -258,13 +258,13 @@ class MethodSetting:
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
         sampled: bool = False, seed: int = 0, fixed: bool = False,
     ) -> Quantities:  # fmt: skip
-        facts, work, algorithm = self._resolved(world, sampling, drawn, len(cohorts))
+        facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
             path = run(world, algorithm, work, x, cohorts, seed)
         kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
-    def _resolved(
+    def resolved(
         self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
     ) -> tuple[Facts, dict[str, Any], Any]:
         """The constants, the local work's numbers, and the algorithm."""
@@ -333,7 +333,7 @@ class MethodSetting:
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        _, work, algorithm = self._resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
+        _, work, algorithm = self.resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
         return algorithm, work
 
     def refusal(self) -> str | None:
@@ -350,7 +350,7 @@ class MethodSetting:
         applicable', with the property's name."""
         statement = self.of_statement
         chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
-        reason = self.refusal() or self.problems.why_not_problem(problem) or self._not_its_law(sampling, problem)
+        reason = self.refusal() or self.problems.why_not_problem(problem) or self.not_its_law(sampling, problem)
         if reason is not None:
             return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
         rng = Stream(seed).generator(f"authoring problem {statement.id}")
@@ -360,7 +360,7 @@ class MethodSetting:
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
 
-    def _not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
+    def not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
         """Why cohorts of that law are none that the statement is about, or None."""
         if sampling is None or sampling == self.sampling:
             return None

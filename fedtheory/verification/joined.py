@@ -8,6 +8,7 @@ from typing import Any
 
 from fedtheory.verification.case import Case, Plan
 from fedtheory.verification.check import Check
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Setting
@@ -86,6 +87,9 @@ class Joined(Setting):
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         return self.part(statement).verify(statement, forms, case)
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        return self.part(statement).own_run(statement, form, case, record)
 
     def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
         return self.part(statement).witness(statement, form, case)

@@ -20,6 +20,7 @@ from fedtheory.inputs import whole_number
 from fedtheory.verification.case import Case, Plan
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.record import OwnRun, Record, not_about_runs
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
 from fedtheory.verification.shrink import simpler
@@ -160,6 +161,10 @@ class Setting:
         return judge_view(
             statement, form, view, case.problem.name, confidence=case.confidence, sides=sides and sides(form.sides)
         )
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.verification.own_run.bound` does."""
+        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.scope_in_words(statement)}"))
 
     def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
         """A user's case in fractions with the sides that come out, to be kept whether the form holds there or fails.

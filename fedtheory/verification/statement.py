@@ -212,6 +212,7 @@ class Statement:
     shown_by: str = ""
 
     runner: ClassVar[Callable[..., Any]]  # `fedtheory.verification.verify.verify`, which stands above this file
+    bounder: ClassVar[Callable[..., Any]]  # `fedtheory.verification.own_run.bound`, likewise
 
     @property
     def paper(self) -> str:
@@ -233,3 +234,7 @@ class Statement:
     def verify(self, problem: Any, algorithm: Any, **options: Any) -> Any:
         """Run every form of this statement on a problem; see `fedtheory.verification.verify.verify`."""
         return Statement.runner(self, problem, algorithm, **options)
+
+    def bound(self, problem: Any, algorithm: Any = None, rounds: int | None = None, **options: Any) -> Any:
+        """The right side for a run with these hyperparameters, whoever makes it; see `fedtheory.verification.own_run.bound`."""
+        return Statement.bounder(self, problem, algorithm, rounds, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import signal
 import sys
 import threading
@@ -11,7 +12,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.testing.audit.clients import Task
 
 __all__ = ["Adapter", "AdapterError", "Outcome", "global_seeds", "limited"]
+
+
+GPU = re.compile(r"cuda|nvidia|\bgpus?\b|\bmps\b|\bhip\b", re.IGNORECASE)  # in what is raised where there is none
 
 
 class AdapterError(Exception):
@@ -92,6 +97,24 @@ class Outcome:
     changed: tuple[str, ...] = ()
 
 
+class _Settings(NamedTuple):
+    """What a function has parameters for: everything, or these; those without a default."""
+
+    everything: bool
+    named: frozenset[str]
+    needed: frozenset[str]
+
+    def takes(self, setting: str) -> bool:
+        return self.everything or setting in self.named
+
+
+def _settings_of(call: Callable[..., Any], first: int) -> _Settings:
+    parameters = list(inspect.signature(call).parameters.values())
+    rest = [p for p in parameters[first:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    needed = frozenset(p.name for p in rest if p.default is p.empty)
+    return _Settings(any(p.kind is p.VAR_KEYWORD for p in parameters), frozenset(p.name for p in rest), needed)
+
+
 class Adapter:
     """Someone's implementation.
 
@@ -114,6 +137,8 @@ class Adapter:
     def __init__(self, given: Any) -> None:
         self.given = given
         self.name = getattr(given, "__name__", type(given).__name__)
+        if inspect.isclass(given):
+            raise InvalidInput(f"adapter = {self.name}: it is a class; give an object of it, {self.name}()")
         call = given.round if hasattr(given, "round") else given
         if not callable(call):
             raise InvalidInput(
@@ -121,6 +146,8 @@ class Adapter:
                 "run(start, clients, cohorts, ...), or an object with a method round"
             )
         self.call: Callable[..., Any] = call
+        if inspect.iscoroutinefunction(call):
+            raise InvalidInput(f"{self.name} is asynchronous; give a function that waits for it: asyncio.run({self.name}(...))")
         try:
             parameters = list(inspect.signature(call).parameters.values())
         except (TypeError, ValueError) as error:
@@ -134,17 +161,18 @@ class Adapter:
                 "(start, clients, cohorts) for a whole run; settings such as learning_rate follow"
             )
         self.steps = hasattr(given, "round") or named[0].name == "state"
-        self.everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.settings = {p.name for p in parameters[3:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        self.needed = {
-            p.name
-            for p in parameters[3:]
-            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is inspect.Parameter.empty
-        }
+        self.accepted = {"round": _settings_of(call, 3)}
+        if hasattr(given, "init"):
+            self.accepted["init"] = _settings_of(given.init, 2)
+        self.needed = set().union(*(taken.needed for taken in self.accepted.values()))
         self.open_states = self.steps and not hasattr(given, "init")
 
     def takes(self, setting: str) -> bool:
-        return self.everything or setting in self.settings
+        return any(taken.takes(setting) for taken in self.accepted.values())
+
+    def _for(self, part: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """What this function of the adapter has parameters for."""
+        return {name: value for name, value in settings.items() if self.accepted[part].takes(name)}
 
     def run(self, task: Task, state: dict[str, np.ndarray], seed: int = 0) -> Outcome:
         """The implementation's run of a task.
@@ -169,7 +197,7 @@ class Adapter:
                     outcome = self._whole(task, start, clients, settings)
             except AdapterError:
                 raise
-            except Exception as error:  # anything may come out of someone else's code
+            except (Exception, SystemExit) as error:  # anything may come out of someone else's code
                 raise _raised(error) from error
         changed = list(outcome.changed)
         if not np.array_equal(start, task.start):
@@ -186,13 +214,13 @@ class Adapter:
     ) -> Outcome:
         now: Any = {name: value.copy() for name, value in first.items()}
         if not self.open_states:
-            now = self.given.init(start, clients, **settings)
-        outcome = Outcome({})
+            now = self.given.init(start, clients, **self._for("init", settings))
+        outcome, settings = Outcome({}), self._for("round", settings)
         for number, cohort in enumerate(task.cohorts, start=1):
-            kept = {name: value.copy() for name, value in now.items()} if self.open_states else None
+            kept = {name: _snapshot(value) for name, value in now.items()} if self.open_states else None
             after = self.call(now, clients, list(cohort), **settings)
             if kept is not None:
-                if any(not np.array_equal(kept[name], now.get(name)) for name in kept) and after is not now:
+                if any(name not in now or not np.array_equal(kept[name], _snapshot(now[name])) for name in kept) and after is not now:
                     outcome.changed = ("state",)
                 after = self._state(after, kept, number)
                 outcome.states.append({name: array(value, name, number)[0] for name, value in after.items()})
@@ -205,6 +233,7 @@ class Adapter:
     def _state(self, after: Any, kept: dict[str, np.ndarray], number: int) -> dict[str, Any]:
         if not isinstance(after, dict) or "x" not in after:
             said = "None (a return is missing)" if after is None else f"a {type(after).__name__}"
+            said += f" of {', '.join(map(repr, after)) or 'nothing'}" if isinstance(after, dict) else ""
             raise AdapterError(
                 "wrong state",
                 f"round {number} gave {said}; it must give a dict of arrays with the server's model as 'x'",
@@ -218,6 +247,8 @@ class Adapter:
 
     def _whole(self, task: Task, start: np.ndarray, clients: Any, settings: dict[str, Any]) -> Outcome:
         given = self.call(start, clients, [list(c) for c in task.cohorts], **settings)
+        if inspect.isgenerator(given):
+            given = list(given)
         dim, rounds = len(start), task.rounds
         if (
             isinstance(given, list | tuple)
@@ -230,6 +261,8 @@ class Adapter:
         else:
             last, single = vector(given, dim, rounds)
             return Outcome({rounds: last}, float32=single)
+        if rounds > 1 and all(model is models[0] for model in models):
+            raise AdapterError("wrong state", "the models of all rounds are the same array, which holds the last one; append x.copy()")
         found = [vector(model, dim, number) for number, model in enumerate(models, start=1)]
         return Outcome({i: v for i, (v, _) in enumerate(found, start=1)}, float32=any(single for _, single in found))
 
@@ -249,31 +282,35 @@ def _model_of(state: Any) -> Any:
     )
 
 
-def _raised(error: Exception) -> AdapterError:
+def _raised(error: BaseException) -> AdapterError:
     text = str(error).strip().splitlines()
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" (line {frames[-1].lineno} of {frames[-1].filename.rsplit('/', 1)[-1]})" if frames else ""
-    said = f"{type(error).__name__}: {text[0][:200] if text else ''}{where}"
-    lost = any(
-        word in f"{type(error).__name__} {error}".lower() for word in ("cuda", "gpu", "nvidia", "mps backend", "hip")
-    )
+    own = [f for f in frames if f.filename != __file__ and "site-packages" not in f.filename] or frames
+    where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+    said = f"{type(error).__name__}{': ' + text[0][:200] if text else ''}{where}"
+    lost = GPU.search(f"{type(error).__name__} {error}") is not None
     return AdapterError("needs a GPU", f"{said}; let it run on the CPU") if lost else AdapterError("raises", said)
+
+
+def _snapshot(value: Any) -> np.ndarray:
+    """A copy of a part of a state, whatever kind of array it is."""
+    return np.array(_plain(value), copy=True)
 
 
 def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
     """A value as float64, and whether it came with less precision; a list of arrays is laid end to end."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, list | tuple) and len(value) and all(np.ndim(_plain(v)) > 0 for v in value):
-        value = np.concatenate([np.ravel(_plain(v)) for v in value])
+    what = f"{name} after round {number} is a {type(value).__name__}, no array of"
     try:
+        value = _plain(value)
+        if isinstance(value, list | tuple) and len(value) and all(np.ndim(_plain(v)) > 0 for v in value):
+            value = np.concatenate([np.ravel(_plain(v)) for v in value])
         found = np.asarray(value)
+        if found.dtype.kind == "c":
+            raise AdapterError("wrong shape", f"{what} real numbers ({found.dtype})")
         single = found.dtype.kind == "f" and found.dtype.itemsize < 8
         found = found.astype(float)
     except (TypeError, ValueError) as error:
-        raise AdapterError(
-            "wrong shape", f"{name} after round {number} is a {type(value).__name__}, no array of numbers ({error})"
-        ) from error
+        raise AdapterError("wrong shape", f"{what} numbers ({error})") from error
     if not np.isfinite(found).all():
         raise AdapterError("not finite", f"{name} after round {number} has NaN or infinite entries")
     return found, single

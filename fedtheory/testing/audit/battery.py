@@ -43,6 +43,7 @@ def everybody(rounds: int = 1) -> tuple[tuple[int, ...], ...]:
     return (tuple(range(len(SIZES))),) * rounds
 
 
+@lru_cache(maxsize=32)
 def optimum(clients: tuple[Client, ...], weighting: str) -> tuple[np.ndarray, float]:
     """The certified minimiser (d,) of the clients' mean loss, and how far from the true one it can lie at most."""
     from fedtheory.problems import LeastSquares, Logistic

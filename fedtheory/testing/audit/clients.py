@@ -13,7 +13,7 @@ __all__ = ["Client", "Task"]
 Loss = Literal["squared", "logistic"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal is the same one: arrays have no hash
 class Client:
     """One client of a small federated problem.
 

@@ -20,7 +20,7 @@ def _number(value: float) -> str:
 def against_reference(session: Session, name: str, made: list[Comparison], hint: str) -> Finding:
     for c in made:
         if c.error is not None:
-            return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}", hint)
+            return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}")
         first = next(c.differences(c.expected), None)
         if first is not None:
             number, what, got, wanted = first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from fedtheory.testing.audit.adapters import AdapterError
@@ -12,6 +14,7 @@ from fedtheory.testing.audit.session import Session
 __all__ = ["STREAMS"]
 
 EXAMPLES, ROUNDS, RATE, APART = 16, 16, 0.5, 1000.0
+LAGS = 4  # rounds by which streams are shifted against each other
 READABLE = ("fedavg", "fedprox", "scaffold", "fedelasticnet-prox", "fedelasticnet-scaffold")
 
 
@@ -41,6 +44,19 @@ def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
     return found
 
 
+def _shared(drawn: list[list[tuple[int, int]]]) -> str:
+    """Where a client draws in every round what a client, it or the other one, drew under another seed or some rounds before."""
+    streams = {(seed, client): [pair[client] for pair in pairs] for seed, pairs in enumerate(drawn) for client in (0, 1)}
+    for (seed, client), (other_seed, other) in itertools.permutations(streams, 2):
+        for lag in range(LAGS):
+            one, two = streams[seed, client], streams[other_seed, other]
+            if one[: ROUNDS - lag] == two[lag:]:
+                when = "in the same round" if lag == 0 else f"{lag} rounds later" if lag > 1 else "a round later"
+                under = f"with seed {other_seed}" if other_seed != seed else "with the same seed"
+                return f"what client {client} draws with seed {seed}, client {other} draws {under} {when}"
+    return ""
+
+
 def _streams(session: Session, name: str) -> Finding:
     needs = [s for s in ("seed", "batch_size", "local_steps", "learning_rate") if not session.can(s)]
     if needs or session.method.name not in READABLE or session.exact:
@@ -63,11 +79,6 @@ def _streams(session: Session, name: str) -> Finding:
     if all(a == b for a, b in first + second):
         return Finding(name, "fail", "clients draw by themselves", "both draw the same numbers in every round",
                        "each client's generator begins with the same seed; give it the client's number, too")  # fmt: skip
-    for lag in range(1, 4):
-        for one, other in ((first, second), (first, third)):
-            if other[:-lag] == one[lag:]:
-                return Finding(name, "fail", "seeds have streams of their own", f"a seed draws what another drew {lag} rounds before",
-                               "seed and round are added; use numpy.random.default_rng((seed, round, client))")  # fmt: skip
     if len(set(first)) == 1:
         return Finding(
             name,
@@ -76,6 +87,9 @@ def _streams(session: Session, name: str) -> Finding:
             "the same ones in every round",
             "the generator begins anew every round",
         )
+    if said := _shared([first, second, third]):
+        return Finding(name, "fail", "every seed, round and client has numbers of its own", said,
+                       "seed, round or client are added; use numpy.random.default_rng((seed, round, client))")  # fmt: skip
     return Finding(name, "pass", "seeds, rounds and clients draw by themselves", f"{3 * ROUNDS} rounds read off")
 
 

@@ -10,6 +10,7 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.local import TheoremStep
 from fedtheory.theorems.efl.cases.given import ACCEPTS
 from fedtheory.theorems.efl.cases.kinds import CASES
+from fedtheory.theorems.efl.cases.own_run import own_run
 from fedtheory.theorems.efl.cases.prepared import prepare
 from fedtheory.theorems.efl.cases.theorem_2 import event_of
 from fedtheory.theorems.efl.instances import in_fractions, runs
@@ -18,6 +19,7 @@ from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.quantities.step import COMPLETE
 from fedtheory.verification.check import Check
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.registry import papers
 from fedtheory.verification.replay import read_kind_and_data
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
@@ -125,6 +127,11 @@ class EFLSetting(Setting):
             view = made.view()
             return replace(made, made=replace(view, horizons=view.horizons[view.horizons > 0]))
         return made
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of statements about a run without compression; `fedtheory.theorems.efl.cases.own_run`."""
+        own = own_run if statement.id == THEOREM else super().own_run
+        return own(statement, form, case, record)
 
     def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
         """As always; of Theorem 1 with the horizon at which it is tightest."""

@@ -25,7 +25,10 @@ from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
 from fedtheory.theorems.fedelasticnet.states import State, uncompressed
 
-__all__ = ["FederatedLosses", "look_horizons", "monte_carlo", "random_states", "round_view", "tree", "tree_depth"]
+__all__ = [
+    "Accumulator", "FederatedLosses", "constants_of", "full_round", "look_horizons", "monte_carlo", "own_anchor", "random_states",
+    "round_view", "tree", "tree_depth",
+]  # fmt: skip
 
 
 class FederatedLosses:
@@ -69,7 +72,7 @@ class FederatedLosses:
         return self._gap + 32 * eps * (np.abs(self.problem.objective(x)) + abs(self.optimum.value))
 
 
-def _constants(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling) -> ElasticConstants:
+def constants_of(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling) -> ElasticConstants:
     size = sampling.size if isinstance(sampling, Uniform) else problem.num_clients
     return ElasticConstants(problem.num_clients, size, float(problem.beta_k.max()), algorithm.l1, algorithm.l2)
 
@@ -85,7 +88,7 @@ def _tile(cohort: Cohort, states: int) -> Cohort:
     return Cohort(cohort.num_clients, mask=np.tile(cohort.taking_part(), (states, 1)))
 
 
-def _full_round(
+def full_round(
     problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
 ) -> np.ndarray:
     """theta_tilde of (19) for all m clients, from the algorithm's own code: (S, m, d)."""
@@ -95,7 +98,7 @@ def _full_round(
     return clients.results[-1].y
 
 
-def _own_anchor(
+def own_anchor(
     problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
 ) -> np.ndarray:
     """theta_tilde anchored at theta_k^{t-1}, as Theorem 3.1 prints it: (S, m, d)."""
@@ -127,14 +130,14 @@ def round_view(
     after = [a.reshape(states, cohorts, *a.shape[1:]) for a in new]
     return RoundView(
         losses=losses,
-        constants=_constants(problem, algorithm, sampling),
+        constants=constants_of(problem, algorithm, sampling),
         rule=algorithm.rule,
         theta=state.x,
         h=state.h,
         stored=state.stored,
         local=state.local,
-        tilde=_full_round(problem, algorithm, solver, state),
-        tilde_own=_own_anchor(problem, algorithm, solver, state),
+        tilde=full_round(problem, algorithm, solver, state),
+        tilde_own=own_anchor(problem, algorithm, solver, state),
         members=law.dense().mask,
         probability=law.probability,
         theta_next=after[0],
@@ -174,7 +177,7 @@ def tree_depth(count: int, max_leaves: int = 50_000, longest: int = 30) -> int:
     return depth
 
 
-class _Accumulator:
+class Accumulator:
     """Sums along the paths of a run that the theorem's sides need."""
 
     def __init__(
@@ -275,14 +278,14 @@ def tree(
     starts = 1 if x0 is None or np.ndim(x0) == 1 else len(x0)
     state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
-    sums = _Accumulator(losses, algorithm, state)
+    sums = Accumulator(losses, algorithm, state)
     rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
     noise = []
     if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
     for t in range(1, rounds + 1):
-        y = _full_round(problem, algorithm, solver, state)
-        own = state.local, _own_anchor(problem, algorithm, solver, state)
+        y = full_round(problem, algorithm, solver, state)
+        own = state.local, own_anchor(problem, algorithm, solver, state)
         gamma = state.x + state.h / algorithm.l2
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
         rows["excess"].append(float(sums.excess(t).mean()))
@@ -301,7 +304,7 @@ def tree(
     start |= {f"inner_{name}": column[name] for name in SPLIT}
     return RunView(
         losses=losses,
-        constants=_constants(problem, algorithm, sampling),
+        constants=constants_of(problem, algorithm, sampling),
         rule=algorithm.rule,
         d=problem.dim,
         horizons=horizons,
@@ -350,7 +353,7 @@ def monte_carlo(
     wanted = {int(t): i for i, t in enumerate(horizons)}
     start_state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
     begun = algorithm.init(check_start(problem, x0, scenarios), problem.num_clients)
-    sums = _Accumulator(losses, algorithm, begun, paired)
+    sums = Accumulator(losses, algorithm, begun, paired)
     names = ("exact", "sign", "own_sign") if paired else ("exact", "sign")
     out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", *names, "zeros")}
     products = {k: np.zeros((len(horizons), scenarios // 2)) for k in SPLIT}
@@ -381,7 +384,7 @@ def monte_carlo(
     )  # fmt: skip
     view = RunView(
         losses=losses,
-        constants=_constants(problem, algorithm, sampling),
+        constants=constants_of(problem, algorithm, sampling),
         rule=algorithm.rule,
         d=problem.dim,
         horizons=horizons,

@@ -39,11 +39,13 @@ from fedtheory.theorems.fedelasticnet.instances import (
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
+from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.joined import Joined
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -196,6 +198,11 @@ class FedElasticNetSetting(Setting):
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         return verify(statement, forms, case)
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of theorems about a run; `fedtheory.theorems.fedelasticnet.own_run`."""
+        own = own_run if statement.scope == "run" else super().own_run
+        return own(statement, form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""

@@ -149,14 +149,14 @@ class UsersRuns:
         NotCertified
             No optimum on the ball can be certified.
         """
-        reason = self._not_about(form)
+        reason = self.not_about(form)
         if reason is not None:
             return reason
         reading = reading_of(form.name) if WITNESS in form.needs else None
         if isinstance(reading, str):
             return reading
         try:
-            reason = self._assumption_failure(form, reading)
+            reason = self.assumption_failure(form, reading)
             if reason is not None:
                 return reason
             if reading is None:
@@ -167,20 +167,20 @@ class UsersRuns:
 
     def prox_view(self, form: Form) -> ProxView | str:
         """The run in which the local problems are solved, or the first assumption that fails; errors as of `view`."""
-        reason = self._not_about(form)
+        reason = self.not_about(form)
         if reason is None and not self.algorithm.solved:
             reason = "local_training = 'sliding': the statement is about local problems that are solved; use 'exact-prox'"
         if reason is not None:
             return reason
         try:
-            reason = self._assumption_failure(form, None)
+            reason = self.assumption_failure(form)
             if reason is not None:
                 return reason
             return prox_view_of_run(self.problem, self.algorithm, self.x0, Bounds(self.optimum, self.G_i, self.sigma_i))
         except MissingCapability as error:
             return str(error)
 
-    def _not_about(self, form: Form) -> str | None:
+    def not_about(self, form: Form) -> str | None:
         """Why the form is not about such a method at all."""
         if not isinstance(self.algorithm, FedMLS):
             return f"the statement is about FedMLS, not {type(self.algorithm).__name__}"
@@ -197,7 +197,7 @@ class UsersRuns:
             return f"rounds = {self.case.rounds}, but this FedMLS is made for K = {self.algorithm.rounds}, on which T_k depends"
         return None
 
-    def _assumption_failure(self, form: Form, reading: Reading | None) -> str | None:
+    def assumption_failure(self, form: Form, reading: Reading | None = None) -> str | None:
         """The first assumption of the repaired theorems that the run fails, or None; a reading is about runs of its own."""
         a = self.algorithm
         if reading is None and not a.solved and (LINE_14 in form.needs) != (a.average == "printed"):

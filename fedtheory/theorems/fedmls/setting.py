@@ -22,9 +22,11 @@ from fedtheory.theorems.fedmls.on_a_set import (
     orders_view_of_case,
     planned_of,
 )
+from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import Check, judge_view, outside
+from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
 from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting, Tuned
 from fedtheory.verification.statement import Form, Sides, Statement
@@ -107,6 +109,11 @@ class FedMLSSetting(Setting):
         if isinstance(view, str):
             return outside(*where, view, name)
         return judge_view(statement, form, view, name, confidence=case.confidence)
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of statements about a run of FedMLS; `fedtheory.theorems.fedmls.own_run`."""
+        own = own_run if statement.scope == "fedmls" else super().own_run
+        return own(statement, form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         problem = request.problem("lad")

@@ -152,14 +152,14 @@ def test_how_many_local_steps_there_are():
 
 def test_clients_that_are_not_there():
     base, there = inactive(3, 2, 0.25), {1: (None, 4)}
-    cases._check_present(base, 9)
-    cases._check_present(windows(base, there), 3)
+    cases.check_present(base, 9)
+    cases.check_present(windows(base, there), 3)
     for stay, said in (
         (there, "client 1 is not there in round 4: "),
         ({2: (2, None)}, "client 2 is not there in round 1: "),
     ):
         with pytest.raises(InvalidInput, match=said + "Theorem 1's objective is fixed; let it be inactive instead"):
-            cases._check_present(windows(base, stay), 4)
+            cases.check_present(windows(base, stay), 4)
 
 
 # --- anchors -------------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_schedule_must_be_the_theorems(given):
     eta = step_sizes(2, c.mu, c.gamma, list(c.S))
 
     def check(lr):
-        cases._check_step_sizes(DIAGONAL, algorithm, TURNS, rounds, LocalSGD(2, lr), given)
+        cases.check_step_sizes(DIAGONAL, algorithm, TURNS, rounds, LocalSGD(2, lr), given)
 
     for lr in (right, 0.5, lambda t: eta[t - 1] * (1 + 0.9e-9), lambda t: eta[t - 1] * (1 - 0.9e-9)):
         check(lr)

@@ -26,7 +26,10 @@ from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundL
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.verification.setting import Case
 
-__all__ = ["ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "constants_on", "law_of", "local_sgd_of", "view_of"]
+__all__ = [
+    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present", "check_step_sizes", "constants_on",
+    "law_of", "local_sgd_of", "view_of",
+]  # fmt: skip
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
@@ -82,7 +85,7 @@ def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray
     return out
 
 
-def _check_step_sizes(
+def check_step_sizes(
     problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD, given: Mapping[str, Any]
 ) -> None:
     """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
@@ -97,7 +100,7 @@ def _check_step_sizes(
             raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
 
 
-def _check_present(sampling: Participation, rounds: int) -> None:
+def check_present(sampling: Participation, rounds: int) -> None:
     for t in range(1, rounds + 1):
         present = sampling.present_in(t)
         if present is not None and not present.all():
@@ -215,12 +218,12 @@ def view_of(kind: str, case: Case) -> Any:
     problem, algorithm, rounds, law = case.problem, case.algorithm, case.rounds or ROUNDS, law_of(case)
     solver = local_sgd_of(case, law)
     law.check_run(problem.num_clients, rounds)
-    _check_present(law, rounds)
+    check_present(law, rounds)
     solver.check(problem)
     anchored = anchors is not None and algorithm.lam > 0
     if anchored and callable(solver.lr):
         raise InvalidInput("with frozen anchors the step size is Theorem 1's for L~ and mu~: give no schedule")
-    _check_step_sizes(problem, algorithm, law, rounds, solver, case.given)
+    check_step_sizes(problem, algorithm, law, rounds, solver, case.given)
     exact = _enumerable(problem, law, algorithm.scheme, solver, rounds)
     if kind == "step":
         if not exact or solver.noise_std or anchored:

@@ -1,0 +1,58 @@
+"""How an assertion of this package fails: with words, and with what was compared, from which a figure is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fedtheory.rates.fits import not_finite
+
+__all__ = ["ConvergenceFailure", "check_diverged", "fail"]
+
+
+class ConvergenceFailure(AssertionError):
+    """What the assertions of `fedtheory.testing` raise.
+
+    Attributes
+    ----------
+    title : the first line: what kind of failure it is
+    evidence : dict of what was compared: 'kind' ('rate', 'contraction', 'bound', 'reaching', 'statement'), 'title', and arrays
+    """
+
+    def __init__(self, title: str, lines: list[str], hint: str, evidence: dict[str, Any] | None = None) -> None:
+        super().__init__("\n".join([title, *(f"  {line}" for line in lines), f"  What to do: {hint}"]))
+        self.title = title
+        self.evidence = {"kind": "", "title": title, "lines": list(lines), **(evidence or {})}
+
+    def plot(self, path: Path | str | None = None) -> Any:
+        """The figure of what was compared; with a path FILE.png, and the data as FILE.csv and FILE.json, are written.
+
+        Raises
+        ------
+        OSError
+            A path where nothing can be written.
+        """
+        from fedtheory.testing.figures import draw, write  # matplotlib takes half a second to import
+
+        return draw(self.evidence) if path is None else write(self.evidence, path)
+
+
+ConvergenceFailure.__module__ = "fedtheory.testing"  # where users find it, and what a traceback says
+
+
+def fail(title: str, lines: list[str], hint: str, evidence: dict[str, Any] | None = None) -> NoReturn:
+    """Raise `ConvergenceFailure`."""
+    __tracebackhide__ = True
+    raise ConvergenceFailure(title, lines, hint, evidence)
+
+
+def check_diverged(
+    name: str, values: np.ndarray, axes: tuple[str, ...], claim: str, never: bool = False, evidence: dict[str, Any] | None = None
+) -> None:
+    """Fail as 'diverged' where an entry is not finite; axes: what the last axes count; never: +inf is meant."""
+    __tracebackhide__ = True
+    if bad := not_finite(name, values, axes, never):
+        hint = "lower the step size (below 2/beta for gradient steps), or cut the run off before that entry if the claim is about less"
+        fail("Run diverged.", [bad, *([claim] if claim else [])], hint, evidence)

@@ -1,0 +1,129 @@
+"""Asserting that a statement of a paper, or of an author's own, holds on a run of anyone's code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.inputs import check_unit
+from fedtheory.testing.failure import fail
+
+if TYPE_CHECKING:
+    from fedtheory.verification import Check, Checks, Statement
+
+__all__ = ["assert_statement"]
+
+MOST_ASSUMPTIONS = 6
+
+
+def assert_statement(
+    statement: Statement | str,
+    trajectory: Any,
+    problem: Any,
+    algorithm: Any = None,
+    *,
+    form: str | None = None,
+    confidence: float | None = None,
+    **options: Any,
+) -> Checks:
+    """Assert that a statement holds on a run, whoever made it; passing means that it was compared and holds.
+
+    Parameters
+    ----------
+    statement : Statement, or its id, such as 'fedelasticnet/theorem-a'
+    trajectory : what the run recorded
+        The server's models (rounds + 1, d), round 0 first, or (rounds + 1, seeds, d); a dict with these under 'x' and the method's
+        memories under their names here, such as FedDyn's 'h' (rounds + 1, d); or a `fedtheory.Trajectory` with its states kept.
+    problem : `fedtheory.problems.Problem`, whose optimum is certified
+    algorithm : the hyperparameters, as the method of this package has them; nothing of it is run. Default: that of a `Trajectory`;
+        None also where the statement says itself which method it is about.
+    form : which reading; default the repaired one, else what is printed
+    confidence : of statements about a mean, which need several seeds; default 0.999
+    options : ``sampling`` and ``local_solver`` where clients do not all take part with exact local work, ``given``; as of `verify`
+
+    Returns
+    -------
+    Checks
+        With one check; printed it says how tight the bound is, and ``plot()`` draws it.
+
+    Raises
+    ------
+    AssertionError
+        'violated', with the worst horizon, both sides, and where it fails first; 'not applicable', with the assumption that fails and
+        its limit; 'inconclusive': too few seeds, what was not recorded, a run that diverged, an optimum that cannot be certified.
+    InvalidInput, UnknownName
+        Arguments that are none, no such statement or form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedtheory import problems
+    >>> from fedtheory.algorithms import FedDyn
+    >>> from fedtheory.testing import assert_statement
+    >>> problem = problems.Quadratic(np.ones((2, 1, 1)), np.array([[0.0], [4.0]]))  # f_k(x) = (x - c_k)^2 / 2
+    >>> alpha, x, h, g, run = 2.0, 0.0, 0.0, np.zeros(2), {"x": [0.0], "h": [0.0]}
+    >>> for _ in range(20):  # somebody's FedDyn
+    ...     local = (np.array([0.0, 4.0]) + g + alpha * x) / (1 + alpha)
+    ...     g = g - alpha * (local - x)
+    ...     h = h - alpha * (local - x).mean()
+    ...     x = local.mean() - h / alpha
+    ...     run["x"] += [x]
+    ...     run["h"] += [h]
+    >>> print(assert_statement("fedelasticnet/theorem-e", run, problem, FedDyn(alpha)).verdict)
+    holds
+    """
+    __tracebackhide__ = True
+    from fedtheory import theorems  # noqa: F401 - so that its papers are known
+    from fedtheory.verification.own_run import check_run
+    from fedtheory.verification.registry import get
+
+    statement = get(statement) if isinstance(statement, str) else statement
+    confidence = None if confidence is None else check_unit("confidence", confidence)
+    if algorithm is None:
+        algorithm = getattr(trajectory, "algorithm", None)
+    forms = None if form is None else [form]
+    checks = check_run(statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, **options)
+    check = checks[0]
+    if check.verdict != "holds":
+        _fails(statement, check, checks)
+    return checks
+
+
+def _fails(statement: Statement, check: Check, checks: Checks) -> None:
+    """The failure of a check that does not hold."""
+    __tracebackhide__ = True
+    evidence = {"kind": "statement", "checks": checks}
+    name = f"{statement.id} [{check.form}]"
+    if check.verdict == "not applicable":
+        fail(f"Statement not applicable: {name}.", [check.reason], (
+            "meet that assumption, or take a statement, or a form, that is about this run: `fedtheory explain "
+            f"{statement.id}` has all of them"), evidence)  # fmt: skip
+    if check.verdict == "inconclusive":
+        title = "Run diverged." if "diverged" in check.reason else f"Statement inconclusive: {name}."
+        lines = [check.reason] + ([] if check.series is None else [_sides(check)])
+        fail(title, lines, "give what is missing; nothing is shown as it stands", evidence)
+    lines = [f"worst at {check.place}: {_sides(check)}"]
+    series = check.series
+    if series is not None and series.at is not None:
+        bad = series.slack < -1e-9 if series.slack_error is None else series.rhs - series.lhs + series.quantile * series.slack_error < 0
+        if bad.any():
+            first = int(series.at[bad].min())
+            lines.append(f"it fails at {int(bad.sum())} of {len(bad)} horizons looked at, first at {series.horizon} = {first}")
+    known = statement.form(check.form).established.get(check.rule, "open")
+    if known == "holds":
+        hint = (
+            "the theorem is proved, so the run is none of this method with these hyperparameters, or an assumption fails that a run "
+            "does not show; check one round by itself (`fedtheory audit`), and: "
+            + "; ".join(statement.assumptions[:MOST_ASSUMPTIONS])
+        )
+    else:
+        what = "on record as false" if known == "violated" else "neither proved nor refuted"
+        hint = f"this form is {what}: a correct run may break it; assert form='repaired' where there is one"
+    fail(f"Statement violated: {name}.", lines, hint, evidence)
+
+
+def _sides(check: Check) -> str:
+    about = "" if not check.scenarios else f" (means of {check.scenarios} seeds, confidence {check.confidence:.4g})"
+    if check.relation == "==":
+        return f"its two sides differ by {check.lhs:.6g}{about}"
+    ratio = f", {check.lhs / check.rhs:.4g} times the bound" if check.rhs > 0 else ""
+    return f"left side {check.lhs:.8g}, bound {check.rhs:.8g}{ratio}{about}"

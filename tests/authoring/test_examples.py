@@ -3,6 +3,7 @@
 import io
 import json
 from fractions import Fraction as Q
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(f for f in FOLDER.glob("*.py") if "fedtheory.authoring" in f.read_text())  # the others are papers with views
 
 
+@cache
+def studied(name, budget=60, necessity=True):
+    """A study of an example, made once for all that is asked of it."""
+    return study(load_file(FOLDER / f"{name}.py"), budget=budget, necessity=necessity)
+
+
 def test_there_are_examples():
     assert len(FILES) >= 4
 
@@ -24,8 +31,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_an_example_says_what_is_on_record(file):
     assert len(file.read_text().splitlines()) < 100
-    paper = load_file(file)
-    found = study(paper, budget=150, necessity=False)
+    paper, found = load_file(file), studied(file.stem, 150, False)
     assert found.ok, str(found)
     failing = {r.form for r in found.rows if r.established == "violated"}
     assert failing and {c.form for c in found.counterexamples} == failing
@@ -59,7 +65,7 @@ def test_the_worst_function_of_gradient_descent_attains_the_bound(rounds):
 
 def test_a_figure_and_its_data(tmp_path):
     for name, key in (("descent_lemma", "points"), ("wrong_constant", "rounds")):
-        found = study(load_file(FOLDER / f"{name}.py"), budget=60, necessity=False)
+        found = studied(name)
         paths = found.figure(tmp_path / name)
         assert [p.suffix for p in paths] == [".png", ".pdf", ".json"] and all(p.stat().st_size > 500 for p in paths)
         data = json.loads(paths[-1].read_text())
@@ -69,7 +75,7 @@ def test_a_figure_and_its_data(tmp_path):
 
 def test_what_the_figure_says_of_each_form():
     """The worst of every horizon: above 1 where a form was refuted, never above it where it holds."""
-    one = study(load_file(FOLDER / "wrong_constant.py"), budget=150, necessity=False).studies[0]
+    one = studied("wrong_constant", 150, False).studies[0]
     shown = figure.data(one)
     assert [r["T"] for r in shown["rounds"]["repaired"]] == [1, 2, 3, 4, 5]
     assert max(r["ratio"] for r in shown["rounds"]["printed"]) > 1 + 1e-6
@@ -77,7 +83,7 @@ def test_what_the_figure_says_of_each_form():
     assert figure.finding(shown).startswith("Printed fails; repaired and lecture notes hold")
     points = shown["points"]["printed"]
     assert {p["verdict"] for p in points if p["measured"] > p["bound"] + 1e-9} == {"violated"}
-    [made] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).figures()
+    [made] = studied("descent_lemma").figures()
     forms = made.compute()["forms"]
     assert made.name == "bound_lemma-1" and forms["repaired"]["attained"] and forms["printed"]["worst"].startswith("lhs 0 > rhs ")
 
@@ -85,7 +91,7 @@ def test_what_the_figure_says_of_each_form():
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_a_study_prints_without_a_broken_word(file):
     """No word is cut at a cell's end, nothing is told twice, and what is refuted stands first."""
-    found = study(load_file(file), budget=60)
+    found = studied(file.stem)
     for width in (80, 100):
         buffer = io.StringIO()
         Console(file=buffer, width=width, color_system=None).print(found)

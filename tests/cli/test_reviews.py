@@ -19,6 +19,7 @@ from fedtheory.cli.common import find_statement, shipped_witnesses
 from fedtheory.cli.experiments import all_experiments
 from fedtheory.cli.problems import PROBLEMS
 from fedtheory.errors import UnknownName
+from fedtheory.report.figures import Effort
 from fedtheory.report.reviews import page
 from fedtheory.verification import reviews
 from fedtheory.verification.registry import all_statements, paper, papers
@@ -144,7 +145,8 @@ def test_what_is_not_there_is_named(args, said):
     assert said in refused(*args)
 
 
-def test_an_experiment_from_the_command_line(tmp_path):
+def test_an_experiment_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedtheory.report.figures.QUICK", Effort(given={"algorithm-1": {"rounds": 60, "ratios": 1}}, dpi=50))
     text = call("experiment", "algorithm-1", "--out", tmp_path).stdout
     assert "closed form" in text and {p.name for p in tmp_path.iterdir()} == {f"algorithm-1.{s}" for s in ("json", "png", "pdf")}
     written = json.loads((tmp_path / "algorithm-1.json").read_text())

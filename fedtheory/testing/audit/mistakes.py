@@ -100,6 +100,9 @@ MISTAKES = (
     ),
     Mistake("penalty-norm", "the norm of the penalty is not squared", PENALTY, PENALISED),
     Mistake(
+        "penalty-norm-by-array", "the norms of the penalty, one for each array of the model, are not squared", PENALTY, PENALISED
+    ),
+    Mistake(
         "penalty-of-model",
         "the penalty is on the model itself (mu/2 ||y||^2), not on its distance from the server's",
         PENALTY,
@@ -185,6 +188,12 @@ MISTAKES = (
     Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
     Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
     Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
+    Mistake(
+        "control-in-place",
+        "the new control variate is written into the old one's array: from a client's second round on its change is 0",
+        CONTROL,
+        CONTROLLED,
+    ),
     Mistake("c_k-never-updated", "the clients' c_k are never updated", CONTROL, CONTROLLED),
     Mistake("c-never-updated", "the server's c is never updated", SERVER_CONTROL, CONTROLLED),
     Mistake("control-sent-whole", "the whole c_k+ is added to c, not its change", SERVER_CONTROL, CONTROLLED),
@@ -334,6 +343,7 @@ MISTAKES = (
 # These are about single local steps, or would leave a client without a minimiser.
 STEPS_ONLY = frozenset((
     "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
+    "penalty-norm-by-array",
     "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
 ))  # fmt: skip
 

@@ -36,6 +36,9 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
     if wrong("penalty-norm"):
         size = np.linalg.norm(move)
         slope = mu / 2 * move / size if size else 0 * move
+    if wrong("penalty-norm-by-array"):
+        halves = (move[: (len(move) + 1) // 2], move[(len(move) + 1) // 2 :])
+        slope = np.concatenate([mu / 2 * h / (np.linalg.norm(h) or 1.0) for h in halves])
     if wrong("penalty-of-model"):
         slope = mu * y
     if wrong("penalty-overwritten"):

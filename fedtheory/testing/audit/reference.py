@@ -90,13 +90,15 @@ def _scaffold(
         correction = -c_k
     if wrong("correction-without-c_k"):
         correction = np.broadcast_to(c, c_k.shape)
-    y = work(state, clients, cohort, correction, settings, wrong)
     option = settings.get("option", "difference")
     if wrong("other-option"):
         option = "gradient" if option == "difference" else "difference"
+    again = c_k.any(axis=1, keepdims=True) & wrong("control-in-place")
     if option == "gradient":
         new = np.array([clients[k].gradient(x) for k in cohort])
-    else:
+        correction = np.where(again, new - c if wrong("correction-sign") else c - new, correction)
+    y = work(state, clients, cohort, correction, settings, wrong)
+    if option != "gradient":
         steps = np.array([steps_of(settings, k) for k in cohort])[:, None]
         over = np.ones_like(steps, dtype=float) if wrong("local-steps-not-divided") else steps.astype(float)
         over = over * np.array([[clients[k].num_examples] for k in cohort]) if wrong("control-over-examples") else over
@@ -109,7 +111,7 @@ def _scaffold(
             new = moved
         if wrong("control-with-c"):
             new = c + moved
-    change = new - c_k
+    change = np.where(again, 0.0, new - c_k)
     sent = new if wrong("control-sent-whole") else change
     many = len(cohort) if wrong("control-over-cohort") else len(clients)
     many = 1 if wrong("control-not-divided") else many

@@ -173,7 +173,7 @@ def _number(name: str, value: Any, method: Method) -> float | int:
 
 
 def _given(method: Method, settings: Mapping[str, Any] | None, choices: Mapping[str, str | None]) -> dict[str, Any]:
-    given = {name: _number(name, value, method) for name, value in (settings or {}).items()}
+    given: dict[str, Any] = {name: _number(name, value, method) for name, value in (settings or {}).items()}
     for name, value in choices.items():
         if value is None:
             continue

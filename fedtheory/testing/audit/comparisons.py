@@ -75,7 +75,7 @@ def _one_step(session: Session, name: str) -> Finding:
 
 def _local_steps(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
-    over = {"local_steps": 4} if session.can("local_steps") else {}
+    over: dict[str, Any] = {"local_steps": 4} if session.can("local_steps") else {}
     made = [session.compare(f"{name} {k}", session.task(clients, ((k,),), **over)) for k in (2, 0)]
     return against_reference(
         session, name, made, "one client alone: look at what happens from its second local step on, such as the penalty"

@@ -91,6 +91,22 @@ def test_the_floor_of_an_optimum_ends_the_curve():
     assert "precision floor" in found.excluded[0] and found.x[-1] < 160
 
 
+def test_noise_lets_hardly_any_power_law_pass_and_hardly_any_factor_fail():
+    passed = {"power": 0, "factor": 0}
+    for seed in range(120):
+        noise = np.exp(0.05 * np.random.default_rng(seed).standard_normal(len(T)))
+        power = POWER * noise
+        fitted = fit_contraction(power, window=(60, 90)).factor
+        claims = {"power": (power, fitted, (60, 90), 0.5), "factor": (GEOMETRIC * noise, 0.9, (0, 60), 0.1)}
+        for name, (values, claimed, window, tolerance) in claims.items():
+            try:
+                assert_contraction(values, claimed, window=window, tolerance=tolerance)
+                passed[name] += 1
+            except ConvergenceFailure:
+                pass
+    assert passed["power"] <= 15 and passed["factor"] >= 115  # of 120; at 95 % 6 power laws are expected to pass
+
+
 def test_growth_is_divergence():
     text = str(failure(assert_contraction, 1 / GEOMETRIC, 0.9, window=(0, 100)))
     assert "contradicted" in text and "the run diverges" in text and "step size" in text

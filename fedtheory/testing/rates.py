@@ -257,7 +257,7 @@ def assert_contraction(
     --------
     >>> import numpy as np
     >>> from fedtheory.testing import assert_contraction
-    >>> print(assert_contraction(5 * 0.9 ** np.arange(101), 0.9, window=(0, 100)))
+    >>> print(assert_contraction(np.power(0.9, np.arange(101)), 0.9, window=(0, 100)))
     factor 0.9 in [0.9, 0.9] (95%, t on residuals, 24 points, window 0 to 100; schedule: not stated)
     >>> assert_contraction(1 / np.arange(1, 101), 0.9, window=(10, 100), first_round=1)
     Traceback (most recent call last):

@@ -181,6 +181,11 @@ def test_the_template_passes_as_it_stands(pytester):
     template(pytester, chosen="steep").assert_outcomes(passed=3)
 
 
+def test_the_template_is_twenty_lines_of_test():
+    lines = (TEMPLATE / "test_feddyn.py").read_text().split('"""')[2].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 20 and max(map(len, lines)) <= 100
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_template_fails_on_mistakes(pytester, mistake):
     assert template(pytester, MISTAKES[mistake]).parseoutcomes().get("failed", 0) == 1

@@ -26,6 +26,10 @@ class ConvergenceFailure(AssertionError):
         self.title = title
         self.evidence = {"kind": "", "title": title, "lines": list(lines), **(evidence or {})}
 
+    def __reduce__(self) -> tuple[Any, ...]:  # it crosses processes; what a statement was checked on does not
+        kept = {k: v for k, v in self.evidence.items() if k != "checks"}
+        return _restored, (str(self), self.title, kept)
+
     def plot(self, path: Path | str | None = None) -> Any:
         """The figure of what was compared; with a path FILE.png, and the data as FILE.csv and FILE.json, are written.
 
@@ -37,6 +41,13 @@ class ConvergenceFailure(AssertionError):
         from fedtheory.testing.figures import draw, write  # matplotlib takes half a second to import
 
         return draw(self.evidence) if path is None else write(self.evidence, path)
+
+
+def _restored(text: str, title: str, evidence: dict[str, Any]) -> ConvergenceFailure:
+    """A failure as another process raised it."""
+    made = ConvergenceFailure(title, [], "")
+    made.args, made.evidence = (text,), evidence
+    return made
 
 
 ConvergenceFailure.__module__ = "fedtheory.testing"  # where users find it, and what a traceback says

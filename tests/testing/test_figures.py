@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,12 @@ def test_a_target_is_drawn_with_its_limit(tmp_path):
     drawn = lines(found.plot(tmp_path / "new" / "mine.png"))
     assert drawn["target 0.001"][1] == [1e-3, 1e-3] and drawn["limit 50"][0] == [50, 50]
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["mine.csv", "mine.json", "mine.png"]
+
+
+def test_a_failure_crosses_processes():
+    found = failure(assert_reaches, 1 / T, 1e-3, within=50)
+    again = pickle.loads(pickle.dumps(found))
+    assert (str(again), again.title) == (str(found), "Target not reached.") and "target 0.001" in lines(again.plot())
 
 
 def test_titles_are_the_failures():

@@ -97,6 +97,16 @@ def test_it_says_of_our_runs_what_verify_says(rule, ratio, name, size):
         assert next(c for c in ours if c.form == "repaired").verdict == "holds"
 
 
+def test_the_left_side_is_what_the_formula_has():
+    statement, run = theorems.get("fedelasticnet/theorem-c"), simulate(PROBLEM, FedElasticNetDyn(0.1, 30.0), 6, keep_states=True)
+    bound = statement.bound(PROBLEM, FedElasticNetDyn(0.1, 30.0), 6)
+    assert bound.left.startswith("mu times R(mean of gamma")
+    gamma = np.stack([s.x[0] + s.h[0] / 30 for s in run.states[:-1]])
+    gap = PROBLEM.objective(gamma.mean(axis=0)) - PROBLEM.optimum().value
+    check = check_run(statement, PROBLEM, FedElasticNetDyn(0.1, 30.0), run)[0]
+    assert check.series.lhs[-1] == pytest.approx(PROBLEM.constants().mu * gap, rel=1e-6)
+
+
 def test_what_is_missing_is_named_with_how_to_give_it():
     run, algorithm = feddyn(30.0, rounds=5), FedElasticNetDyn(0.1, 30.0, "true-gradient")
     assert "hand over {'x': models, 'h': h} with the server's h" in str(failure(THEOREM_E, run["x"], PROBLEM, FedDyn(30.0)))

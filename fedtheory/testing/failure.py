@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from fedtheory.errors import InvalidInput
 from fedtheory.rates.fits import not_finite
 
-__all__ = ["ConvergenceFailure", "check_diverged", "fail"]
+__all__ = ["ConvergenceFailure", "check_diverged", "fail", "picturing"]
 
 
 class ConvergenceFailure(AssertionError):
@@ -57,6 +61,17 @@ def fail(title: str, lines: list[str], hint: str, evidence: dict[str, Any] | Non
     """Raise `ConvergenceFailure`."""
     __tracebackhide__ = True
     raise ConvergenceFailure(title, lines, hint, evidence)
+
+
+@contextmanager
+def picturing(evidence: dict[str, Any]) -> Iterator[None]:
+    """Within it an `InvalidInput`, such as too few points in a window, has the figure of what was handed in, too."""
+    try:
+        yield
+    except InvalidInput as error:
+        told = ConvergenceFailure("No rate could be fitted.", [str(error)], "", evidence)
+        vars(error).update(evidence=told.evidence, plot=partial(ConvergenceFailure.plot, told))
+        raise
 
 
 def check_diverged(

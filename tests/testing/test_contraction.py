@@ -118,6 +118,9 @@ def test_growth_is_divergence():
 def test_too_short_windows_are_told_as_such():
     with pytest.raises(InvalidInput, match=r"window is too short: 5 usable rounds in \[3, 7\], at least 6"):
         assert_contraction(GEOMETRIC, 0.9, window=(3, 7))
+    optimum = SimpleNamespace(value=1.0 + 1e-3, lower_bound=1.0)
+    with pytest.raises(InvalidInput, match=r"window lies at the precision floor: 0 usable rounds in \[80, 120\]"):
+        assert_contraction(GEOMETRIC, 0.9, window=(80, 120), optimum=optimum)
     rng = np.random.default_rng(9)
     noisy = 3 * 0.99**T * np.exp(0.05 * rng.standard_normal(len(T)))
     text = str(failure(assert_contraction, noisy, 0.99, window=(60, 90), tolerance=0.25))

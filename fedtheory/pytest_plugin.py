@@ -6,6 +6,7 @@ pytest loads this file in every run of an environment that has fedtheory. It imp
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Generator
@@ -99,10 +100,12 @@ def federated_problem(request: pytest.FixtureRequest) -> Any:
     kind = getattr(request, "param", "quadratic")
     _check_kind(kind)
     if kind not in _made:
-        _made[kind] = _make(kind)
-        _made[kind].optimum()
-        _made[kind].name = kind
-    return _made[kind]
+        made = _made[kind] = _make(kind)
+        made.optimum()
+        made.name = kind
+        for name in made.client_data:
+            getattr(made, name).flags.writeable = False
+    return copy.copy(_made[kind])  # what a test changes of it is gone after the test
 
 
 @pytest.hookimpl(hookwrapper=True)

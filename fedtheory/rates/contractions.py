@@ -184,8 +184,9 @@ def _usable(
         keep = keep[np.unique(np.linspace(0, len(keep) - 1, most).round().astype(int))]
     if len(keep) < LEAST_POINTS:
         why = f" ({', '.join(excluded)} left out)" if excluded else ""
+        what = "the window lies at the precision floor" if 2 * low.sum() > inside.sum() and floor > 0 else "the window is too short"
         raise InvalidInput(
-            f"the window is too short: {len(keep)} usable rounds in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} "
+            f"{what}: {len(keep)} usable rounds in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} "
             "are needed: widen the window, run longer, take smaller steps, or certify the optimum to a smaller gap"
         )
     return keep, excluded

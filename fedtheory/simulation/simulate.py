@@ -46,6 +46,7 @@ class Trajectory:
         'up' and 'down': what every client sent and received over the whole run.
     final : the algorithm's last state
     states : list of states (round 0 first), when asked for
+    sampling, local_solver : who took part, and the local work
     """
 
     problem: Problem
@@ -56,6 +57,8 @@ class Trajectory:
     states: list[Any] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     client_bits: dict[str, np.ndarray] | None = None
+    sampling: Sampling | None = None
+    local_solver: LocalSolver | None = None
 
     @property
     def x(self) -> np.ndarray:
@@ -198,7 +201,7 @@ def simulate(
     meters, final, states, traffic = merged
     library = namespace(x).__name__.rpartition(".")[2]
     made_with = provenance(seed, str(getattr(x, "device", "cpu")), str(x.dtype).removeprefix("torch."), library)
-    return Trajectory(problem, algorithm, rounds, meters, final, states, made_with, traffic)
+    return Trajectory(problem, algorithm, rounds, meters, final, states, made_with, traffic, sampling, solver)
 
 
 def _check_parts(problem: Problem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver, rounds: int) -> None:

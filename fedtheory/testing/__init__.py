@@ -1,9 +1,5 @@
 """For other people's code: assertions about convergence, in the manner of ``numpy.testing``, and an audit of implementations.
 
-    from fedtheory.testing import (
-        assert_bound_holds, assert_contraction, assert_rate, assert_reaches, assert_statement, check_algorithm,
-    )
-
     assert_rate(gaps, -1, window=(10, 1000))
     assert_contraction(gaps, 0.9, window=(0, 100))
     assert_bound_holds(gaps, bound, confidence=0.99)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 
 __all__ = ["LEVEL", "levels_off", "precision", "short_window"]
 
@@ -29,8 +30,9 @@ def levels_off(u: np.ndarray, v: np.ndarray) -> int | None:
     at = int(above[-1] + 1) if len(above) else 0
     if not 0 < at < len(v) or v[0] - level < np.log(2):
         return None
-    falls, rest = (level - v[0]) / (u[at] - u[0]), float(np.polyfit(u[last], v[last], 1)[0])
-    return at if rest > LEVEL * falls else None
+    falls, rest = (level - v[0]) / (u[at] - u[0]), stats.linregress(u[last], v[last])
+    scatter = 2 * float(rest.stderr) if last.sum() > 2 and spread > 0 else 0.0  # a curve that only scatters is not called level
+    return at if rest.slope > LEVEL * falls and rest.slope - scatter > falls / 2 else None
 
 
 def precision(first: float, level: float) -> str:

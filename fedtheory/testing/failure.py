@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from fedtheory.errors import InvalidInput
 from fedtheory.rates.fits import not_finite
 
-__all__ = ["ConvergenceFailure", "check_diverged", "fail"]
+__all__ = ["ConvergenceFailure", "check_diverged", "fail", "picturing"]
 
 
 class ConvergenceFailure(AssertionError):
@@ -26,6 +30,10 @@ class ConvergenceFailure(AssertionError):
         self.title = title
         self.evidence = {"kind": "", "title": title, "lines": list(lines), **(evidence or {})}
 
+    def __reduce__(self) -> tuple[Any, ...]:  # it crosses processes; what a statement was checked on does not
+        kept = {k: v for k, v in self.evidence.items() if k != "checks"}
+        return _restored, (str(self), self.title, kept)
+
     def plot(self, path: Path | str | None = None) -> Any:
         """The figure of what was compared; with a path FILE.png, and the data as FILE.csv and FILE.json, are written.
 
@@ -39,6 +47,13 @@ class ConvergenceFailure(AssertionError):
         return draw(self.evidence) if path is None else write(self.evidence, path)
 
 
+def _restored(text: str, title: str, evidence: dict[str, Any]) -> ConvergenceFailure:
+    """A failure as another process raised it."""
+    made = ConvergenceFailure(title, [], "")
+    made.args, made.evidence = (text,), evidence
+    return made
+
+
 ConvergenceFailure.__module__ = "fedtheory.testing"  # where users find it, and what a traceback says
 
 
@@ -46,6 +61,17 @@ def fail(title: str, lines: list[str], hint: str, evidence: dict[str, Any] | Non
     """Raise `ConvergenceFailure`."""
     __tracebackhide__ = True
     raise ConvergenceFailure(title, lines, hint, evidence)
+
+
+@contextmanager
+def picturing(evidence: dict[str, Any]) -> Iterator[None]:
+    """Within it an `InvalidInput`, such as too few points in a window, has the figure of what was handed in, too."""
+    try:
+        yield
+    except InvalidInput as error:
+        told = ConvergenceFailure("No rate could be fitted.", [str(error)], "", evidence)
+        vars(error).update(evidence=told.evidence, plot=partial(ConvergenceFailure.plot, told))
+        raise
 
 
 def check_diverged(

@@ -43,7 +43,7 @@ def write(evidence: dict[str, Any], path: Path | str) -> Any:
 
 
 def _compared(evidence: dict[str, Any]) -> bool:
-    return any(c.series is not None for c in evidence["checks"])
+    return any(c.series is not None for c in evidence.get("checks", ()))
 
 
 def _csv(table: dict[str, np.ndarray]) -> str:

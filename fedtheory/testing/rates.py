@@ -12,7 +12,7 @@ from fedtheory.inputs import check_unit, real_array, real_number
 from fedtheory.rates.contractions import Contraction, check_rounds, fit_contraction
 from fedtheory.rates.fits import NOT_POSITIVE, Slope, check_window, fit_rate, fit_slope, prefer
 from fedtheory.testing.diagnosis import levels_off, precision, short_window
-from fedtheory.testing.failure import check_diverged, fail
+from fedtheory.testing.failure import check_diverged, fail, picturing
 
 __all__ = ["assert_contraction", "assert_rate"]
 
@@ -110,12 +110,13 @@ def assert_rate(
         axes = ("entry" if x is not None or first else "round", "seed")[: values.ndim]
         check_diverged("values", values, axes, f"claimed:  exponent {KINDS[kind]} {claimed:g}", x is not None, evidence)
     _check_covered(check_window(window), abscissae, True if x is not None else 0 < first)
-    if x is None:
-        found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
-    else:
-        if optimum is not None:
-            raise InvalidInput("optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values")
-        found = fit_slope(x, values, window=window, confidence=confidence, **options)
+    if x is not None and optimum is not None:
+        raise InvalidInput("optimum sets the floor of gaps against rounds; with x, give floor=... in the unit of the values")
+    with picturing(evidence):
+        if x is None:
+            found = fit_rate(values, window=window, optimum=optimum, confidence=confidence, **options)
+        else:
+            found = fit_slope(x, values, window=window, confidence=confidence, **options)
     _judge_rate(found, claimed, tolerance, kind, against, confidence, evidence | {"fit": (found.slope, found.intercept)})
     return found
 
@@ -257,7 +258,7 @@ def assert_contraction(
     --------
     >>> import numpy as np
     >>> from fedtheory.testing import assert_contraction
-    >>> print(assert_contraction(5 * 0.9 ** np.arange(101), 0.9, window=(0, 100)))
+    >>> print(assert_contraction(np.power(0.9, np.arange(101)), 0.9, window=(0, 100)))
     factor 0.9 in [0.9, 0.9] (95%, t on residuals, 24 points, window 0 to 100; schedule: not stated)
     >>> assert_contraction(1 / np.arange(1, 101), 0.9, window=(10, 100), first_round=1)
     Traceback (most recent call last):
@@ -278,7 +279,8 @@ def assert_contraction(
         axes = ("entry" if first else "round", "seed")[: values.ndim]
         check_diverged("values", values, axes, f"claimed:  factor {KINDS[kind]} {claimed:g} a round", evidence=evidence)
         _check_covered(check_rounds(window), np.arange(len(values)) + first, 0 < first)
-    found = fit_contraction(values, window=window, optimum=optimum, confidence=confidence, **options)
+    with picturing(evidence):
+        found = fit_contraction(values, window=window, optimum=optimum, confidence=confidence, **options)
     evidence |= {"fit": (found.rate, found.intercept)}
     _judge_contraction(found, claimed, tolerance, kind, confidence, evidence)
     if against is not None and found.low <= against <= found.high:

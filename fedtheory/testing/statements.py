@@ -38,7 +38,8 @@ def assert_statement(
         None also where the statement says itself which method it is about.
     form : which reading; default the repaired one, else what is printed
     confidence : of statements about a mean, which need several seeds; default 0.999
-    options : ``sampling`` and ``local_solver`` where clients do not all take part with exact local work, ``given``; as of `verify`
+    options : ``sampling`` and ``local_solver`` where clients do not all take part with exact local work (a `Trajectory` knows its own),
+        ``given``; as of `verify`
 
     Returns
     -------

@@ -126,7 +126,7 @@ def bound(
     statement = get(statement) if isinstance(statement, str) else statement
     chosen = chosen_form(statement, form)
     if run is not None:
-        record = read_record(problem, run)
+        record, options = read_record(problem, run), _with_what_it_knows(run, options)
         if rounds is not None and rounds != record.rounds:
             raise InvalidInput(f"rounds = {rounds}, and the run has {record.rounds}: leave one of them out")
         options.setdefault("x0", record.models[0, 0])  # type: ignore[index]
@@ -150,6 +150,12 @@ def bound(
     )  # fmt: skip
 
 
+def _with_what_it_knows(run: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with who took part and the local work where a `fedtheory.Trajectory` knows them, and nobody said."""
+    known = {name: getattr(run, name, None) for name in ("sampling", "local_solver")}
+    return options | {name: value for name, value in known.items() if options.get(name) is None and value is not None}
+
+
 def check_run(
     statement: Statement | str,
     problem: Any,
@@ -171,6 +177,7 @@ def check_run(
     confidence : of claims about a mean; default that of `verify`
     """
     statement = get(statement) if isinstance(statement, str) else statement
+    options = _with_what_it_knows(run, options)
     chosen = [chosen_form(statement, None)] if forms is None else [chosen_form(statement, name) for name in forms]
     record = read_record(problem, run)
     if confidence is not None:
@@ -201,7 +208,7 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
         return refused(str(error), "inconclusive")
     except (InvalidInput, MissingCapability) as error:
         return refused(str(error), "not applicable")
-    if not made.exact and (why := _too_few(record)):
+    if why := _differ(record) if made.exact else _too_few(record):
         return refused(why, "inconclusive")
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": made.rule, "instance": name}
     sides = _filled(made)
@@ -220,6 +227,18 @@ def _too_few(record: Record) -> str:
     if (models == models[:, :1]).all():
         return f"all {record.seeds} seeds are the same run, number for number: give each a seed of its own"
     return ""
+
+
+def _differ(record: Record) -> str:
+    """Why seeds of a run in which nothing is random say that something was; '' where they are alike, or start apart."""
+    models: Any = record.models
+    size = 1e-6 * max(float(np.abs(models).max()), np.finfo(float).tiny)
+    if record.seeds < 2 or np.abs(models[0] - models[0, :1]).max() > size or np.abs(models - models[:, :1]).max() <= size:
+        return ""
+    return (
+        f"the {record.seeds} seeds start alike and differ, and with all clients and full gradients nothing is random: say who took "
+        "part (sampling=Uniform(P), ...), and what else was drawn"
+    )
 
 
 def _filled(made: OwnRun) -> Sides:

@@ -91,6 +91,22 @@ def test_the_floor_of_an_optimum_ends_the_curve():
     assert "precision floor" in found.excluded[0] and found.x[-1] < 160
 
 
+def test_noise_lets_hardly_any_power_law_pass_and_hardly_any_factor_fail():
+    passed = {"power": 0, "factor": 0}
+    for seed in range(120):
+        noise = np.exp(0.05 * np.random.default_rng(seed).standard_normal(len(T)))
+        power = POWER * noise
+        fitted = fit_contraction(power, window=(60, 90)).factor
+        claims = {"power": (power, fitted, (60, 90), 0.5), "factor": (GEOMETRIC * noise, 0.9, (0, 60), 0.1)}
+        for name, (values, claimed, window, tolerance) in claims.items():
+            try:
+                assert_contraction(values, claimed, window=window, tolerance=tolerance)
+                passed[name] += 1
+            except ConvergenceFailure:
+                pass
+    assert passed["power"] <= 15 and passed["factor"] >= 115  # of 120; at 95 % 6 power laws are expected to pass
+
+
 def test_growth_is_divergence():
     text = str(failure(assert_contraction, 1 / GEOMETRIC, 0.9, window=(0, 100)))
     assert "contradicted" in text and "the run diverges" in text and "step size" in text
@@ -102,6 +118,9 @@ def test_growth_is_divergence():
 def test_too_short_windows_are_told_as_such():
     with pytest.raises(InvalidInput, match=r"window is too short: 5 usable rounds in \[3, 7\], at least 6"):
         assert_contraction(GEOMETRIC, 0.9, window=(3, 7))
+    optimum = SimpleNamespace(value=1.0 + 1e-3, lower_bound=1.0)
+    with pytest.raises(InvalidInput, match=r"window lies at the precision floor: 0 usable rounds in \[80, 120\]"):
+        assert_contraction(GEOMETRIC, 0.9, window=(80, 120), optimum=optimum)
     rng = np.random.default_rng(9)
     noisy = 3 * 0.99**T * np.exp(0.05 * rng.standard_normal(len(T)))
     text = str(failure(assert_contraction, noisy, 0.99, window=(60, 90), tolerance=0.25))

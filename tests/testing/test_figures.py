@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
+from fedtheory.errors import InvalidInput
 from fedtheory.testing import (
     ConvergenceFailure,
     assert_bound_holds,
@@ -70,6 +73,20 @@ def test_a_target_is_drawn_with_its_limit(tmp_path):
     drawn = lines(found.plot(tmp_path / "new" / "mine.png"))
     assert drawn["target 0.001"][1] == [1e-3, 1e-3] and drawn["limit 50"][0] == [50, 50]
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["mine.csv", "mine.json", "mine.png"]
+
+
+def test_too_few_points_are_drawn_too():
+    for call, options in ((assert_rate, {"window": (3, 5)}), (assert_contraction, {"window": (3, 5)})):
+        with pytest.raises(InvalidInput, match="usable") as caught:
+            call(1 / T, -1 if call is assert_rate else 0.9, first_round=1, **options)
+        drawn = lines(caught.value.plot())
+        assert "measured" in drawn and caught.value.evidence["title"] == "No rate could be fitted."
+
+
+def test_a_failure_crosses_processes():
+    found = failure(assert_reaches, 1 / T, 1e-3, within=50)
+    again = pickle.loads(pickle.dumps(found))
+    assert (str(again), again.title) == (str(found), "Target not reached.") and "target 0.001" in lines(again.plot())
 
 
 def test_titles_are_the_failures():

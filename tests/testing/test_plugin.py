@@ -64,6 +64,23 @@ def test_the_fixture_runs_through_all_kinds_each_certified(pytester):
     assert kinds == ["quadratic", "identical", "unequal", "logistic", "steep-and-flat"]
 
 
+def test_what_a_test_does_to_a_problem_ends_with_it(pytester):
+    result = run(pytester, """
+        import numpy as np
+        import pytest
+
+        pytestmark = pytest.mark.federated_problem("quadratic")
+
+        def test_first(federated_problem):
+            federated_problem.weights = np.array([1.0, 0, 0, 0])
+            with pytest.raises(ValueError, match="read-only"):
+                federated_problem.hessians[0] = 0
+
+        def test_second(federated_problem): assert max(federated_problem.weights) == 0.25
+        """)  # fmt: skip
+    result.assert_outcomes(passed=2)
+
+
 def test_kinds_are_chosen_by_marker_or_parameter(pytester):
     result = run(pytester, """
         import pytest
@@ -179,6 +196,11 @@ def template(pytester, change=("", ""), chosen="steep and not mean"):
 
 def test_the_template_passes_as_it_stands(pytester):
     template(pytester, chosen="steep").assert_outcomes(passed=3)
+
+
+def test_the_template_is_twenty_lines_of_test():
+    lines = (TEMPLATE / "test_feddyn.py").read_text().split('"""')[2].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 20 and max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -86,7 +86,7 @@ def test_it_says_of_our_runs_what_verify_says(rule, ratio, name, size):
     seeds = 30 if size < 3 else 1
     run = simulate(PROBLEM, algorithm, 8, x0=[1, -1], sampling=Uniform(size), scenarios=seeds, keep_states=True)
     forms = [f.name for f in statement.forms if size == 3 or not f.exact_only]
-    ours = check_run(statement, PROBLEM, algorithm, run, forms=forms, sampling=Uniform(size))
+    ours = check_run(statement, PROBLEM, algorithm, run, forms=forms)  # the run knows who took part
     if size == 3:
         reference = statement.verify(PROBLEM, algorithm, sampling=Uniform(size), x0=[1, -1], rounds=8, forms=forms)
         for mine, other in zip(ours, reference, strict=True):
@@ -95,6 +95,16 @@ def test_it_says_of_our_runs_what_verify_says(rule, ratio, name, size):
     else:
         assert {c.mode for c in ours} == {"statistical"} and {c.verdict for c in ours} <= {"holds", "inconclusive"}
         assert next(c for c in ours if c.form == "repaired").verdict == "holds"
+
+
+def test_the_left_side_is_what_the_formula_has():
+    statement, run = theorems.get("fedelasticnet/theorem-c"), simulate(PROBLEM, FedElasticNetDyn(0.1, 30.0), 6, keep_states=True)
+    bound = statement.bound(PROBLEM, FedElasticNetDyn(0.1, 30.0), 6)
+    assert bound.left.startswith("mu times R(mean of gamma")
+    gamma = np.stack([s.x[0] + s.h[0] / 30 for s in run.states[:-1]])
+    gap = PROBLEM.objective(gamma.mean(axis=0)) - PROBLEM.optimum().value
+    check = check_run(statement, PROBLEM, FedElasticNetDyn(0.1, 30.0), run)[0]
+    assert check.series.lhs[-1] == pytest.approx(PROBLEM.constants().mu * gap, rel=1e-6)
 
 
 def test_what_is_missing_is_named_with_how_to_give_it():
@@ -121,6 +131,8 @@ def test_an_expectation_needs_seeds_that_differ():
     assert "inconclusive" in text and "there is one seed" in text
     copies = {name: np.repeat(values[:, :1], 5, axis=1) for name, values in together.items()}
     assert "all 5 seeds are the same run, number for number" in str(failure(THEOREM_E, copies, PROBLEM, FedDyn(2.0), **law))
+    text = str(failure(THEOREM_E, together, PROBLEM, FedDyn(2.0)))
+    assert "the 30 seeds start alike and differ" in text and "say who took part" in text
     few = {name: values[:, :2] for name, values in together.items()}
     assert "the confidence interval of the slack contains 0" in str(failure(THEOREM_E, few, PROBLEM, FedDyn(2.0), **law))
 

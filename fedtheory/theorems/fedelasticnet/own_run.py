@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     full_round,
     own_anchor,
 )
+from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.quantities import RunView, norm_sq
 from fedtheory.verification.case import Case
@@ -32,6 +33,7 @@ __all__ = ["own_run"]
 LEFT = "R(mean of gamma_0..gamma_(T-1)) - R*, gamma_t the mean of the local models of round t (theta_t + h_t/lambda_2)"
 SPLIT_OF = {"inner_exact": "inner_split", "inner_sign": "inner_split_sign", "inner_own_sign": "inner_split_own_sign"}
 ON_THE_WAY = (*SPLIT_OF, *SPLIT_OF.values(), "inner_own")
+TIMES = {STRONGLY_CONVEX: "mu times ", STRONGLY_CONVEX_CLIENTS: "mu_L times "}  # Theorem C's left side, so that mu = 0 is no case
 HOW_GAMMA = (
     "hand over {'x': models, 'h': h} with the server's h, or {'x': models, 'gamma': gamma} with the plain mean of the local models "
     "that arrived in each round (of round 0 the start)"
@@ -83,7 +85,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     sides = form.sides(view)  # type: ignore[misc]
     rule = method.rule if method.rule in form.established else next(iter(form.established))
     names = ("m", "P", "beta", "lambda1", "lambda2")
-    return OwnRun(sides, view.horizons, "T", exact, LEFT, rule, {n: getattr(view.constants, n) for n in names})
+    times = next((word for need, word in TIMES.items() if need in form.needs), "")
+    return OwnRun(sides, view.horizons, "T", exact, f"{times}{LEFT}", rule, {n: getattr(view.constants, n) for n in names})
 
 
 def _view(statement: Statement, form: Form, case: Case, record: Record, method: Any, sampling: Any, exact: bool) -> RunView:

@@ -23,6 +23,7 @@ KINDS = {
     "steep-and-flat": "two steep clients and one flat one, in two coordinates: whoever does not correct drift ends far from x*",
 }
 LONGEST = 100  # characters of a figure's name
+FOLDER = pytest.StashKey[Path | None]()
 _made: dict[str, Any] = {}
 
 
@@ -35,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker that chooses kinds of problems."""
+    """The marker that chooses kinds of problems; the folder of the figures, wherever tests go to."""
+    folder = config.getoption("--rate-plots", default=None)
+    config.stash[FOLDER] = None if folder is None else Path(folder).absolute()
     config.addinivalue_line(
         "markers", f"{MARKER}(*kinds): which kinds the fixture {FIXTURE} runs through: {', '.join(KINDS)} (default: all)"
     )
@@ -106,11 +109,11 @@ def federated_problem(request: pytest.FixtureRequest) -> Any:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     """With ``--rate-plots`` the figure of a failure that has something to draw, and its place below the failure's words."""
     outcome = yield
-    folder = item.config.getoption("--rate-plots", default=None)
+    folder = item.config.stash.get(FOLDER, None)
     error = call.excinfo.value if call.excinfo is not None else None
     if folder is None or not hasattr(error, "evidence") or not callable(getattr(error, "plot", None)):
         return
-    stem = Path(folder) / _stem(item.nodeid)
+    stem = folder / _stem(item.nodeid)
     try:
         error.plot(stem)  # type: ignore[union-attr]
         told = f"{stem}.png, with its data in {stem.name}.csv and .json"

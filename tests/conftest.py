@@ -35,6 +35,19 @@ def no_progress_lines() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def one_command_line() -> Iterator[None]:
+    """The command line is put together once, not for every command that is called: it is the same each time."""
+    import typer.main
+    import typer.testing
+
+    made = functools.lru_cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", made)
+        patch.setattr(typer.testing, "_get_command", made)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_papers_left() -> Iterator[None]:
     """Papers that the tests of a module read from files are not known to those of another one."""

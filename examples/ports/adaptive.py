@@ -6,7 +6,7 @@ FedYogi's v <- v - (1 - beta2) move^2 sign(v - move^2); x <- x + eta m/(sqrt(v) 
 
 import numpy as np
 
-__all__ = ["fedmllm_4", "flower_885", "flower_893"]
+__all__ = ["fedmllm_4", "flower_885", "flower_893", "flower_fedadam"]
 
 
 def mean_move(x, clients, cohort, learning_rate, local_steps):
@@ -59,3 +59,19 @@ def flower_885(state, clients, cohort, learning_rate, local_steps, server_lr, be
     v = state["v"] + (1 - beta2) * move**2 * sign  # right: v = state["v"] - (1 - beta2) * move**2 * sign
     with np.errstate(invalid="ignore"):
         return {"x": state["x"] + server_lr * m / (np.sqrt(v) + tau), "m": m, "v": v}
+
+
+def flower_fedadam(start, clients, cohorts, learning_rate, local_steps, server_lr, beta1, beta2, tau):
+    """The step is corrected for the first rounds, which Reddi et al. do not do, with the exponent t + 1 in round t = 1, 2, ...
+
+    https://github.com/adap/flower/pull/4362
+    """
+    x, m, v, models = start.copy(), np.zeros(len(start)), np.zeros(len(start)), []
+    for t, cohort in enumerate(cohorts, start=1):
+        move = mean_move(x, clients, cohort, learning_rate, local_steps)
+        m = beta1 * m + (1 - beta1) * move
+        v = beta2 * v + (1 - beta2) * move**2
+        rate = server_lr * np.sqrt(1 - beta2 ** (t + 1)) / (1 - beta1 ** (t + 1))  # right: rate = server_lr
+        x = x + rate * m / (np.sqrt(v) + tau)
+        models.append(x)
+    return models

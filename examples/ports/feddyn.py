@@ -6,7 +6,7 @@ h <- h - alpha/N sum over the cohort of (y - x); x <- mean of y, minus h/alpha.
 
 import numpy as np
 
-__all__ = ["feddyn_2", "feddyn_3", "fedlab_319"]
+__all__ = ["feddyn_2", "feddyn_3", "fedlab_319", "pfllib"]
 
 
 def fedlab_319(state, clients, cohort, learning_rate, local_steps, alpha):
@@ -70,3 +70,21 @@ def feddyn_3(start, clients, cohorts, learning_rate, local_steps, alpha):
         x = np.mean(local, axis=0) + drift.mean(axis=0)
         models.append(x)
     return models
+
+
+def pfllib(state, clients, cohort, learning_rate, local_steps, alpha):
+    """The penalty is alpha/2 times the norm, not its square, while h_k goes by alpha (y - x).
+
+    https://github.com/TsingZ0/PFLlib
+    """
+    x, h, h_k, models = state["x"], state["h"], state["h_k"].copy(), []
+    for k in cohort:
+        y = x.copy()
+        for _ in range(local_steps):
+            norm = np.linalg.norm(y - x)
+            pull = alpha / 2 * (y - x) / norm if norm else np.zeros_like(y)  # right: pull = alpha * (y - x)
+            y = y - learning_rate * (clients[k].gradient(y) - h_k[k] + pull)
+        h_k[k] = h_k[k] - alpha * (y - x)
+        models.append(y)
+    h = h - alpha / len(clients) * np.sum([y - x for y in models], axis=0)
+    return {"x": np.mean(models, axis=0) - h / alpha, "h": h, "h_k": h_k}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from examples.ports import adaptive, fedavg, feddyn, fedprox, fedprox_torch, scaffold
+from examples.ports import adaptive, fedavg, feddyn, feddyn_torch, fedprox, fedprox_torch, scaffold
 
-__all__ = ["FALSE_ALARMS", "REPORTS", "Report"]
+__all__ = ["FALSE_ALARMS", "READ", "REPORTS", "Report"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ REPORTS = (
     Report(
         fedprox.feddyn_1, "fedprox", "alpemreacar/FedDyn", "FedProx, #1", "https://github.com/alpemreacar/FedDyn/issues/1",
         "`=` for `+=`: of the penalty −μ⟨w, x⟩ is left", ("penalty-overwritten",),
-        "fixed (January 2022); came in when the code was cleaned, the paper's runs had it right",
+        "fixed (January 2022); the author says that it came in when the code was cleaned, and that the paper's runs were right",
     ),
     Report(
         scaffold.plato_382, "scaffold", "TL-System/plato", "#382", "https://github.com/TL-System/plato/issues/382",
@@ -136,6 +136,32 @@ REPORTS = (
         adaptive.fedmllm_4, "fedadam", "1xbq1/FedMLLM", "#4", "https://github.com/1xbq1/FedMLLM/issues/4",
         "v ← β₂ v + (1 − β₂) m², and m = Δ in the first round", ("momentum-first", "square-of-momentum"),
         "the author calls it a variant (March 2026)",
+    ),
+)  # fmt: skip
+
+READ = (  # in the code itself; we know of no report
+    Report(
+        feddyn_torch.fedlab, "feddyn", "SMILELab-FL/FedLab", "1.3.0", "https://github.com/SMILELab-FL/FedLab",
+        "the penalty is made of a copy by `.data`, which has no gradient; h as in #319", ("local-plain", "h-of-models"),
+        "the first line also on the main branch",
+    ),
+    Report(
+        scaffold.pfl_research, "scaffold", "apple/pfl-research", "0.6.0", "https://github.com/apple/pfl-research",
+        "c_k⁺ = c_k − c + (y − x)/(K η)", ("control-update-sign",), "so since the first public version",
+    ),
+    Report(
+        scaffold.plato_after_386, "scaffold", "TL-System/plato", "after PR #386", "https://github.com/TL-System/plato/pull/386",
+        "y ← y − η g + η (c − c_k) and c_k⁺ = c + (x − y)/(K η)", ("correction-sign", "control-with-c"),
+        "as the pull request was merged; later versions may differ",
+    ),
+    Report(
+        feddyn.pfllib, "feddyn", "TsingZ0/PFLlib", "November 2025", "https://github.com/TsingZ0/PFLlib",
+        "(α/2) ‖y − x‖, not squared, and h_k ← h_k − α (y − x)", ("penalty-norm",), "",
+    ),
+    Report(
+        adaptive.flower_fedadam, "fedadam", "adap/flower", "1.41.0", "https://github.com/adap/flower/pull/4362",
+        "η √(1 − β₂^(t+1))/(1 − β₁^(t+1)) in round t; Reddi et al. do not correct, and Kingma and Ba have t", ("bias-corrected-late",),
+        "since 1.13.0; the difference decays with the rounds",
     ),
 )  # fmt: skip
 

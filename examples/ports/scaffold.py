@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = [
     "fedbiomed_734", "fl4health_64", "ki_ljl_1", "niid_bench_8", "niid_bench_12",
-    "pfllib_160", "plato_382", "plato_386", "scaffold_pytorch_1",
+    "pfl_research", "pfllib_160", "plato_382", "plato_386", "plato_after_386", "scaffold_pytorch_1",
 ]  # fmt: skip
 
 
@@ -190,6 +190,47 @@ def scaffold_pytorch_1(state, clients, cohort, learning_rate, local_steps, serve
             y = y - learning_rate * (clients[k].gradient(y) - c_k[k] + c)
         new = c_k[k] - c + (x - y) / (local_steps * learning_rate)
         c_k[k] = new  # right: pass
+        moves.append(y - x)
+        changes.append(new - c_k[k])
+        c_k[k] = new
+    c = c + np.sum(changes, axis=0) / len(clients)
+    return {"x": x + server_lr * np.mean(moves, axis=0), "c": c, "c_k": c_k}
+
+
+def plato_after_386(state, clients, cohort, learning_rate, local_steps, server_lr=1.0):
+    """The correction has the other sign, and the new control variate has + c where c_k - c should be.
+
+    https://github.com/TL-System/plato/pull/386
+    """
+    x, c, c_k = state["x"], state["c"], state["c_k"].copy()
+    moves, changes = [], []
+    for k in cohort:
+        y = x.copy()
+        for _ in range(local_steps):
+            correction = c_k[k] - c  # right: correction = c - c_k[k]
+            y = y - learning_rate * (clients[k].gradient(y) + correction)
+        old = c  # right: old = c_k[k] - c
+        new = old + (x - y) / (local_steps * learning_rate)
+        moves.append(y - x)
+        changes.append(new - c_k[k])
+        c_k[k] = new
+    c = c + np.sum(changes, axis=0) / len(clients)
+    return {"x": x + server_lr * np.mean(moves, axis=0), "c": c, "c_k": c_k}
+
+
+def pfl_research(state, clients, cohort, learning_rate, local_steps, server_lr=1.0):
+    """The difference of the models is taken as y - x, where the control variate needs x - y.
+
+    https://github.com/apple/pfl-research
+    """
+    x, c, c_k = state["x"], state["c"], state["c_k"].copy()
+    moves, changes = [], []
+    for k in cohort:
+        y = x.copy()
+        for _ in range(local_steps):
+            y = y - learning_rate * (clients[k].gradient(y) - c_k[k] + c)
+        difference = y - x  # right: difference = x - y
+        new = c_k[k] - c + difference / (local_steps * learning_rate)
         moves.append(y - x)
         changes.append(new - c_k[k])
         c_k[k] = new

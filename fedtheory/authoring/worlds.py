@@ -124,7 +124,7 @@ class ProblemWorld:
 
     def values(self, x: Any) -> Any:
         """f_k(x): (..., d) -> (..., N)."""
-        return self.problem.value(x)
+        return self.problem.client_losses(x)
 
     def gradients(self, x: Any) -> Any:
         """(..., d) -> (..., N, d)."""

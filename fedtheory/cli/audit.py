@@ -93,7 +93,13 @@ def _file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses of the file look for it there
     sys.path.insert(0, str(path.resolve().parent))  # what lies beside it can be imported
-    return _imported(str(path), lambda: spec.loader.exec_module(module) or module)  # type: ignore[union-attr]
+    loader = spec.loader
+
+    def execute() -> ModuleType:
+        loader.exec_module(module)
+        return module
+
+    return _imported(str(path), execute)
 
 
 def _module(name: str) -> ModuleType:

@@ -22,19 +22,12 @@ from fedtheory.optimum.duality import NonsmoothStructure, check_gap, check_radiu
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.optimum.on_ball import certify_on_ball
 from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
+from fedtheory.problems.old_names import OldNames
 
 __all__ = [
-    "LAYERS",
-    "Constants",
-    "Problem",
-    "check_finite",
-    "check_layers",
-    "check_samples",
-    "check_weights",
-    "same_loss",
-    "same_smoothness",
+    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "same_loss", "same_smoothness",
     "weights_after",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
     return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 
 
-class Problem:
+class Problem(OldNames):
     """min_x F(x) = sum_k w_k f_k(x).
 
     A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and
@@ -202,8 +195,8 @@ class Problem:
         return ""
 
     # --- public -------------------------------------------------------------------------------------------------------
-    def value(self, x: Array) -> Array:
-        """Per-client losses: x (..., d) -> (..., N)."""
+    def client_losses(self, x: Array) -> Array:
+        """f_k(x) of every client: x (..., d) -> (..., N). The one number that is minimised is `objective`."""
         x = points("x", x)
         xp = namespace(x)
         y = self._to_client_major(x)
@@ -229,10 +222,10 @@ class Problem:
         return xp.reshape(xp.permute_dims(grads, (1, 0, 2)), y.shape)
 
     def objective(self, x: Array) -> Array:
-        """F: x (..., d) -> (...)."""
+        """F = sum_k w_k f_k: x (..., d) -> (...), one number a point; gaps are ``objective(x) - optimum().lower_bound``."""
         x = points("x", x)
         xp = namespace(x)
-        return xp.sum(self.value(x) * astype_like(self.weights, x), axis=-1)
+        return xp.sum(self.client_losses(x) * astype_like(self.weights, x), axis=-1)
 
     def full_gradient(self, x: Array) -> Array:
         """grad F: x (..., d) -> (..., d)."""

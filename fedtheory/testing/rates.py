@@ -79,7 +79,7 @@ def assert_rate(
     A rate is a property of a curve, and many wrong methods have the right one. FedDyn whose control variates are never updated is
     FedProx: as long as its gap is above the bias that it ends with, it falls like a sound method, and a rate test of a window before
     that passes, as does a loose bound. Assert `assert_reaches` down to the certified optimum, the method's own theorem
-    (`assert_statement`) over rounds enough for its bound to fall below such a bias, and one round by itself (`fedtheory audit`).
+    (`assert_statement`) over rounds enough for its bound to fall below such a bias, and one round by itself.
 
     Examples
     --------

@@ -6,7 +6,7 @@ made with, and, for some statements, in what else the method keeps: its memories
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ class Bound:
     latex : the formula
     assumptions : what the statement assumes, in words
     established : what is on record for this form under this rule: 'holds', 'violated' or 'open'
+    constants : what the statement's letters are here, by name; 'eta', where a theorem has step sizes of its own
     """
 
     values: np.ndarray
@@ -53,6 +54,7 @@ class Bound:
     latex: str
     assumptions: tuple[str, ...]
     established: str
+    constants: Mapping[str, Any]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype=dtype)
@@ -144,7 +146,7 @@ def bound(
         values = values[:, 0]
     return Bound(
         values, made.horizons, made.letter, made.left, not made.exact, statement.id, chosen.name, made.rule, chosen.latex,
-        statement.assumptions, chosen.established[made.rule],
+        statement.assumptions, chosen.established[made.rule], made.constants,
     )  # fmt: skip
 
 

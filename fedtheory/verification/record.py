@@ -116,6 +116,7 @@ class OwnRun:
     exact : whether nothing in the run is random, so that every seed is judged by itself; else the sides are claimed in the mean
     left : what the left side is, in words
     rule : the key of `Form.established`
+    constants : what the statement's letters are here, by name
     """
 
     sides: Sides
@@ -124,6 +125,7 @@ class OwnRun:
     exact: bool
     left: str
     rule: str = "any"
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _models(problem: Any, value: Any) -> np.ndarray:

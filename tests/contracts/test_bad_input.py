@@ -255,7 +255,7 @@ POINTS = [
     (lambda: LS.objective(np.array(["1", "0"])), "x holds text"),
     (lambda: LS.objective([[1, 2], [3]]), "x is ragged"),
     (lambda: LS.objective(1.0), r"points of shape \(\)"),
-    (lambda: LS.value(np.zeros(3)), r"points of shape \(3,\)"),
+    (lambda: LS.client_losses(np.zeros(3)), r"points of shape \(3,\)"),
     (lambda: LS.gradient(None), "x is None"),
     (lambda: LS.full_gradient(np.zeros(2, dtype=complex)), "x holds complex"),
     (lambda: problems.LinearModel(FEATURES, TARGETS).objective(np.zeros(2)), "LinearModel has no phi"),
@@ -353,8 +353,8 @@ def test_integer_points_give_the_float_result(name, library):
     else:
         make = {"numpy": np.asarray, "list": np.ndarray.tolist, "bool": lambda a: a.astype(bool)}[library]
         real = lambda a: a.astype(float)  # noqa: E731
-    calls = [(problem.value, one), (problem.objective, many), (problem.gradient, many), (problem.full_gradient, one)]
-    calls += [(problem.value, many), (problem.objective, one), (problem.gradient_each, each), (problem.in_double, many)]
+    calls = [(problem.client_losses, one), (problem.objective, many), (problem.gradient, many), (problem.full_gradient, one)]
+    calls += [(problem.client_losses, many), (problem.objective, one), (problem.gradient_each, each), (problem.in_double, many)]
     for call, at in calls:
         wanted = to_numpy(call(real(at)))
         got = to_numpy(call(make(at)))

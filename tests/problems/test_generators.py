@@ -56,7 +56,7 @@ def test_least_squares_has_the_chosen_spectrum_and_minimisers():
     np.testing.assert_allclose(problem.gradient_each(problem.planted), 0.0, atol=1e-13)
     minimisers = np.linalg.solve(problem.gram, problem.moment[..., None])[..., 0]
     assert _rms_spread(minimisers) == pytest.approx(0.7, rel=1e-9)
-    at_minimisers = [problem.value(x)[k] for k, x in enumerate(minimisers)]
+    at_minimisers = [problem.client_losses(x)[k] for k, x in enumerate(minimisers)]
     assert min(at_minimisers) > 1e-3  # the noise is still there
 
 
@@ -182,7 +182,7 @@ def test_synthetic_problems_share_their_data():
     np.testing.assert_allclose(squares.gradient_each(planted), 0.0, atol=1e-11)
     # The planted model makes no mistakes on its own client: scaled up, it drives that client's loss to zero.
     own = 1e6 * np.concatenate([data.models[3], data.intercepts[3][None]]).ravel()
-    losses = softmax.value(own)
+    losses = softmax.client_losses(own)
     assert losses[3] < 1e-6 < 1e3 < losses[4]
 
 

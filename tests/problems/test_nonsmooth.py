@@ -58,7 +58,7 @@ def _kinks(problem):
 def test_subgradient_inequality(problem):
     x = np.concatenate([_in_ball(problem, 2.0, 40), _kinks(problem)])
     y = np.concatenate([_in_ball(problem, 3.0, 200, seed=1), _kinks(problem)])
-    values, grads, others = problem.value(x), problem.gradient(x), problem.value(y)
+    values, grads, others = problem.client_losses(x), problem.gradient(x), problem.client_losses(y)
     for k in range(problem.num_clients):
         planes = values[:, None, k] + np.einsum("bd,bcd->bc", grads[:, k], y[None] - x[:, None])
         scale = 1 + np.abs(others[:, k]).max() + np.abs(values[:, k]).max()
@@ -68,7 +68,7 @@ def test_subgradient_inequality(problem):
 def test_gradient_is_the_difference_quotient_off_the_kinks(problem):
     x, step = _in_ball(problem, 1.0, 5, seed=3), 1e-6
     directions = np.eye(problem.dim) * step
-    quotient = (problem.value(x[:, None] + directions) - problem.value(x[:, None] - directions)) / (2 * step)
+    quotient = (problem.client_losses(x[:, None] + directions) - problem.client_losses(x[:, None] - directions)) / (2 * step)
     scale = np.abs(problem.gradient(x)).max()
     np.testing.assert_allclose(np.swapaxes(quotient, 1, 2), problem.gradient(x), atol=1e-7 * scale)
 
@@ -83,7 +83,7 @@ def test_lipschitz_bounds_every_sampled_subgradient(problem, radius):
     assert problem.lipschitz_rms(radius) == pytest.approx(np.sqrt(np.mean(bound**2)), rel=1e-14)
     # and with it the values: |f_k(x) - f_k(y)| <= G_k ||x - y||
     y = _in_ball(problem, radius, len(x), seed=9)
-    change = np.abs(problem.value(x) - problem.value(y))
+    change = np.abs(problem.client_losses(x) - problem.client_losses(y))
     assert (change <= bound * np.linalg.norm(x - y, axis=1)[:, None] * (1 + 1e-9) + 1e-12).all()
 
 
@@ -189,10 +189,10 @@ def test_values_by_hand():
     assert MaxAffine(one, [[0.0, 2.0]]).objective(x) == 4.0
     assert NesterovWorst(2, mu=1.0).objective(x) == 2.0
     pull = TwoClientPull(0.1)
-    np.testing.assert_allclose(pull.value(np.array([1.0, 0.0])), [1.2, -1 + np.sqrt(2) / 2 + 0.2], atol=3e-16)
+    np.testing.assert_allclose(pull.client_losses(np.array([1.0, 0.0])), [1.2, -1 + np.sqrt(2) / 2 + 0.2], atol=3e-16)
     chain = ArjevaniShamir(2)
     np.testing.assert_allclose(
-        chain.value(np.array([1.0, 3, 4, 8])), [0.5 / np.sqrt(2) + 1 / np.sqrt(8), (2 + 4) / np.sqrt(8)], rtol=1e-15
+        chain.client_losses(np.array([1.0, 3, 4, 8])), [0.5 / np.sqrt(2) + 1 / np.sqrt(8), (2 + 4) / np.sqrt(8)], rtol=1e-15
     )
 
 
@@ -201,7 +201,7 @@ def test_two_client_pull_constants_and_runaway():
     np.testing.assert_allclose(problem.lipschitz(4.0), [np.hypot(1, 0.1), np.hypot(1 + np.sqrt(2), 0.1)], rtol=1e-15)
     assert problem.lipschitz_exact(4.0).all() and problem.objective(problem.minimiser) == 0
     far = np.array([[-50.0, 1.0], [50.0, 1.0]])
-    assert problem.value(far)[0, 0] < -40  # client 1 alone runs to the left
+    assert problem.client_losses(far)[0, 0] < -40  # client 1 alone runs to the left
 
 
 def test_nesterov_resists_span_methods():
@@ -255,7 +255,7 @@ def test_namespaces_agree(problem):
     x = np.concatenate([_in_ball(problem, 2.0, 6), _kinks(problem)[:1]])
     for to in (torch.asarray, array_api_strict.asarray):
         other = to(x)
-        np.testing.assert_allclose(np.asarray(problem.value(other)), problem.value(x), atol=1e-13)
+        np.testing.assert_allclose(np.asarray(problem.client_losses(other)), problem.client_losses(x), atol=1e-13)
         np.testing.assert_allclose(np.asarray(problem.gradient(other)), problem.gradient(x), atol=1e-13)
 
 
@@ -264,7 +264,7 @@ def test_subsets_keep_the_constants(problem):
     part = problem.subset(np.array([last, 0]))
     np.testing.assert_array_equal(part.lipschitz(2.0), problem.lipschitz(2.0)[[last, 0]])
     y = _in_ball(problem, 1.0, 3)
-    np.testing.assert_allclose(part.value(y), problem.value(y)[:, [last, 0]], atol=1e-14)
+    np.testing.assert_allclose(part.client_losses(y), problem.client_losses(y)[:, [last, 0]], atol=1e-14)
 
 
 def test_missing_capabilities(problem):

@@ -349,7 +349,7 @@ def test_federate_with_a_chosen_class():
     softmax = federate(binary, iid(569, 2), Softmax)
     logistic = federate(binary, iid(569, 2))
     x = np.random.default_rng(0).normal(size=(30, 2))
-    np.testing.assert_allclose(softmax.value(x.ravel()), logistic.value(x[:, 1] - x[:, 0]), rtol=1e-12)
+    np.testing.assert_allclose(softmax.client_losses(x.ravel()), logistic.client_losses(x[:, 1] - x[:, 0]), rtol=1e-12)
     with pytest.raises(InvalidInput, match="deals 441 samples, but diabetes has 442"):
         federate(data, iid(441, 3))
     with pytest.raises(InvalidInput, match="labels must be exactly"):

@@ -48,7 +48,7 @@ def _hessians(problem, x):
 def test_gradient_is_the_derivative_of_the_value(problem):
     x, step = _points(problem, 4), 1e-5
     moves = step * np.eye(problem.dim)
-    slopes = np.stack([(problem.value(x + e) - problem.value(x - e)) / (2 * step) for e in moves], axis=-1)
+    slopes = np.stack([(problem.client_losses(x + e) - problem.client_losses(x - e)) / (2 * step) for e in moves], axis=-1)
     np.testing.assert_allclose(problem.gradient(x), slopes, rtol=0, atol=1e-9 * max(1.0, np.abs(slopes).max()))
 
 
@@ -105,7 +105,7 @@ def test_unequal_clients_equal_each_client_alone(sampled):
     for k in range(3):
         alone = sampled.alone(k)
         assert alone.features.shape[1] == SIZES[k]
-        np.testing.assert_allclose(problem.value(x)[:, k], alone.value(x)[:, 0], rtol=1e-13)
+        np.testing.assert_allclose(problem.client_losses(x)[:, k], alone.client_losses(x)[:, 0], rtol=1e-13)
         np.testing.assert_allclose(problem.gradient(x)[:, k], alone.gradient(x)[:, 0], rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(_hessians(problem, x)[k], _hessians(alone, x)[0], rtol=1e-12, atol=1e-14)
         assert problem.beta_k[k] == pytest.approx(alone.beta_k[0], rel=1e-12)
@@ -115,7 +115,7 @@ def test_unequal_clients_equal_each_client_alone(sampled):
 def test_sample_weights_give_the_pooled_loss(sampled):
     problem, pooled = sampled("samples"), sampled.pooled()
     x = _points(problem, 3)
-    np.testing.assert_allclose(problem.objective(x), pooled.value(x)[:, 0], rtol=1e-13)
+    np.testing.assert_allclose(problem.objective(x), pooled.client_losses(x)[:, 0], rtol=1e-13)
     np.testing.assert_allclose(problem.full_gradient(x), pooled.gradient(x)[:, 0], rtol=1e-11, atol=1e-14)
     assert problem.joint_smoothness() == pytest.approx(pooled.beta_k[0], rel=1e-12)
     assert np.abs(sampled().objective(x) - problem.objective(x)).min() > 1e-4  # uniform weights are another objective
@@ -124,7 +124,7 @@ def test_sample_weights_give_the_pooled_loss(sampled):
 def test_subset_keeps_kernels_and_constants(problem):
     part = problem.subset(np.array([2, 0]))
     x = _points(problem, 2)
-    np.testing.assert_allclose(part.value(x), problem.value(x)[:, [2, 0]], rtol=1e-13)
+    np.testing.assert_allclose(part.client_losses(x), problem.client_losses(x)[:, [2, 0]], rtol=1e-13)
     np.testing.assert_array_equal(part.beta_k, problem.beta_k[[2, 0]])
     assert part.weights.sum() == pytest.approx(1)
 
@@ -250,7 +250,7 @@ def test_logistic_is_stable_at_any_margin():
     problem = Logistic([[[1.0]]], [[1.0]])
     x = np.array([[-1e6], [-700.0], [0.0], [30.0], [700.0], [1e6]])
     small = np.exp(-np.array([30.0, 700.0]))
-    np.testing.assert_allclose(problem.value(x)[:, 0], [1e6, 700.0, np.log(2), small[0], small[1], 0.0], rtol=1e-13)
+    np.testing.assert_allclose(problem.client_losses(x)[:, 0], [1e6, 700.0, np.log(2), small[0], small[1], 0.0], rtol=1e-13)
     np.testing.assert_allclose(problem.gradient(x)[:, 0, 0], [-1, -1, -0.5, -small[0], -small[1], 0.0], rtol=1e-12)
     assert (_hessians(problem, x) >= 0).all()
 
@@ -258,7 +258,7 @@ def test_logistic_is_stable_at_any_margin():
 @pytest.mark.filterwarnings("error")
 def test_softmax_is_stable_at_any_logit():
     problem = Softmax([[[1.0]]], [[1]], 3)
-    np.testing.assert_allclose(problem.value(np.array([[1e6, 0.0, -1e6], [0.0, 1e6, 0.0]]))[:, 0], [1e6, 0.0])
+    np.testing.assert_allclose(problem.client_losses(np.array([[1e6, 0.0, -1e6], [0.0, 1e6, 0.0]]))[:, 0], [1e6, 0.0])
     np.testing.assert_allclose(problem.gradient(np.array([1e6, 0.0, -1e6]))[0], [1.0, -1.0, 0.0])
 
 
@@ -268,14 +268,14 @@ def test_softmax_of_two_classes_is_logistic_in_the_difference():
     x = _points(softmax, 3)
     w = x.reshape(3, DIM, 2)  # the documented layout: feature by class
     logistic = Logistic(features, signs)
-    np.testing.assert_allclose(softmax.value(x), logistic.value(w[:, :, 1] - w[:, :, 0]), rtol=1e-12)
+    np.testing.assert_allclose(softmax.client_losses(x), logistic.client_losses(w[:, :, 1] - w[:, :, 0]), rtol=1e-12)
 
 
 def test_huber_is_least_squares_within_delta_and_linear_beyond():
     huber, squares = Huber([[[1.0]]], [[0.5]], delta=2.0), LeastSquares([[[1.0]]], [[0.5]])
     inside = np.array([[-1.4], [0.5], [2.4]])
-    np.testing.assert_allclose(huber.value(inside), squares.value(inside), rtol=1e-15)
-    assert huber.value(np.array([10.5]))[0] == pytest.approx(2.0 * (10.0 - 1.0))
+    np.testing.assert_allclose(huber.client_losses(inside), squares.client_losses(inside), rtol=1e-15)
+    assert huber.client_losses(np.array([10.5]))[0] == pytest.approx(2.0 * (10.0 - 1.0))
 
 
 # --- namespaces -------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_namespaces_agree_to_rounding(problem, library):
     moved = problem.like(there)
     y = np.broadcast_to(x, (3, *x.shape)).copy()
     y_there = library.asarray(y, dtype=library.float64)
-    pairs = [(problem.value(here), problem.value(there))]
+    pairs = [(problem.client_losses(here), problem.client_losses(there))]
     pairs += [(problem.gradient(here), problem.gradient(there))]
     pairs += [(problem.objective(here), problem.objective(there))]
     pairs += [(problem.full_gradient(here), problem.full_gradient(there))]
@@ -303,7 +303,7 @@ def test_namespaces_agree_to_rounding(problem, library):
 # --- bad points -------------------------------------------------------------------------------------------------------
 def test_points_of_the_wrong_dimension_are_refused(problem):
     with pytest.raises(InvalidInput, match=f"d = {problem.dim}"):
-        problem.value(np.zeros((2, problem.dim + 1)))
+        problem.client_losses(np.zeros((2, problem.dim + 1)))
     with pytest.raises(InvalidInput, match="expected"):
         problem.gradient_each(np.zeros((2, 1, problem.dim)))
 
@@ -313,3 +313,13 @@ def test_indefinite_quadratic_is_marked():
     assert not problem.convex
     assert problem.beta_k[0] == 2.0
     assert problem.mu_k[0] == 0.0
+
+
+def test_losses_of_clients_are_not_taken_for_the_objective():
+    problem = Quadratic(np.ones((2, 1, 1)), np.array([[0.0], [4.0]]))
+    x = np.array([[1.0], [2.0]])
+    with pytest.warns(FutureWarning, match=r"one loss a client, \(..., N\), and not F: write problem.objective"):
+        old = problem.value(x)
+    np.testing.assert_array_equal(old, problem.client_losses(x))
+    np.testing.assert_array_equal(old, [[0.5, 4.5], [2.0, 2.0]])
+    np.testing.assert_array_equal(problem.objective(x), [2.5, 2.0])

@@ -20,11 +20,11 @@ HUBER = ([[[0.0], [1 / 3]]], [[0.0, 0.0]])  # max(0, u/3), smoothed with L = 1: 
 def test_by_hand():
     problem = SmoothedMaxAffine(*HUBER)
     x = np.array([[-2.0], [0.0], [0.25], [1 / 3], [1.0], [5.0]])
-    np.testing.assert_allclose(problem.value(x)[:, 0], [0, 0, 1 / 32, 1 / 18, 5 / 18, 29 / 18], rtol=1e-15)
+    np.testing.assert_allclose(problem.client_losses(x)[:, 0], [0, 0, 1 / 32, 1 / 18, 5 / 18, 29 / 18], rtol=1e-15)
     np.testing.assert_allclose(problem.gradient(x)[:, 0, 0], [0, 0, 1 / 4, 1 / 3, 1 / 3, 1 / 3], rtol=1e-15)
     np.testing.assert_allclose(problem.client_hessian(x[None])[0, [0, 2, 5], 0, 0], [0, 1, 0])
     ridged = SmoothedMaxAffine(*HUBER, smoothness=1.5, strong_convexity=0.5)
-    np.testing.assert_allclose(ridged.value(x)[:, 0] - problem.value(x)[:, 0], x[:, 0] ** 2 / 4, rtol=1e-14, atol=1e-16)
+    np.testing.assert_allclose(ridged.client_losses(x)[:, 0] - problem.client_losses(x)[:, 0], x[:, 0] ** 2 / 4, rtol=1e-14, atol=1e-16)
     assert problem.smoothness_exact() == [True]
     assert SmoothedMaxAffine([[[1.0], [1.0]]], [[0.0, 2.0]]).smoothness_exact() == [False], "it is affine"
 
@@ -80,7 +80,7 @@ def test_a_problem_in_a_file(problem, tmp_path):
     path = write_problem(tmp_path / "mine.json", problem, {"about": "a test"})
     read = read_problem(path)
     x = np.random.default_rng(1).normal(size=(3, problem.dim))
-    np.testing.assert_array_equal(read.value(x), problem.value(x))
+    np.testing.assert_array_equal(read.client_losses(x), problem.client_losses(x))
     assert read.name == "mine" and json.loads(path.read_text())["about"] == "a test"
 
 

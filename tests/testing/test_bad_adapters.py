@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.testing import audit_algorithm
 
 SLOW = ("convergence",)  # 300 rounds, which show nothing more here
@@ -266,6 +266,10 @@ def needs_more(state, clients, cohort, learning_rate, local_steps, epochs):
     return state
 
 
+def needs_batches(state, clients, cohort, learning_rate, local_steps, batch_size):
+    return state
+
+
 def takes_less(state, clients, cohort, learning_rate):
     return state
 
@@ -273,6 +277,7 @@ def takes_less(state, clients, cohort, learning_rate):
 @pytest.mark.parametrize(
     "adapter, told",
     [
+        (needs_batches, "needs 'batch_size': give it the default None"),
         (3, "it cannot be called"),
         (None, "it cannot be called"),
         (Averaging, r"it is a class; give an object of it, Averaging\(\)"),
@@ -286,6 +291,92 @@ def takes_less(state, clients, cohort, learning_rate):
 def test_what_is_no_adapter_is_refused_before_any_call(adapter, told):
     with pytest.raises(InvalidInput, match=told):
         audit_algorithm(adapter, "fedavg")
+
+
+def built_in(mu=0.1):
+    """FedProx with everything built in, and a plain mean."""
+
+    def round(state, clients, cohort):
+        models = []
+        for k in cohort:
+            y = state["x"].copy()
+            for _ in range(5):
+                y = y - 0.05 * (clients[k].gradient(y) + mu * (y - state["x"]))
+            models.append(y)
+        return {"x": np.mean(models, axis=0)}
+
+    return round
+
+
+def test_what_is_built_in_is_not_asked_for_otherwise():
+    settings = {"learning_rate": 0.05, "local_steps": 5, "mu": 0.1}
+    report = audit_algorithm(built_in(), "fedprox", settings=settings, weighting="uniform")
+    assert report.passed, str(report)
+    assert verdict(report, "one local step").verdict == verdict(report, "gradient descent").verdict == "does not apply"
+    other = audit_algorithm(built_in(), "fedprox", settings=settings)
+    assert [[m.name for m in found] for found in other.explanations] == [["other-weights"]]
+    half = audit_algorithm(built_in(0.05), "fedprox", settings=settings, weighting="uniform")
+    assert [[m.name for m in found] for found in half.explanations] == [["penalty-half"]]
+    assert not audit_algorithm(built_in(0.3), "fedprox", settings=settings, weighting="uniform").passed
+
+
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"lr": 0.1}, "unknown setting 'lr'"),
+        ({"local_steps": 0}, "local_steps is 0"),
+        ({"learning_rate": -1}, "learning_rate is -1"),
+        ({"mu": float("nan")}, "mu is nan"),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_settings_that_cannot_be_built_in_are_refused(settings, told):
+    with pytest.raises((InvalidInput, UnknownName), match=told):
+        audit_algorithm(built_in(), "fedprox", settings=settings)
+
+
+def test_a_seed_without_a_default_is_handed_over():
+    def round(state, clients, cohort, learning_rate, local_steps, seed):
+        assert isinstance(seed, int)
+        return averaging(state, clients, cohort, learning_rate, local_steps)
+
+    assert audit_algorithm(round, "fedavg", skip=SLOW).passed
+
+
+def by_hand(half=0.5, mean=True, ridge=True, logistic=True, sign=-1):
+    """FedAvg with gradients of the adapter's own making."""
+
+    def round(state, clients, cohort, learning_rate, local_steps):
+        models = []
+        for k in cohort:
+            y, a, b = state["x"].copy(), clients[k].features, clients[k].labels
+            for _ in range(local_steps):
+                smooth = logistic and clients[k].loss == "logistic"
+                slope = -b / (1 + np.exp(b * (a @ y))) if smooth else 2 * half * (a @ y - b)
+                gradient = a.T @ slope / (len(b) if mean else 1) + (clients[k].ridge * y if ridge else 0)
+                y = y + sign * learning_rate * gradient
+            models.append(y)
+        return {"x": np.average(models, axis=0, weights=[clients[k].num_examples for k in cohort])}
+
+    return round
+
+
+@pytest.mark.parametrize(
+    "change, names",
+    [
+        ({"half": 1}, ["squared-without-half"]),
+        ({"mean": False}, ["examples-summed"]),
+        ({"ridge": False}, ["ridge-none"]),
+        ({"logistic": False}, ["squared-for-logistic"]),
+        ({"sign": 1}, ["gradient-sign"]),
+        ({"half": 1, "ridge": False}, ["squared-without-half", "ridge-none"]),
+    ],
+    ids=lambda v: "+".join(v),
+)
+def test_a_loss_that_is_worked_out_otherwise_is_named(change, names):
+    assert audit_algorithm(by_hand(), "fedavg", skip=SLOW).passed
+    report = audit_algorithm(by_hand(**change), "fedavg", skip=SLOW)
+    assert [[m.name for m in found] for found in report.explanations] == [names]
 
 
 def stochastic(generator):

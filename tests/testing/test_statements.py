@@ -182,6 +182,23 @@ def test_efl_needs_the_servers_models_only():
         statement.bound(problem, EFL(), 5, sampling=everybody, local_solver=LocalSGD(3, lambda t: 1e-3))
     with pytest.raises(InvalidInput, match=r"lambda = 0.1"):
         statement.bound(problem, EFL(lam=0.1), 5)
+    with pytest.raises(InvalidInput, match="local steps E of the run are not said"):
+        statement.bound(problem, EFL(), 5)
+
+
+def test_a_bound_has_the_step_sizes_that_its_theorem_asks_for():
+    problem, law, statement = problems.random_quadratic(3, 2, seed=1), complete(3, 4), theorems.get("efl/theorem-1")
+    bound, x = statement.bound(problem, EFL(), 30, sampling=law), [np.zeros(2)]
+    for eta in bound.constants["eta"]:  # somebody's local gradient descent
+        y = np.tile(x[-1], (3, 1))
+        for _ in range(4):
+            y = y - eta * problem.gradient_each(y)
+        x.append(y.mean(axis=0))
+    steps = setting_of(statement).step_sizes(EFL(), problem, law, 30)
+    run = simulate(problem, EFL(), 30, sampling=law, local_solver=LocalSGD(4, steps), keep_states=True)
+    np.testing.assert_allclose(x, run.server_models()[:, 0], rtol=1e-9, atol=1e-12)
+    assert_statement(statement, np.array(x), problem, EFL(), sampling=law)
+    assert bound.constants["E"] == 4 and bound.constants["mu"] == pytest.approx(problem.mu_k.min())
 
 
 def test_fedmls_is_bounded_at_the_rounds_it_was_made_for():

@@ -7,12 +7,13 @@ from typing import assert_type
 import numpy as np
 
 from fedtheory import problems, testing, theorems
-from fedtheory.algorithms import FedAvg, FedElasticNetDyn
+from fedtheory.algorithms import FedAvg, FedDyn, FedElasticNetDyn
 from fedtheory.local import GradientSteps
 from fedtheory.optimum import Optimum
 from fedtheory.participation import Full, Uniform
+from fedtheory.rates import Contraction
 from fedtheory.simulation import Trajectory, simulate
-from fedtheory.verification import Checks, Statement, verify
+from fedtheory.verification import Bound, Checks, Statement, bound, verify
 
 
 def main() -> None:
@@ -30,6 +31,11 @@ def main() -> None:
     assert_type(checks[0].tightness, float)
     assert_type(checks.verdict, str)
     assert testing.BoundCheck is not None
+    gaps = 0.9 ** np.arange(101)
+    assert_type(testing.assert_contraction(gaps, 0.9, window=(0, 100)), Contraction)
+    kept = simulate(problem, FedDyn(2.0), rounds=5, keep_states=True)
+    assert_type(testing.assert_statement("fedelasticnet/theorem-e", kept, problem), Checks)
+    assert_type(bound(statement, problem, FedDyn(30.0), 5), Bound)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_the_losses_are_in_the_class_and_within_the_limits(case):
     asked, made = found(case).asked, worst_function(found(case), 3)
     problem, rng = made.problem, np.random.default_rng(0)
     x = np.concatenate([made.models()[0], made.optimum[None], rng.normal(size=(4, problem.dim))])
-    f, g = problem.value(x), problem.gradient(x)
+    f, g = problem.client_losses(x), problem.gradient(x)
     L, mu, G = (None if asked[name] is None else float(asked[name]) for name in ("smoothness", "strong convexity", "lipschitz"))
     for i, j in permutations(range(len(x)), 2):
         apart, turned = x[i] - x[j], g[i] - g[j]

@@ -162,8 +162,18 @@ def _left_out(check: Check, session: Session) -> bool:
     )
 
 
+def _number(name: str, value: Any, method: Method) -> float | int:
+    """A setting that the adapter has built in. Raises `UnknownName`, `InvalidInput`."""
+    known = ["learning_rate", "local_steps", *method.settings]
+    if name not in known:
+        raise suggest(str(name), known, "setting")
+    if name == "local_steps":
+        return whole_number(name, value, least=1)
+    return real_number(name, value, above=0) if name == "learning_rate" else real_number(name, value)
+
+
 def _given(method: Method, settings: Mapping[str, Any] | None, choices: Mapping[str, str | None]) -> dict[str, Any]:
-    given = dict(settings or {})
+    given: dict[str, Any] = {name: _number(name, value, method) for name, value in (settings or {}).items()}
     for name, value in choices.items():
         if value is None:
             continue
@@ -187,6 +197,8 @@ def _check_settings(adapter: Adapter, method: Method, given: Mapping[str, Any]) 
                 f"{adapter.name} has no parameter {name!r}, which {method.name} needs: name one so, or say what it has built in: "
                 f"settings={{{name!r}: value}} (--built-in {name}=value)"
             )
+    if "batch_size" in adapter.needed:
+        raise InvalidInput(f"{adapter.name} needs 'batch_size': give it the default None, for all examples of a client")
     known = {"learning_rate", "local_steps", "seed", "batch_size", *method.settings}
     for name in sorted(adapter.needed - known):
         raise InvalidInput(

@@ -65,6 +65,8 @@ def _stretched(c: Comparison, got: np.ndarray, wanted: np.ndarray, what: str) ->
 
 
 def _one_step(session: Session, name: str) -> Finding:
+    if not session.can("local_steps") and session.settings()["local_steps"] != 1:
+        return Finding(name, "does not apply", hint="the adapter takes no local_steps")
     c = session.compare(name, session.task(clients_of("squared", session.seed), ((2,),), local_steps=1))
     return against_reference(
         session, name, [c], "a single step of one client: look at the gradient, the learning rate, and the step's sign"
@@ -73,7 +75,8 @@ def _one_step(session: Session, name: str) -> Finding:
 
 def _local_steps(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
-    made = [session.compare(f"{name} {k}", session.task(clients, ((k,),), local_steps=4)) for k in (2, 0)]
+    over: dict[str, Any] = {"local_steps": 4} if session.can("local_steps") else {}
+    made = [session.compare(f"{name} {k}", session.task(clients, ((k,),), **over)) for k in (2, 0)]
     return against_reference(
         session, name, made, "one client alone: look at what happens from its second local step on, such as the penalty"
     )

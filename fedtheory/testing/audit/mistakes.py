@@ -22,6 +22,7 @@ from fedtheory.testing.audit.methods import (
     VRL,
     YOGI,
 )  # fmt: skip
+from fedtheory.testing.audit.wrong_losses import LOSSES
 
 __all__ = ["MISTAKES", "Mistake", "mistakes_of"]
 
@@ -54,6 +55,7 @@ TRACKED = (GATE, VRL)
 RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
 LOCAL = "y <- y - eta (grad f_k(y) + penalty'(y)), begun at the server's x, K times"
+LOSS = "clients[k].gradient(y), of the mean over its examples of (a'y - b)^2/2, or log(1 + exp(-b a'y)), plus ridge/2 ||y||^2"
 PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
 MEAN = "the server takes the mean over the cohort"
 CONTROL = "line 12 (ii): c_k+ <- c_k - c + (x - y)/(K eta)"
@@ -77,6 +79,11 @@ MISTAKES = (
     Mistake("gradient-stale", "all local steps use the gradient at the server's model", LOCAL, ALL),
     Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
     Mistake("clients-chained", "a client goes on where the one before it stopped: they share one model", LOCAL, ALL),
+    Mistake("gradient-sign", "the local steps go up the gradient", LOCAL, ALL),
+    Mistake("squared-without-half", "the squared error has no half: its gradient is twice what it should be", LOSS, ALL),
+    Mistake("examples-summed", "the loss is summed over the client's examples, not averaged", LOSS, ALL),
+    Mistake("ridge-none", "the ridge term of the loss is left out", LOSS, ALL),
+    Mistake("squared-for-logistic", "the squared error is taken where clients[k].loss is 'logistic'", LOSS, ALL),
     Mistake("penalty-none", "the penalty has no gradient: it changes nothing", PENALTY, PENALISED),
     Mistake(
         "penalty-half", "the penalty's gradient is half of what it should be", PENALTY, PENALISED, "mu, as half of it"
@@ -337,7 +344,7 @@ MISTAKES = (
 STEPS_ONLY = frozenset((
     "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
     "penalty-norm-by-array",
-    "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign",
+    "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
 ))  # fmt: skip
 
 

@@ -16,16 +16,17 @@ import numpy as np
 from fedtheory.testing.audit.clients import Client, Task
 from fedtheory.testing.audit.parts import Faults, State, mean_of, put, steps_of, work
 from fedtheory.testing.audit.reference_more import elastic_aggregation, fedgate, mime
+from fedtheory.testing.audit.wrong_losses import mistaken
 
 __all__ = ["init", "rounds_of", "run"]
 
 
 def run(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> list[State]:
     """The states of the reference, the first one included."""
-    states = [init(method, task)]
+    states, clients = [init(method, task)], mistaken(task.clients, wrong)
     with np.errstate(all="ignore"):  # a mistake may make a run diverge
         for cohort in task.cohorts:
-            states.append(rounds_of(method)(states[-1], task.clients, cohort, task.settings, wrong.__contains__))
+            states.append(rounds_of(method)(states[-1], clients, cohort, task.settings, wrong.__contains__))
     return states
 
 

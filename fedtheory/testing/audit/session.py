@@ -114,6 +114,7 @@ class Session:
         base: dict[str, Any] = {
             "learning_rate": 0.15,
             "local_steps": 3,
+            "seed": 0,
             **self.method.settings,
             "weighting": self.method.weighting,
         }

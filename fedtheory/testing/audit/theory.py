@@ -25,6 +25,8 @@ def _descent(session: Session, name: str) -> Finding:
         "fedelasticnet-scaffold",
     ):
         return Finding(name, "does not apply", hint="one local step with everybody is no gradient step in this method")
+    if not session.can("local_steps") and session.settings()["local_steps"] != 1:
+        return Finding(name, "does not apply", hint="the adapter takes no local_steps")
     clients, x = clients_of("squared", session.seed), start_of(session.seed)
     task = session.task(clients, everybody(), local_steps=1)
     got = session.compare(name, task)

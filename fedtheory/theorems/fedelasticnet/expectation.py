@@ -47,7 +47,7 @@ class FederatedLosses:
             self._gradient = problem.full_gradient(self.theta_star)
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        return self.problem.value(x)
+        return self.problem.client_losses(x)
 
     def gradients(self, x: np.ndarray) -> np.ndarray:
         return self.problem.gradient(x)

@@ -82,7 +82,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     view = _view(statement, form, case, record, method, sampling, exact)
     sides = form.sides(view)  # type: ignore[misc]
     rule = method.rule if method.rule in form.established else next(iter(form.established))
-    return OwnRun(sides, view.horizons, "T", exact, LEFT, rule)
+    names = ("m", "P", "beta", "lambda1", "lambda2")
+    return OwnRun(sides, view.horizons, "T", exact, LEFT, rule, {n: getattr(view.constants, n) for n in names})
 
 
 def _view(statement: Statement, form: Form, case: Case, record: Record, method: Any, sampling: Any, exact: bool) -> RunView:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
@@ -44,7 +46,12 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     if reason is not None:
         raise InvalidInput(reason)
     view = _view(statement, form, known, record)
-    return OwnRun(form.sides(view), np.array([record.rounds]), "K", view.exact, LEFT, view.rule)  # type: ignore[misc]
+    return OwnRun(form.sides(view), np.array([record.rounds]), "K", view.exact, LEFT, view.rule, _letters(view))  # type: ignore[misc]
+
+
+def _letters(view: MLSView) -> dict[str, Any]:
+    c = view.constants
+    return {"K": c.K, "lambda": c.lam, "D": c.D, "G_sq": c.G_sq, "sigma_sq": c.sigma_sq, "distance_sq": c.distance_sq, "T_k": c.steps}
 
 
 def _view(statement: Statement, form: Form, known: UsersRuns, record: Record) -> MLSView:

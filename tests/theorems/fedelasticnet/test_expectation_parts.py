@@ -154,7 +154,7 @@ def test_losses_are_the_problems_and_uncertain_by_the_gap(problem, monkeypatch):
     np.testing.assert_allclose(losses.excess(x), problem.objective(x) - best.value, rtol=1e-9)
     each = np.zeros((2, 4, problem.num_clients))
     for i, j, k in np.ndindex(each.shape):
-        each[i, j, k] = problem.value(y[i, j, k])[k]
+        each[i, j, k] = problem.client_losses(y[i, j, k])[k]
     np.testing.assert_allclose(losses.values_each(y), each, rtol=1e-12)
     np.testing.assert_allclose(losses.values_each(y[0]), each[0], rtol=1e-12)
     constants = problem.constants()

@@ -132,7 +132,7 @@ def compressed(form: Form, case: Case) -> Any:
         R_G[t, 0] = 0 if s.server_residual is None else np.asarray(s.server_residual)[0]
     local, G_sq = _local(case, w[:-1], etas, E)
     sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
-    D = np.maximum(problem.value(optimum.x) - client_minima(problem), 0)
+    D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
     size = max(float(abs(a).max()) for a in (w, local, R, R_G, optimum.x))
     made = CompressedView(
         problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D, optimum.x,
@@ -169,7 +169,7 @@ def partial(form: Form, case: Case) -> Any:
     etas, up = steps_with_participation(E, mu, gamma, m.sum_ps, T), algorithm.compressor
     gradient = lambda y: np.asarray(problem.gradient_each(y))  # noqa: E731
     mass, G_sq, *paths = play(gradient, cases, up, algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float), etas, E)
-    D, off = np.maximum(problem.value(optimum.x) - client_minima(problem), 0), distance_off(problem, optimum)
+    D, off = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0), distance_off(problem, optimum)
     size = max(float(abs(a).max()) for a in (*paths, optimum.x))
     points = 1e-13 * size * (T + 10)
     noise = problem.dim * (points + off) * (points + off + 2 * size)

@@ -45,6 +45,11 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     reason = assumption_failure(problem, case.algorithm, case.local_solver)
     if reason is not None:
         raise InvalidInput(reason)
+    if not isinstance(case.sampling, Participation) and case.local_solver is None:
+        raise InvalidInput(
+            "the local steps E of the run are not said: give sampling=participation.complete(N, E) or another law of s_k, or "
+            "local_solver=LocalSGD(E, 1.0)"
+        )
     solver = local_sgd_of(case, law)
     check_present(law, record.rounds)
     check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
@@ -64,7 +69,9 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
         reason = f"not claimed for {rule}, only for {', '.join(form.established)}"
     if reason is not None:
         raise InvalidInput(reason)
-    return OwnRun(form.sides(view), horizons, "tau", _nothing_random(law, solver, record.rounds), LEFT, rule)  # type: ignore[misc]
+    sure = _nothing_random(law, solver, record.rounds)
+    known = {**constants.summary(), "eta": np.asarray(constants.eta, dtype=float)}
+    return OwnRun(form.sides(view), horizons, "tau", sure, LEFT, rule, known)  # type: ignore[misc]
 
 
 def _nothing_random(law: Participation, solver: LocalSGD, rounds: int) -> bool:

@@ -39,7 +39,8 @@ def compute(dims: tuple[int, ...] = (2, 8, 32, 128), rounds: int = 300, scenario
     rows = []
     for dim in dims:
         problem, start, lambda1 = scaled_problem(dim, seed)
-        row: dict[str, Any] = {"d": dim, "lambda1": lambda1, "start": float(problem.value(start).mean() - problem.optimum().value)}
+        gap = float(problem.client_losses(start).mean() - problem.optimum().value)
+        row: dict[str, Any] = {"d": dim, "lambda1": lambda1, "start": gap}
         for rule in RULES:
             algorithm = FedElasticNetDyn(lambda1, RATIO * problem.constants().beta, rule)
             view = monte_carlo(problem, algorithm, Uniform(COHORT), rounds, start, scenarios, seed, np.array([rounds]))

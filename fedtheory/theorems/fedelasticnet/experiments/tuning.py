@@ -38,7 +38,7 @@ def compute(rounds: int = 25, grid: int = 4, scenarios: int = 1, seed: int = 0) 
     best = min((c for c in cells if c["rule"] == "sign"), key=lambda c: c["suboptimality"])
     epsilons = [0.0, *grid_of(1e-4, 1e-1, grid)]
     by_epsilon = [_cell(problem, best["l1"], best["l2"], "sign", e, how) for e in epsilons]
-    start = float(problem.value(np.zeros((1, problem.dim))).mean() - problem.optimum().value)
+    start = float(problem.client_losses(np.zeros((1, problem.dim))).mean() - problem.optimum().value)
     return {
         "cells": cells, "l1": l1s, "l2": l2s, "by_epsilon": by_epsilon, "best": best, "rounds": rounds, "dim": problem.dim,
         "start": start, "beta": problem.constants().beta,

@@ -198,7 +198,8 @@ def test_every_known_mistake_changes_a_run_of_the_audit(name):
             check.look(session, check.name)
         tasks = [c.task for c in session.compared.values()]
         assert len(tasks) > 10
-        tasks = tasks[:6] if local == "exact" else tasks  # a minimiser takes time
+        if local == "exact":  # a minimiser takes time; of one round alone some mistakes show nothing
+            tasks = sorted(tasks, key=lambda t: t.rounds)[-3:]
         right = [reference.run(name, task)[-1]["x"] for task in tasks]
         for mistake in mistakes_of(name, local == "exact"):
             wrong = (reference.run(name, task, frozenset({mistake.name}))[-1]["x"] for task in tasks)

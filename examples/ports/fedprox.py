@@ -1,4 +1,4 @@
-"""FedProx as public repositories had it: local steps on f_k(y) + mu/2 ||y - x||^2. What is about autograd is in `fedprox_torch`."""
+"""FedProx as public repositories had it: local steps on f_k(y) + mu/2 ||y - x||^2. What is about autograd is in `in_torch`."""
 
 import numpy as np
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from examples.ports import adaptive, fedavg, feddyn, feddyn_torch, fedprox, fedprox_torch, scaffold
+from examples.ports import adaptive, fedavg, feddyn, fedprox, in_torch, scaffold
 
 __all__ = ["FALSE_ALARMS", "READ", "REPORTS", "Report"]
 
@@ -50,20 +50,20 @@ REPORTS = (
         "the sum is not begun anew: x ← x + ∑ p_k y_k", ("model-added",), "fixed (April 2022)",
     ),
     Report(
-        fedprox_torch.fedlab_280, "fedprox", "SMILELab-FL/FedLab", "#280", "https://github.com/SMILELab-FL/FedLab/issues/280",
+        in_torch.fedlab_280, "fedprox", "SMILELab-FL/FedLab", "#280", "https://github.com/SMILELab-FL/FedLab/issues/280",
         "`loss = f + penalty`, then `loss = f` (in `FedProxClientTrainer`; the serial trainer, which simulations use, was right)",
         ("penalty-none",), "fixed in 1.3.0 (October 2022)",
     ),
     Report(
-        fedprox_torch.fl_bench_165, "fedprox", "KarhouTam/FL-bench", "#165", "https://github.com/KarhouTam/FL-bench/issues/165",
+        in_torch.fl_bench_165, "fedprox", "KarhouTam/FL-bench", "#165", "https://github.com/KarhouTam/FL-bench/issues/165",
         "`list(model.parameters())` holds the live tensors: the gradient is μ(w − w)", ("penalty-none",), "fixed (March 2025)",
     ),
     Report(
-        fedprox_torch.flower_1654, "fedprox", "adap/flower", "baselines, PR #1654", "https://github.com/adap/flower/pull/1654",
+        in_torch.flower_1654, "fedprox", "adap/flower", "baselines, PR #1654", "https://github.com/adap/flower/pull/1654",
         "the received parameters are a generator, which the first batch uses up", ("penalty-none",), "fixed (February 2023)",
     ),
     Report(
-        fedprox_torch.openfl_823, "fedprox", "securefederatedai/openfl", "tutorial, #823",
+        in_torch.openfl_823, "fedprox", "securefederatedai/openfl", "tutorial, #823",
         "https://github.com/securefederatedai/openfl/issues/823",
         "the optimiser is right, and is handed the live tensors as the old weights: μ(w − w)", ("penalty-none",),
         "a pull request (#1634, May 2025) exists; whether it was merged we did not see",
@@ -141,7 +141,7 @@ REPORTS = (
 
 READ = (  # in the code itself; we know of no report
     Report(
-        feddyn_torch.fedlab, "feddyn", "SMILELab-FL/FedLab", "1.3.0", "https://github.com/SMILELab-FL/FedLab",
+        in_torch.fedlab, "feddyn", "SMILELab-FL/FedLab", "1.3.0", "https://github.com/SMILELab-FL/FedLab",
         "the penalty is made of a copy by `.data`, which has no gradient; h as in #319", ("local-plain", "h-of-models"),
         "the first line also on the main branch",
     ),

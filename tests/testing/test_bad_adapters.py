@@ -11,7 +11,7 @@ import pytest
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.testing import audit_algorithm
 
-SLOW = ("convergence",)  # 300 rounds, which show nothing more here
+SLOW = ("convergence",)  # many rounds, which show nothing more here
 
 
 def averaging(state, clients, cohort, learning_rate, local_steps):

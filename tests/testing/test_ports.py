@@ -51,13 +51,13 @@ def test_what_a_rate_test_cannot_see():
 
 def test_the_penalties_that_are_written_do_nothing():
     """Four reasons, one result: the models are those of FedAvg to the last bits."""
-    from examples.ports import fedavg, fedprox_torch
+    from examples.ports import fedavg, in_torch
     from fedtheory.testing.audit.battery import clients_of, start_of
 
     clients, state = clients_of("squared", 0), {"x": start_of(0)}
     plain = repaired(fedavg.fedlab_305)(state, clients, [1, 3], learning_rate=0.1, local_steps=4)["x"]
-    for name in fedprox_torch.__all__:
-        port = getattr(fedprox_torch, name)
+    for name in ("fedlab_280", "fl_bench_165", "flower_1654", "openfl_823"):
+        port = getattr(in_torch, name)
         for mu in (0.5, 5.0):
             settings = {"learning_rate": 0.1, "local_steps": 4, "mu": mu}
             assert np.abs(port(state, clients, [1, 3], **settings)["x"] - plain).max() < 1e-14

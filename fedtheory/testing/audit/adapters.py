@@ -69,7 +69,7 @@ def global_seeds(seed: int) -> Iterator[None]:
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     if torch is not None:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, which takes longer than a run
     try:
         yield
     finally:

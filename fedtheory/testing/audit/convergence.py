@@ -14,7 +14,8 @@ from fedtheory.testing.audit.session import Session
 
 __all__ = ["CONVERGES", "contraction"]
 
-ROUNDS = 300
+ROUNDS = 40, 300  # at least and at most
+SHRINKS = 1e-9  # what a run of the method itself would make of the distance in the rounds that are run
 SLOWEST = 0.99  # a round; what goes slower does not get there in so many rounds
 REACHES = 1e-6  # of the distance at the start
 KEPT = 1e-7  # an eigenvalue this near 1 belongs to what no round changes
@@ -57,12 +58,13 @@ def _converges(session: Session, name: str) -> Finding:
         )
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {} if goes else {"local_steps": 1}
-    task = session.task(clients, everybody(ROUNDS), **over)
-    weighting = str(task.settings["weighting"])
-    x, error = optimum(clients, weighting)
-    factor = contraction(session.method.name, task)
+    one = session.task(clients, everybody(), **over)
+    x, error = optimum(clients, str(one.settings["weighting"]))
+    factor = contraction(session.method.name, one)
     if factor > SLOWEST:
         return Finding(name, "does not apply", hint=f"with these settings the method itself shrinks by {factor:.4g} a round, or grows")
+    number = int(np.clip(np.ceil(np.log(SHRINKS) / np.log(max(factor, SHRINKS))), *ROUNDS))
+    task = session.task(clients, everybody(number), **over)
     try:
         got = session.call(task)
     except AdapterError as failed:
@@ -71,13 +73,13 @@ def _converges(session: Session, name: str) -> Finding:
     start = float(np.linalg.norm(task.start - x))
     away = {t: float(np.linalg.norm(model - x)) / start for t, model in got.models.items()}
     last = away[max(away)]
-    allowed = max(REACHES, 10 * session.rtol, 10 * error / start, 100 * factor**ROUNDS)
+    allowed = max(REACHES, 10 * session.rtol, 10 * error / start, 100 * factor**number)
     if not last <= allowed:
-        return Finding(name, "fail", f"at most {allowed:.1e} of the first distance to the certified optimum after {ROUNDS} rounds",
+        return Finding(name, "fail", f"at most {allowed:.1e} of the first distance to the certified optimum after {number} rounds",
                        f"{last:.3g}", "it settles elsewhere, or goes there too slowly")  # fmt: skip
     window = [(t, a) for t, a in away.items() if 20 * max(session.rtol, error / start, 1e-13) <= a <= 1e-1 and t > 3]
     if len(window) < 10:
-        return Finding(name, "pass", f"the certified optimum after {ROUNDS} rounds", f"{last:.1e} of the first distance",
+        return Finding(name, "pass", f"the certified optimum after {number} rounds", f"{last:.1e} of the first distance",
                        "how fast it went there cannot be seen from these models")  # fmt: skip
     rounds, values = np.array([t for t, _ in window]), np.log([a for _, a in window])
     measured = float(np.exp(np.polyfit(rounds, values, 1)[0]))

@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where it is set, every process compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs lessons verify test lint figures performance mutants package clean help
+.PHONY: docs lessons verify test lint figures performance mutants integrations package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lessons      six lessons as executed Jupyter notebooks: results/lessons (ARGS='--only drift': one of them)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
+	@echo "make integrations the tests with Flower, in a virtual environment of its own: its pins are narrow"
 	@echo "make package      sdist and wheel, checked, and the wheel tried on every Python from 3.11 on (ARGS=/path/to/python)"
 	@echo "make clean        remove what these commands made"
 
@@ -80,6 +81,14 @@ $(VENV)/.mutated: $(VENV)/.tested
 mutants: $(VENV)/.mutated
 	$(BIN)/python validation/mutations/mutate.py $(PLACE) $(TESTS) $(ARGS)
 
+$(VENV)-flower/.installed: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python -m pip install -q --disable-pip-version-check -e '.[flower]' pytest
+	@touch $@
+
+integrations: $(VENV)-flower/.installed
+	$(VENV)-flower/bin/python -m pytest tests/integrations $(ARGS)
+
 $(VENV)/.packaged: $(VENV)/.installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[package]'
 	@touch $@
@@ -89,5 +98,5 @@ package: $(VENV)/.packaged
 	$(BIN)/python validation/release/check_package.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-flower dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

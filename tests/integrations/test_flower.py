@@ -261,3 +261,60 @@ def test_the_example_of_a_network_learns_in_flower(monkeypatch):
         return total
 
     assert loss(models[-1]) < 0.8 * loss(first)
+
+
+def test_a_strategy_that_sends_its_control_variate_along_is_scaffold():
+    from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
+
+    class Server(classic.FedAvg):
+        def __init__(self, x, num_clients, server_lr):
+            super().__init__(initial_parameters=ndarrays_to_parameters([x, np.zeros_like(x)]))
+            self.x, self.c, self.num_clients, self.server_lr = x, np.zeros_like(x), num_clients, server_lr
+
+        def aggregate_fit(self, server_round, results, failures):
+            sent = [parameters_to_ndarrays(answer.parameters) for _, answer in results]
+            self.x = self.x + self.server_lr * np.mean([moved for moved, _ in sent], axis=0)
+            self.c = self.c + sum(change for _, change in sent) / self.num_clients
+            return ndarrays_to_parameters([self.x, self.c]), {}
+
+    def server(initial_parameters, num_clients, server_lr):
+        return Server(parameters_to_ndarrays(initial_parameters)[0], num_clients, server_lr)
+
+    def client(sign):
+        def make(data, context, learning_rate, local_steps):
+            class Client(NumPyClient):
+                def fit(self, parameters, config):
+                    (x, c), y = parameters, parameters[0].copy()
+                    own = context.state["own"]["c"].numpy() if "own" in context.state else np.zeros_like(x)
+                    for _ in range(local_steps):
+                        y = y - learning_rate * (data.gradient(y) - own + c)
+                    new = own - c + sign * (x - y) / (local_steps * learning_rate)
+                    context.state["own"] = ArrayRecord({"c": Array(new)})
+                    return [y - x, new - own], data.num_examples, {}
+
+            return Client()
+
+        return make
+
+    report = audit_algorithm(
+        flower_adapter(server, client=client(1), model=lambda arrays: arrays[0]), "scaffold", **FEW
+    )
+    assert report.passed, report
+    turned = audit_algorithm(
+        flower_adapter(server, client=client(-1), model=lambda arrays: arrays[0]), "scaffold", **FEW
+    )
+    assert "control-update-sign" in [m.name for e in turned.explanations for m in e], turned
+    assert "shape (8,)" in audit_algorithm(flower_adapter(server, client=client(1)), "scaffold", **FEW).failed[0].got
+
+
+def test_a_client_that_never_ends_is_stopped():
+    def client(data, learning_rate, local_steps):
+        class Client(NumPyClient):
+            def fit(self, parameters, config):
+                while True:
+                    pass
+
+        return Client()
+
+    report = audit_algorithm(flower_adapter(lambda: classic.FedAvg(), client=client), "fedavg", time_limit=0.5)
+    assert "too slow" in report.failed[0].got and {f.verdict for f in report.failed[1:]} <= {"fail", "not run"}

@@ -69,5 +69,5 @@ def test_an_adapter_of_a_case_is_audited_and_told(script, tmp_path, monkeypatch)
     run = CliRunner().invoke(app_of(script), ["--out", str(out)])
     assert run.exit_code == 0, run.output
     text = out.with_suffix(".md").read_text()
-    assert f"## numpy {np.__version__}" in text and "| **fails" in text and "1. a remark" in text
+    assert f"## numpy {np.__version__}" in text and "| a case, a note | fedavg |" in text and "1. a remark" in text
     assert "real_packages" in sys.modules

@@ -21,9 +21,9 @@ ADAM = (
     "... Here the step is as with the exponent t + 1. The factor tends to 1, so that late rounds differ little."
 )
 USED_UP = (
-    "The example's `copy.deepcopy(net).parameters()` is a generator. The first step's sum uses it up, where w = "
-    "w^t and the penalty has no gradient; later sums are over nothing. As a list it is another result (the next "
-    "row)."
+    "The example's `copy.deepcopy(net).parameters()` is a generator. The first step's sum uses it up, where the "
+    "model is the server's and the penalty has no gradient; later sums are over nothing. With a list in its place "
+    "see the row below."
 )
 NORM = (
     "The formula above the example has the norm squared, the example sums `norm(2)` itself: the pull is of one "
@@ -31,15 +31,14 @@ NORM = (
 )
 SIGN = (
     "A model's difference is taken as y - x there, and the control variate is made of it with a plus sign, where "
-    "the paper has x - y. The last row of pfl exchanges c and c_k in the local step, and changes nothing else: "
-    "then all checks pass."
+    "the paper has x - y. With c and c_k exchanged in the local step, and nothing else changed, all checks pass."
 )
 SHARED = (
     "Besides the sign: InMemoryUserStateStorage keeps what it is handed, not a copy, and option I hands it the "
-    "arrays that the next model difference is written into. With a storage that copies, the sign alone explains "
-    "all numbers (the next row)."
+    "arrays that the next model difference is written into. With a storage that copies, the sign alone gives all "
+    "numbers."
 )
-PLAIN = "With weighting='uniform', a plain mean of the cohort's models, all checks pass (the next row)."
+PLAIN = "Asked for weighting = uniform, a plain mean of the cohort's models, all checks pass."
 DYN = "Two lines differ. Neither of them alone gives these numbers; both together give all of them."
 
 

@@ -1,7 +1,7 @@
 """The tables of docs/audit.md: what the audit, and a rate test, say of the ports in examples/ports.
 
-    python -m validation.audits.ports write   # run all of them, and put the tables into the page
-    python -m validation.audits.ports show    # only print them
+python -m validation.audits.ports write   # run all of them, and put the tables into the page
+python -m validation.audits.ports show    # only print them
 """
 
 from __future__ import annotations
@@ -69,7 +69,13 @@ def rate_test(port: Callable[..., Any], method: str) -> str:
         assert_rate(np.abs(gaps), -1, window=(FIRST, ROUNDS), kind="at least as fast", floor=1e-15)
     except AssertionError as error:
         text = str(error)
-        return "fails: inconclusive" if "inconclusive" in text else "fails: it diverges" if gaps[-1] > gaps[0] else "fails: it stops"
+        return (
+            "fails: inconclusive"
+            if "inconclusive" in text
+            else "fails: it diverges"
+            if gaps[-1] > gaps[0]
+            else "fails: it stops"
+        )
     return "passes"
 
 
@@ -119,7 +125,9 @@ def _table(progress: Any) -> str:
 
 def named(report: Report) -> bool:
     """Whether the audit gives the reported mistake, alone or among what is the same from outside."""
-    return any({m.name for m in found} == set(report.mistakes) for found in audited(report.port, report.method).explanations)
+    return any(
+        {m.name for m in found} == set(report.mistakes) for found in audited(report.port, report.method).explanations
+    )
 
 
 def _read() -> str:
@@ -151,7 +159,9 @@ def sections(progress: Any = iter) -> dict[str, str]:
 def page_with(text: str, parts: dict[str, str]) -> str:
     """The page with these parts between their lines `% begin NAME` and `% end NAME`."""
     for name, body in parts.items():
-        text, count = re.subn(rf"(?<=% begin {name}\n\n).*?(?=\n\n% end {name})", lambda _, body=body: body, text, flags=re.S)
+        text, count = re.subn(
+            rf"(?<=% begin {name}\n\n).*?(?=\n\n% end {name})", lambda _, body=body: body, text, flags=re.S
+        )
         if count != 1:
             raise typer.BadParameter(f"{PAGE.name} must have one part {name!r}, it has {count}")
     return text

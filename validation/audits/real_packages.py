@@ -47,33 +47,37 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("_", "\\_")
 
 
+def _named(row: dict[str, Any]) -> str:
+    """An implementation, with what was changed or chosen here, and what it is held to."""
+    what = f"`{row['what']}`" if " " not in row["what"] else _cell(row["what"])
+    asked = ", ".join(f"{k} = {v}" for k, v in row["asked"].items() if k != "settings")
+    return what + (f", {_cell(row['note'])}" if row["note"] else "") + (f" ({asked})" if asked else "")
+
+
 def _section(name: str, rows: list[dict[str, Any]]) -> list[str]:
-    """A package's table, and what there is to say of the rows that differ."""
-    versions = sorted({r["version"] for r in rows})
-    lines = [
-        "",
-        f"## {name} {' and '.join(versions)}",
-        "",
-        "| implementation | held to | result | what gives its numbers |",
-        "|---|---|---|---|",
-    ]
-    remarks = []
-    for r in rows:
-        applied = [c for c in r["checks"] if c["verdict"] in ("pass", "fail", "note")]
-        bad = [c["check"] for c in r["checks"] if c["verdict"] in ("fail", "not run")]
-        asked = ", ".join(f"{k} = {v}" for k, v in r["asked"].items() if k != "settings")
+    """A package: what differs, what there is to say of it, and what passes."""
+    lines = ["", f"## {name} {' and '.join(sorted({r['version'] for r in rows}))}"]
+    differs = [r for r in rows if not r["passed"]]
+    remarks = list(dict.fromkeys(r["remark"] for r in differs if r["remark"]))
+    if differs:
+        lines += ["", "| implementation | held to | fails | what gives all its numbers |", "|---|---|---|---|"]
+    for r in differs:
+        applied = [c for c in r["checks"] if c["verdict"] in ("pass", "fail", "note", "not run")]
+        bad = [c for c in applied if c["verdict"] in ("fail", "not run")]
         said = " *or* ".join(" *and* ".join(_cell(m["words"]) for m in e) for e in r["explanations"])
-        said = said or ("" if r["passed"] else "no known mistake, nor two of them")
-        mark = ""
-        if r["remark"] and not r["passed"]:
-            if r["remark"] not in remarks:
-                remarks.append(r["remark"])
-            mark = f" ({remarks.index(r['remark']) + 1})"
-        result = f"passes {len(applied)} checks" if r["passed"] else f"**fails {len(bad)} of {len(applied)}**{mark}"
-        what = f"`{r['what']}`" if " " not in r["what"] else _cell(r["what"])
-        lines.append(f"| {what + (', ' + _cell(r['note']) if r['note'] else '')} | {r['method']}{f' ({asked})' if asked else ''} "
-                     f"| {result} | {said} |")  # fmt: skip
-    return [*lines, *([""] if remarks else []), *(f"{i}. {text}" for i, text in enumerate(remarks, start=1))]
+        mark = f" ({remarks.index(r['remark']) + 1})" if r["remark"] else ""
+        lines.append(
+            f"| {_named(r)} | {r['method']} | {len(bad)} of {len(applied)}{mark} "
+            f"| {said or 'no known mistake, nor two of them'} |"
+        )
+    lines += [*([""] if remarks else []), *(f"{i}. {text}" for i, text in enumerate(remarks, start=1))]
+    passed = [r for r in rows if r["passed"]]
+    if passed:
+        lines += ["", "Pass in all checks that apply:", ""]
+        lines += [
+            f"- {_named(r)}" + (f": {r['method']}" if r["method"] not in r["what"].lower() else "") for r in passed
+        ]
+    return lines
 
 
 def table(rows: list[dict[str, Any]], command: str, python: str) -> str:

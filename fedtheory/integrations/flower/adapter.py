@@ -16,7 +16,7 @@ __all__ = ["flower_adapter"]
 
 
 def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] | None = None, app: Callable[..., Any] | None = None,
-                   engine: Engine = "loop") -> Callable[..., Any]:  # fmt: skip
+                   engine: Engine = "loop", model: Callable[[list[np.ndarray]], Any] | None = None) -> Callable[..., Any]:  # fmt: skip
     """A Flower strategy and its clients as an adapter of the audit.
 
     Parameters
@@ -30,7 +30,7 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
         ``context``, which it is handed where it has a parameter of that name. Or else
     app : callable(clients, **settings) -> flwr.clientapp.ClientApp
         All clients' code; ``context.node_config["partition-id"]`` is a client's number.
-    engine : as `drive` takes it
+    engine, model : as `drive` takes them
 
     Returns
     -------
@@ -63,7 +63,7 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
             clients_app = app(clients, **of_these(app, settings, 1, "app"))
         else:
             clients_app = _app_of(code, clients, of_these(code, settings, 1, "client"))
-        return drive(made, clients_app, start, cohorts, len(clients), engine)
+        return drive(made, clients_app, start, cohorts, len(clients), engine, model=model)
 
     known = ("initial_parameters", "num_clients", "num_examples", "context")
     name = getattr(strategy, "__name__", type(strategy).__name__)

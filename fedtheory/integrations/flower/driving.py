@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal
@@ -31,6 +31,7 @@ def drive(
     num_clients: int | None = None,
     engine: Engine = "loop",
     arrays: Sequence[tuple[str, tuple[int, ...]]] | None = None,
+    model: Callable[[list[np.ndarray]], Any] | None = None,
 ) -> list[np.ndarray]:
     """Run a strategy with the clients of an app, in each round with the cohort that is given.
 
@@ -49,6 +50,8 @@ def drive(
         'flwr[simulation]'``, some 15 seconds a run), 'simulation-in-process' the same engine with its ray workers replaced by calls in
         this process, which needs no ray.
     arrays : name and shape of each array of the model, in the order in which ``start`` holds them; without it one array
+    model : callable(list of the server's arrays) -> the model among them, for a strategy that sends something else along, such as a
+        control variate; without it all of them
 
     Returns
     -------
@@ -76,9 +79,11 @@ def drive(
     with quiet():
         if engine == "loop":
             with _identity():
-                return _rounds(strategy, _grid_class()(app, many), {k: k + 2 for k in range(many)}, parts, rounds)
+                return _rounds(
+                    strategy, _grid_class()(app, many), {k: k + 2 for k in range(many)}, parts, rounds, model
+                )
         return in_engine(
-            lambda grid, nodes: _rounds(strategy, grid, nodes, parts, rounds), app, many, engine == "simulation"
+            lambda grid, nodes: _rounds(strategy, grid, nodes, parts, rounds, model), app, many, engine == "simulation"
         )
 
 
@@ -96,8 +101,10 @@ def _parts(start: np.ndarray, arrays: Sequence[tuple[str, tuple[int, ...]]] | No
     }
 
 
-def _together(arrays: Iterable[Any]) -> np.ndarray:
-    return np.concatenate([np.ravel(a) for a in arrays])
+def _together(arrays: list[np.ndarray], model: Callable[[list[np.ndarray]], Any] | None) -> np.ndarray:
+    """The model's arrays laid end to end."""
+    found = arrays if model is None else model(arrays)
+    return np.concatenate([np.ravel(a) for a in (found if isinstance(found, list | tuple) else [found])])
 
 
 def _take_all(strategy: Any) -> None:
@@ -112,7 +119,7 @@ def _take_all(strategy: Any) -> None:
 
 
 def _rounds(
-    strategy: Any, grid: Any, nodes: dict[int, int], parts: dict[str, np.ndarray], cohorts: list[list[int]]
+    strategy: Any, grid: Any, nodes: dict[int, int], parts: dict[str, np.ndarray], cohorts: list[list[int]], model: Any
 ) -> list[np.ndarray]:
     """All rounds on a grid; ``nodes``: a client's number -> its node's."""
     from flwr.serverapp.strategy import Strategy
@@ -120,7 +127,7 @@ def _rounds(
     _take_all(strategy)
     offered = _offering_class()(grid, [[nodes[k] for k in cohort] for cohort in cohorts])
     if not isinstance(strategy, Strategy):
-        return _classic_rounds(strategy, offered, parts)
+        return _classic_rounds(strategy, offered, parts, model)
     from flwr.app import Array, ArrayRecord
 
     models: list[np.ndarray] = []
@@ -128,7 +135,7 @@ def _rounds(
     def after(number: int, arrays: Any) -> None:
         if number:
             offered.check_asked()
-            models.append(_together(arrays.to_numpy_ndarrays()))
+            models.append(_together(arrays.to_numpy_ndarrays(), model))
         offered.now = number
 
     first = ArrayRecord({name: Array(np.array(value)) for name, value in parts.items()})
@@ -136,7 +143,7 @@ def _rounds(
     return models
 
 
-def _classic_rounds(strategy: Any, offered: Any, parts: dict[str, np.ndarray]) -> list[np.ndarray]:
+def _classic_rounds(strategy: Any, offered: Any, parts: dict[str, np.ndarray], model: Any) -> list[np.ndarray]:
     from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
     from flwr.server.client_manager import SimpleClientManager
     from flwr.server.compat.grid_client_proxy import GridClientProxy
@@ -166,7 +173,7 @@ def _classic_rounds(strategy: Any, offered: Any, parts: dict[str, np.ndarray]) -
         results = [(proxy, proxy.fit(order, None, number + 1)) for proxy, order in asked]
         offered.check_asked()
         parameters = strategy.aggregate_fit(number + 1, results, [])[0] or parameters
-        models.append(_together(parameters_to_ndarrays(parameters)))
+        models.append(_together(parameters_to_ndarrays(parameters), model))
     return models
 
 

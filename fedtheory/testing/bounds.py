@@ -143,6 +143,11 @@ def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None)
             f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: give confidence=0.99, say, and seeds "
             "on the last axis"
         )
+    if theorem.values.ndim > 1 and confidence is not None:
+        raise InvalidInput(
+            f"{theorem.statement} [{theorem.form}] is made from the run, so that each seed has a bound of its own: assert_statement "
+            "compares the means of both sides"
+        )
     if measured.ndim and len(measured) == len(theorem) + 1:
         raise InvalidInput(
             f"measured has {len(measured)} entries, and the bound is about {theorem.letter} = {theorem.horizons[0]} to "

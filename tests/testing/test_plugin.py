@@ -216,4 +216,5 @@ def test_what_the_template_cannot_see(pytester):
 def test_the_templates_workflow_runs_it():
     workflow = (TEMPLATE / ".github/workflows/theory.yml").read_text()
     assert "pip install -r requirements.txt" in workflow and "pytest --rate-plots rate-plots" in workflow
-    assert (TEMPLATE / "requirements.txt").read_text().split() == ["fedtheory", "pytest"]
+    needed = [line for line in (TEMPLATE / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line.split()[0] for line in needed] == ["fedtheory", "pytest"]

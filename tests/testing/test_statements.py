@@ -121,6 +121,25 @@ def test_what_is_missing_is_named_with_how_to_give_it():
     assert given[0].lhs == pytest.approx(assert_statement(THEOREM_E, run, PROBLEM, FedDyn(30.0))[0].lhs)
 
 
+def test_runs_from_different_starts_are_judged_each_by_its_own():
+    starts = [STAR, STAR + 1, STAR - 4]
+    runs = [feddyn(2.0, 10, start) for start in starts]
+    together = {name: np.stack([r[name] for r in runs], axis=1) for name in ("x", "h")}
+    check = assert_statement(THEOREM_E, together, PROBLEM, FedDyn(2.0))[0]
+    each = [assert_statement(THEOREM_E, run, PROBLEM, FedDyn(2.0))[0] for run in runs]
+    assert check.count == 30 and check.tightness == pytest.approx(max(c.tightness for c in each), rel=1e-12)
+    bound = theorems.get(THEOREM_E).bound(PROBLEM, FedDyn(2.0), run=together)
+    assert bound.values.shape == (10, 3)
+    for k, start in enumerate(starts):
+        np.testing.assert_allclose(bound.values[:, k], theorems.get(THEOREM_E).bound(PROBLEM, FedDyn(2.0), 10, x0=start), rtol=1e-12)
+    with pytest.raises(InvalidInput, match="each seed has a bound of its own: assert_statement"):
+        assert_bound_holds(np.zeros((10, 3)), bound, confidence=0.9)
+    assert_bound_holds(np.zeros((10, 3)), bound)
+    problem = problems.random_quadratic(3, 2, seed=0)
+    text = str(failure("efl/theorem-1", together["x"], problem, EFL(), sampling=complete(3, 2)))
+    assert "the seeds start at different points: the bound is about one x_0" in text
+
+
 def test_an_expectation_needs_seeds_that_differ():
     rng = np.random.default_rng(0)
     runs = [feddyn(2.0, 20, cohorts=[rng.choice(3, 2, replace=False) for _ in range(20)]) for _ in range(30)]

@@ -47,7 +47,7 @@ def audit_command(
     ] = None,
     skip: Annotated[list[str] | None, typer.Option("--skip", metavar="CHECK", help="A check that is left out.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision).")] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one call may take.")] = 30.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one check may take.")] = 30.0,
     list_: Annotated[bool, typer.Option("--list", help="The methods, what an adapter is handed, and the checks.")] = False,
     seed: Seed = 0,
     json: Json = False,

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import real_number, whole_number
-from fedtheory.testing.audit.adapters import Adapter
+from fedtheory.testing.audit.adapters import Adapter, AdapterError, limited
 from fedtheory.testing.audit.comparisons import COMPARED
 from fedtheory.testing.audit.convergence import CONVERGES
 from fedtheory.testing.audit.finding import Check, Finding
@@ -116,7 +116,7 @@ def audit_algorithm(
     rtol : float > 0
         Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers in single precision, 1e-6 where clients
         minimise to the end.
-    time_limit : seconds that one call may take
+    time_limit : seconds that one check may take, of two or three dozen calls at most
     seed : int >= 0
         Of the problems that it is tried on.
     progress : callable(name of a check), called before each check
@@ -150,9 +150,13 @@ def audit_algorithm(
 
 def _looked(check: Check, session: Session) -> Finding:
     if session.stopped is not None:
-        return Finding(check.name, "not run", hint=f"an earlier call was stopped: {session.stopped}")
-    with np.errstate(all="ignore"):  # someone else's numbers may be as large as they like
-        return check.look(session, check.name)
+        return Finding(check.name, "not run", hint=f"an earlier check was stopped: {session.stopped}")
+    try:
+        with limited(session.limit), np.errstate(all="ignore"):  # someone else's numbers may be as large as they like
+            return check.look(session, check.name)
+    except AdapterError as error:  # what a check itself makes of a failed call is no error any more: this is the time
+        session.stopped = error
+        return Finding(check.name, "fail", "an answer in time", f"{error.what}: {error}")
 
 
 def _left_out(check: Check, session: Session) -> bool:

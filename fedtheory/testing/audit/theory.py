@@ -32,7 +32,7 @@ def _descent(session: Session, name: str) -> Finding:
     got = session.compare(name, task)
     if got.got is None:
         return against_reference(session, name, [got], "")
-    share = np.array([c.num_examples if task.settings["weighting"] == "examples" else 1.0 for c in clients])
+    share = np.array([c.num_examples if task.settings["weighting"] != "uniform" else 1.0 for c in clients])
     gradient = sum(w * c.gradient(x) for w, c in zip(share / share.sum(), clients, strict=True))
     wanted = x - task.settings.get("server_lr", 1.0) * task.settings["learning_rate"] * gradient
     off = float(np.abs(got.got.models[1] - wanted).max())
@@ -66,10 +66,11 @@ def _penalty_slope(session: Session, name: str) -> Finding:
             return Finding(
                 name, "fail", f"mu (y - x) with mu = {mu:g}", "no first step", "the model does not move at all"
             )
+        l1 = tasks[0].settings.get("l1", 0.0)  # 0, but where the adapter has one built in
         found.append(
             (
-                float(slope @ move) / float(move @ move),
-                float(np.linalg.norm(slope - mu * move)),
+                float((slope - l1 * np.sign(move)) @ move) / float(move @ move),
+                float(np.linalg.norm(slope - mu * move - l1 * np.sign(move))),
                 float(np.linalg.norm(move)),
             )
         )

@@ -23,8 +23,10 @@ __all__ = ["audit_algorithm", "check_algorithm", "check_names"]
 
 ALL = (*COMPARED, *SAID, CONVERGES, STREAMS)
 CHOICES = {
-    "weighting": ("examples", "uniform", "all-examples"), "option": ("difference", "gradient", "v-from-tau"), "local": ("steps", "exact"),
-}  # fmt: skip
+    "weighting": ("examples", "uniform", "all-examples"),
+    "option": ("difference", "gradient", "v-from-tau"),
+    "local": ("steps", "exact"),
+}
 
 
 def check_names() -> dict[str, str]:
@@ -109,8 +111,8 @@ def audit_algorithm(
     settings : name -> value
         What the adapter has built in and takes no parameter for, such as ``{"beta1": 0.9}``.
     weighting : 'examples', 'uniform' or 'all-examples'
-        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over the n of all clients.
-        Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and the optimisers on the server, else
+        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over the
+        n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and the optimisers on the server, else
         'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s have a plain mean, FedElasticNet's Algorithm 1 has
         'all-examples'.
     option : 'difference', 'gradient' or 'v-from-tau'

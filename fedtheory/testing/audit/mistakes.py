@@ -331,7 +331,13 @@ MISTAKES = (
     ),
     Mistake("adam-for-yogi", "v is the one of FedAdam", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
     Mistake("adam-for-yogi", "v is the one of FedYogi", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
-    Mistake("v-from-tau", "v begins at tau^2, not at 0", "v = 0 before the first round; Reddi et al. have any v >= tau^2", ADAPTIVE, "option"),
+    Mistake(
+        "v-from-tau",
+        "v begins at tau^2, not at 0",
+        "v = 0 before the first round; Reddi et al. have any v >= tau^2",
+        ADAPTIVE,
+        "option",
+    ),
     Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake(

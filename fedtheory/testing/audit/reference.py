@@ -176,8 +176,8 @@ def _fedopt(
 ) -> State:
     """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019.
 
-    Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2; here the mean is that of ``weighting``, and v begins at 0,
-    as code commonly has it, or with option 'v-from-tau' at tau^2.
+    Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2. Here the mean is that of ``weighting``,
+    and v begins at 0, as code commonly has it, or with option 'v-from-tau' at tau^2.
     """
     y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")

@@ -53,15 +53,18 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     ):
         return Finding(name, "does not apply", hint="the penalty cannot be seen by itself from outside in this method")
     clients, found = clients_of("squared", session.seed), []
+    of_all = session.settings()["weighting"] == "all-examples"
     over: dict[str, Any] = {"l1": 0.0} if "l1" in session.method.settings and session.can("l1") else {}
     for k in (2, 0, 4):
         tasks = [session.task(clients, ((k,),), local_steps=n, **over) for n in (1, 2)]
         one, two = (session.compare(f"{name} {k} {n}", t) for n, t in enumerate(tasks, start=1))
         if one.got is None or two.got is None:
             return against_reference(session, name, [one, two], "")
-        first, second, rate = one.got.models[1], two.got.models[1], tasks[0].settings["learning_rate"]
+        start, rate = tasks[0].start, tasks[0].settings["learning_rate"]
+        share = clients[k].num_examples / sum(c.num_examples for c in clients) if of_all else 1.0
+        first, second = (start + (c.got.models[1] - start) / share for c in (one, two))
         slope = (first - second) / rate - clients[k].gradient(first)
-        move = first - tasks[0].start
+        move = first - start
         if not move.any():
             return Finding(
                 name, "fail", f"mu (y - x) with mu = {mu:g}", "no first step", "the model does not move at all"

@@ -111,10 +111,10 @@ def audit_algorithm(
     settings : name -> value
         What the adapter has built in and takes no parameter for, such as ``{"beta1": 0.9}``.
     weighting : 'examples', 'uniform' or 'all-examples'
-        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over the
-        n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and the optimisers on the server, else
-        'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s have a plain mean, FedElasticNet's Algorithm 1 has
-        'all-examples'.
+        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over
+        the n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and
+        the optimisers on the server, else 'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s
+        have a plain mean, FedElasticNet's Algorithm 1 has 'all-examples'.
     option : 'difference', 'gradient' or 'v-from-tau'
         SCAFFOLD's option II (the default) or I; of FedAdagrad, FedAdam and FedYogi, a v that begins at tau^2 and not at 0.
     local : 'steps' or 'exact'

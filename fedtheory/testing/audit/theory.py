@@ -62,7 +62,7 @@ def _penalty_slope(session: Session, name: str) -> Finding:
             return against_reference(session, name, [one, two], "")
         start, rate = tasks[0].start, tasks[0].settings["learning_rate"]
         share = clients[k].num_examples / sum(c.num_examples for c in clients) if of_all else 1.0
-        first, second = (start + (c.got.models[1] - start) / share for c in (one, two))
+        first, second = (start + (got.models[1] - start) / share for got in (one.got, two.got))
         slope = (first - second) / rate - clients[k].gradient(first)
         move = first - start
         if not move.any():

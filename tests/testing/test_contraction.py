@@ -143,8 +143,6 @@ def test_bad_arguments_are_named(options, text):
 
 
 def test_a_geometric_curve_passes_as_a_power_where_it_falls_little_and_fails_where_it_falls_far():
-    from fedtheory.testing import assert_rate
-
     rounds = np.arange(1, 101)
     for fallen, passes in ((3.0, True), (100.0, False)):  # over rounds 10 to 100
         values, claimed = fallen ** (-rounds / 90), -np.log10(fallen)
@@ -156,8 +154,6 @@ def test_a_geometric_curve_passes_as_a_power_where_it_falls_little_and_fails_whe
 
 
 def test_the_interval_of_a_factor_covers_it_as_often_as_it_says_and_not_where_rounds_scatter_alike():
-    from fedtheory.rates import fit_contraction
-
     generator, covered = np.random.default_rng(3), []
     for memory in (0.0, 0.9):
         hits = 0

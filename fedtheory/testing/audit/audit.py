@@ -121,7 +121,7 @@ def audit_algorithm(
         Whether a client takes local gradient steps, or minimises its local objective to the end.
     skip : names of checks that are left out
     rtol : float > 0
-        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers in single precision, 1e-6 where clients
+        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers of single precision, 1e-6 where clients
         minimise to the end.
     time_limit : seconds that one call may take
     seed : int >= 0

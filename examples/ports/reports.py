@@ -135,7 +135,7 @@ REPORTS = (
     Report(
         adaptive.fedmllm_4, "fedadam", "1xbq1/FedMLLM", "#4", "https://github.com/1xbq1/FedMLLM/issues/4",
         "v ← β₂ v + (1 − β₂) m², and m = Δ in the first round", ("momentum-first", "square-of-momentum"),
-        "the author calls it a variant (March 2026)",
+        "the author calls it a variant (March 2026); v begins at τ² there, as Reddi et al. print, and at 0 in the port",
     ),
 )  # fmt: skip
 

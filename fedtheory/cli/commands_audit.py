@@ -32,12 +32,12 @@ def audit_command(
         str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")
     ] = None,
     weighting: Annotated[
-        Literal["examples", "uniform"] | None,
-        typer.Option("--weighting", help="What a client counts for in the server's mean (default: as the method's paper has it)."),
+        Literal["examples", "uniform", "all-examples"] | None,
+        typer.Option("--weighting", help="What a client counts for in the server's mean (default: the one of --list)."),
     ] = None,
     option: Annotated[
-        Literal["difference", "gradient"] | None,
-        typer.Option("--option", help="SCAFFOLD's new control variate: option II, difference (the default), or option I, gradient."),
+        Literal["difference", "gradient", "v-from-tau"] | None,
+        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's first v at tau^2."),
     ] = None,
     local: Annotated[
         Literal["steps", "exact"], typer.Option("--local", help="Clients take gradient steps, or minimise to the end.")

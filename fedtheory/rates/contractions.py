@@ -105,8 +105,10 @@ def fit_contraction(
 ) -> Contraction:
     """The factor q of gap_t ~ q**t by least squares of log gap against t, with a confidence interval.
 
-    One curve: Student's t on the residuals. Several seeds: the mean over seeds is fitted, and the interval is the wider of that one and
-    of the bootstrap over seeds, as in `fedtheory.rates.fit_slope`.
+    One curve: Student's t on the residuals, which are taken as independent. Where neighbouring rounds scatter alike,
+    as with stochastic steps, the interval is too short: with a correlation of 0.9, intervals of 95% covered in 42% to
+    63% of simulated curves. Several seeds: the mean over seeds is fitted, and the interval is the wider of that one
+    and of the bootstrap over seeds, as in `fedtheory.rates.fit_slope`.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ def assert_bound_holds(
     bound : broadcasts to measured (statistical: to its shape without the last axis); or a `Bound` of a statement
     confidence : float in (0, 1), or None
         None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the expectation: one-sided Student-t
-        limits, the error probability shared out over the entries (Bonferroni). Seeds that do not vary at all at an entry are judged
-        exactly there.
+        limits, the error probability shared out over the entries (Bonferroni). They do not cover a rare event that no seed met. Seeds
+        that do not vary at all at an entry are judged exactly there.
     rtol : float in [0, 1)
     noise : float or array >= 0, finite
         Absolute uncertainty of measured - bound, for example the optimum's certified gap.

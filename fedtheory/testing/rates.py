@@ -81,6 +81,10 @@ def assert_rate(
     that passes, as does a loose bound. Assert `assert_reaches` down to the certified optimum, the method's own theorem
     (`assert_statement`) over rounds enough for its bound to fall below such a bias, and one round by itself.
 
+    Other laws are not rejected as such. Where the values fall by less than a factor of ten over the window, a geometric curve lies
+    within the default tolerance of a power, and passes as one, however long the window; let them fall by a hundred, or see that
+    `assert_contraction` fails.
+
     Examples
     --------
     >>> import numpy as np
@@ -229,6 +233,9 @@ def assert_contraction(
     claimed**(1 - tolerance), so that tolerance is a share of the rounds that a digit costs. For 'equal' and 'at least as fast' a power
     law must be rejected on the same points, too, and both halves of the window must agree with the claim: a curve that bends is none.
     ("Contraction" and not "linear rate", as the number claimed is the factor, and 1/T is linear to some.)
+
+    A power law that scatters by a percent still passes about as often as 1 - confidence allows. Of one curve the interval takes what it
+    scatters in one round as independent of the round before; several seeds need no such thing (`fedtheory.rates.fit_contraction`).
 
     Parameters
     ----------

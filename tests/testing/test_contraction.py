@@ -159,3 +159,29 @@ def test_bad_arguments_are_named(options, text):
     given = {"values": GEOMETRIC, "claimed": 0.9, "window": (0, 100), **options}
     with pytest.raises(InvalidInput, match=text):
         assert_contraction(given.pop("values"), given.pop("claimed"), **given)
+
+
+def test_a_geometric_curve_passes_as_a_power_where_it_falls_little_and_fails_where_it_falls_far():
+    rounds = np.arange(1, 101)
+    for fallen, passes in ((3.0, True), (100.0, False)):  # over rounds 10 to 100
+        values, claimed = fallen ** (-rounds / 90), -np.log10(fallen)
+        if passes:
+            assert_rate(values, claimed, window=(10, 100), first_round=1)
+        else:
+            with pytest.raises(AssertionError):
+                assert_rate(values, claimed, window=(10, 100), first_round=1)
+
+
+def test_the_interval_of_a_factor_covers_it_as_often_as_it_says_and_not_where_rounds_scatter_alike():
+    generator, covered = np.random.default_rng(3), []
+    for memory in (0.0, 0.9):
+        hits = 0
+        for _ in range(200):
+            noise = generator.normal(size=61)
+            for t in range(1, 61):
+                noise[t] = memory * noise[t - 1] + np.sqrt(1 - memory**2) * noise[t]
+            found = fit_contraction(0.95 ** np.arange(61) * np.exp(0.2 * noise), window=(0, 60))
+            hits += found.low <= 0.95 <= found.high
+        covered.append(hits / 200)
+    assert covered[0] > 0.9
+    assert covered[1] < 0.8  # what the docstring warns of

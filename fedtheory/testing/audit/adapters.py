@@ -87,7 +87,7 @@ class Outcome:
     ----------
     models : round -> server model (d,) float64, of the rounds that it gave
     states : the states that it gave back, one a round, where it makes single rounds
-    float32 : whether a model came in single precision or less
+    float32 : whether a model came in single precision or less, or in float64 with numbers of single precision
     changed : what it wrote into of what it was handed: 'start', 'clients', 'state'
     """
 
@@ -282,6 +282,12 @@ def _model_of(state: Any) -> Any:
     )
 
 
+def _were_single(found: np.ndarray) -> bool:
+    """Whether float64 numbers are all of single precision, which numbers that came about in float64 never are by chance."""
+    with np.errstate(over="ignore"):
+        return found.size > 1 and bool((found == found.astype(np.float32)).all() and (found % 1 != 0).all())
+
+
 def _raised(error: BaseException) -> AdapterError:
     text = str(error).strip().splitlines()
     frames = traceback.extract_tb(error.__traceback__)
@@ -324,7 +330,7 @@ def vector(value: Any, dim: int, number: int) -> tuple[np.ndarray, bool]:
     """A server model (d,), and whether it came with less precision than float64."""
     found, single = array(value, "the server's model", number)
     if found.size == dim and found.shape in ((dim,), (1, dim), (dim, 1)):
-        return found.reshape(dim), single
+        return found.reshape(dim), single or _were_single(found)
     raise AdapterError(
         "wrong shape", f"the server's model after round {number} has shape {found.shape}, it must have ({dim},)"
     )

@@ -22,7 +22,11 @@ from fedtheory.testing.audit.theory import SAID
 __all__ = ["audit_algorithm", "check_algorithm", "check_names"]
 
 ALL = (*COMPARED, *SAID, CONVERGES, STREAMS)
-CHOICES = {"weighting": ("examples", "uniform"), "option": ("difference", "gradient"), "local": ("steps", "exact")}
+CHOICES = {
+    "weighting": ("examples", "uniform", "all-examples"),
+    "option": ("difference", "gradient", "v-from-tau"),
+    "local": ("steps", "exact"),
+}
 
 
 def check_names() -> dict[str, str]:
@@ -106,15 +110,18 @@ def audit_algorithm(
     adapter, as_ : as in `check_algorithm`
     settings : name -> value
         What the adapter has built in and takes no parameter for, such as ``{"beta1": 0.9}``.
-    weighting : 'examples' or 'uniform'
-        Whether the server weighs clients by their numbers of examples; without it as the method's paper does.
-    option : 'difference' or 'gradient'
-        SCAFFOLD's option II (the default) or I.
+    weighting : 'examples', 'uniform' or 'all-examples'
+        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over
+        the n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and
+        the optimisers on the server, else 'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s
+        have a plain mean, FedElasticNet's Algorithm 1 has 'all-examples'.
+    option : 'difference', 'gradient' or 'v-from-tau'
+        SCAFFOLD's option II (the default) or I; of FedAdagrad, FedAdam and FedYogi, a v that begins at tau^2 and not at 0.
     local : 'steps' or 'exact'
         Whether a client takes local gradient steps, or minimises its local objective to the end.
     skip : names of checks that are left out
     rtol : float > 0
-        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers in single precision, 1e-6 where clients
+        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers of single precision, 1e-6 where clients
         minimise to the end.
     time_limit : seconds that one check may take, of two or three dozen calls at most
     seed : int >= 0
@@ -184,8 +191,12 @@ def _given(method: Method, settings: Mapping[str, Any] | None, choices: Mapping[
         if value not in CHOICES[name]:
             raise InvalidInput(f"{name} = {value!r}: use one of {', '.join(repr(c) for c in CHOICES[name])}")
         given[name] = value
-    if given.get("option") is not None and "c" not in method.state:
+    if given.get("option") in ("difference", "gradient") and "c" not in method.state:
         raise InvalidInput(f"option = {given['option']!r}: {method.name} has no control variates; leave it out")
+    if given.get("option") == "v-from-tau" and "v" not in method.state:
+        raise InvalidInput(f"option = 'v-from-tau': {method.name} has no second moment v; leave it out")
+    if given.get("weighting") == "all-examples" and method.weighting != "examples":
+        raise InvalidInput(f"weighting = 'all-examples': {method.name} does not weigh clients by examples; use 'uniform' or 'examples'")
     if given["local"] == "exact" and not method.exact:
         raise InvalidInput(f"local = 'exact': {method.name} is made of local gradient steps; use local='steps'")
     return given

@@ -49,7 +49,7 @@ def optimum(clients: tuple[Client, ...], weighting: str) -> tuple[np.ndarray, fl
     from fedtheory.problems import LeastSquares, Logistic
 
     kind = LeastSquares if clients[0].loss == "squared" else Logistic
-    weights = "samples" if weighting == "examples" else "uniform"
+    weights = "uniform" if weighting == "uniform" else "samples"
     problem = kind([c.features for c in clients], [c.labels for c in clients], ridge=clients[0].ridge, weights=weights)
     found = problem.optimum()
     curvature = clients[0].ridge

@@ -46,6 +46,7 @@ class Mistake:
 
 
 ALL = tuple(METHODS)
+WITH_MU = (PROX, EN_PROX, EN_SCAFFOLD)  # in the penalty alone; alpha is in what FedDyn stores, too
 PENALISED = (PROX, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
 ELASTIC = (EN_PROX, EN_SCAFFOLD, EN_DYN)
 CONTROLLED = (SCAFFOLD, EN_SCAFFOLD)
@@ -85,16 +86,16 @@ MISTAKES = (
     Mistake("ridge-none", "the ridge term of the loss is left out", LOSS, ALL),
     Mistake("squared-for-logistic", "the squared error is taken where clients[k].loss is 'logistic'", LOSS, ALL),
     Mistake("penalty-none", "the penalty has no gradient: it changes nothing", PENALTY, PENALISED),
-    Mistake(
-        "penalty-half", "the penalty's gradient is half of what it should be", PENALTY, PENALISED, "mu, as half of it"
-    ),
+    Mistake("penalty-half", "the penalty's gradient is half of what it should be", PENALTY, WITH_MU, "mu, as half of it"),
+    Mistake("penalty-half", "half of alpha's penalty acts in the local steps", DYN_LOCAL, DYNAMIC),
     Mistake(
         "penalty-double",
         "the penalty's gradient is twice what it should be (mu ||y - x||^2 for mu/2 ||y - x||^2)",
         PENALTY,
-        PENALISED,
+        WITH_MU,
         "mu, as twice it",
     ),
+    Mistake("penalty-double", "twice alpha's penalty acts in the local steps (alpha ||y - x||^2)", DYN_LOCAL, DYNAMIC),
     Mistake(
         "penalty-sign", "the penalty has the wrong sign: it pushes away from the server's model", PENALTY, PENALISED
     ),
@@ -145,7 +146,14 @@ MISTAKES = (
         "divide-by-all",
         "the sum over the cohort is divided by what all clients have, not by what the cohort has",
         MEAN,
-        ALL,
+        tuple(m for m in ALL if m != EN_PROX),
+    ),
+    Mistake(
+        "divide-by-all",
+        "the sum over the cohort is divided by what all clients have, which is line 7 as printed",
+        MEAN,
+        (EN_PROX,),
+        "weighting",
     ),
     Mistake("sum-not-mean", "the cohort's updates are summed, not averaged", MEAN, ALL),
     Mistake("last-client", "the server takes the last client's model, not a mean", MEAN, ALL),
@@ -323,6 +331,13 @@ MISTAKES = (
     ),
     Mistake("adam-for-yogi", "v is the one of FedAdam", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
     Mistake("adam-for-yogi", "v is the one of FedYogi", "v <- beta2 v + (1 - beta2) move^2", (ADAM,)),
+    Mistake(
+        "v-from-tau",
+        "v begins at tau^2, not at 0",
+        "v = 0 before the first round; Reddi et al. have any v >= tau^2",
+        ADAPTIVE,
+        "option",
+    ),
     Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake(

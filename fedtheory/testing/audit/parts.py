@@ -125,18 +125,18 @@ def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear:
 
 def mean_of(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
           weighting: str = "uniform") -> np.ndarray:  # fmt: skip
-    """What the server makes of the cohort's updates: (P, d) -> (d,)."""
+    """What the server makes of the cohort's updates: (P, d) -> (d,); 'all-examples' is n_k/n with the n of all clients."""
     weighting = settings.get("weighting", weighting)
     if wrong("other-weights"):
-        weighting = "uniform" if weighting == "examples" else "examples"
+        weighting = "examples" if weighting == "uniform" else "uniform"
     sizes = (
         np.array([clients[k].num_examples for k in cohort], dtype=float)
-        if weighting == "examples"
+        if weighting != "uniform"
         else np.ones(len(cohort))
     )
     total = sizes.sum()
-    if wrong("divide-by-all"):
-        total = sum(c.num_examples for c in clients) if weighting == "examples" else len(clients)
+    if weighting == "all-examples" or wrong("divide-by-all"):
+        total = len(clients) if weighting == "uniform" else sum(c.num_examples for c in clients)
     if wrong("sum-not-mean"):
         total, sizes = 1.0, np.ones(len(cohort))
     if wrong("last-client"):

@@ -36,6 +36,8 @@ def init(method: str, task: Task) -> State:
     state: State = {"x": x.copy(), "y": np.tile(x, (len(task.clients), 1))}
     for name in KEPT[method]:
         state[name] = np.zeros(shape if name.endswith("_k") else len(x))
+    if task.settings.get("option") == "v-from-tau":
+        state["v"] = np.full(len(x), task.settings["tau"] ** 2)
     state.update({name: np.array(value, dtype=float) for name, value in (task.state or {}).items()})
     return state
 
@@ -73,7 +75,9 @@ def _fedavg(
     }
 
 
-_fedprox = _fedavg  # the penalty is in the local work
+# The penalty is in the local work. Li et al.'s Algorithm 2 draws clients by their weights and takes a plain mean; FedElasticNet's
+# Algorithm 1 sums n_k/n over the cohort, n that of all clients: `weighting` has both.
+_fedprox = _fedavg
 
 
 def _scaffold(
@@ -132,7 +136,10 @@ def _scaffold(
 def _feddyn(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
-    """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule."""
+    """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule.
+
+    The printed bracket of h can be read as (sum of y) - x; here x is taken from each y, which alone keeps h the mean of the h_k.
+    """
     x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
     h_k = state["h_k"][list(cohort)]
     linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") or wrong("local-plain") else -h_k
@@ -167,7 +174,11 @@ def _feddyn(
 def _fedopt(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
-    """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019."""
+    """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019.
+
+    Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2. Here the mean is that of ``weighting``,
+    and v begins at 0, as code commonly has it, or with option 'v-from-tau' at tau^2.
+    """
     y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
     move = move + state["x"] if wrong("model-added") else move
@@ -185,7 +196,10 @@ def _fedopt(
     first = wrong("momentum-first") and not state.get("t", 0)
     m = move if wrong("momentum-none") or first else m
     square = move if wrong("square-missing") else m**2 if wrong("square-of-momentum") else move**2
-    v = _second_moment(kind, state["v"], square, beta2, wrong)
+    old = state["v"]
+    if wrong("v-from-tau") and not state.get("t", 0) and not old.any():
+        old = old + tau**2
+    v = _second_moment(kind, old, square, beta2, wrong)
     root = v if wrong("root-missing") else np.sqrt(np.abs(v))
     along = move if wrong("move-for-momentum") else m
     under = np.sqrt(np.abs(v) + tau) if wrong("tau-inside") else root + tau

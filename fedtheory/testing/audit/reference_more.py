@@ -59,6 +59,7 @@ def elastic_aggregation(
 ) -> State:
     """Chen et al. 2023, Algorithm 1, with one batch of all samples, one layer, and Delta = y - x added.
 
+    The samples that sensitivities are taken on stay in the training data, from which the printed algorithm drops them.
     A client's sensitivity is |gradient of the mean of (a_j'x)^2|; where it is 0 in every coordinate, zeta is 1.
     """
     x, tau = state["x"], settings["tau"]

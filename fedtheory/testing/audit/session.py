@@ -23,7 +23,7 @@ DOUBLE = 1e-9
 CONTROLS_BEGIN = Mistake(
     "controls-begin-elsewhere",
     "the control variates do not start at 0",
-    "c and all c_k are 0 at the start",
+    "c = 0 and c_k = 0 before the first round; the paper leaves them open, and its theorem wants c to be the mean of the c_k",
     ("scaffold", "fedelasticnet-scaffold"),
 )
 SOLVED = 1e-6  # where clients minimise to the end, each to a tolerance of its own

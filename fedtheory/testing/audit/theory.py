@@ -32,7 +32,7 @@ def _descent(session: Session, name: str) -> Finding:
     got = session.compare(name, task)
     if got.got is None:
         return against_reference(session, name, [got], "")
-    share = np.array([c.num_examples if task.settings["weighting"] == "examples" else 1.0 for c in clients])
+    share = np.array([c.num_examples if task.settings["weighting"] != "uniform" else 1.0 for c in clients])
     gradient = sum(w * c.gradient(x) for w, c in zip(share / share.sum(), clients, strict=True))
     wanted = x - task.settings.get("server_lr", 1.0) * task.settings["learning_rate"] * gradient
     off = float(np.abs(got.got.models[1] - wanted).max())
@@ -53,23 +53,27 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     ):
         return Finding(name, "does not apply", hint="the penalty cannot be seen by itself from outside in this method")
     clients, found = clients_of("squared", session.seed), []
+    of_all = session.settings()["weighting"] == "all-examples"
     over: dict[str, Any] = {"l1": 0.0} if "l1" in session.method.settings and session.can("l1") else {}
     for k in (2, 0, 4):
         tasks = [session.task(clients, ((k,),), local_steps=n, **over) for n in (1, 2)]
         one, two = (session.compare(f"{name} {k} {n}", t) for n, t in enumerate(tasks, start=1))
         if one.got is None or two.got is None:
             return against_reference(session, name, [one, two], "")
-        first, second, rate = one.got.models[1], two.got.models[1], tasks[0].settings["learning_rate"]
+        start, rate = tasks[0].start, tasks[0].settings["learning_rate"]
+        share = clients[k].num_examples / sum(c.num_examples for c in clients) if of_all else 1.0
+        first, second = (start + (got.models[1] - start) / share for got in (one.got, two.got))
         slope = (first - second) / rate - clients[k].gradient(first)
-        move = first - tasks[0].start
+        move = first - start
         if not move.any():
             return Finding(
                 name, "fail", f"mu (y - x) with mu = {mu:g}", "no first step", "the model does not move at all"
             )
+        l1 = tasks[0].settings.get("l1", 0.0)  # 0, but where the adapter has one built in
         found.append(
             (
-                float(slope @ move) / float(move @ move),
-                float(np.linalg.norm(slope - mu * move)),
+                float((slope - l1 * np.sign(move)) @ move) / float(move @ move),
+                float(np.linalg.norm(slope - mu * move - l1 * np.sign(move))),
                 float(np.linalg.norm(move)),
             )
         )

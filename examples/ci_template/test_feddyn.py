@@ -6,7 +6,7 @@ from feddyn import feddyn
 
 from fedtheory.algorithms import FedDyn
 from fedtheory.participation import Uniform
-from fedtheory.testing import assert_reaches, assert_statement
+from fedtheory.testing import assert_reaches, assert_statement, check_algorithm
 
 KINDS = pytest.mark.federated_problem("quadratic", "logistic", "steep-and-flat")
 
@@ -42,3 +42,15 @@ def test_the_theorem_bounds_the_mean_over_cohorts(federated_problem):
     runs = [run(problem, alpha, pairs(problem, 30, seed), np.zeros(problem.dim)) for seed in range(40)]
     trajectory = {name: np.stack([r[name] for r in runs], axis=1) for name in ("x", "h")}  # (rounds + 1, seeds, d)
     print(assert_statement("fedelasticnet/theorem-e", trajectory, problem, FedDyn(alpha), sampling=Uniform(2)))
+
+
+def adapter(start, clients, cohorts, learning_rate, local_steps, alpha):
+    def gradients(points):
+        return np.array([client.gradient(point) for client, point in zip(clients, points, strict=True)])
+
+    starts, chosen = np.tile(start, (len(clients), 1)), [np.array(cohort) for cohort in cohorts]
+    return feddyn(gradients, starts, alpha, chosen, learning_rate, local_steps)["x"]
+
+
+def test_every_round_is_the_reference():
+    check_algorithm(adapter, "feddyn")

@@ -198,7 +198,8 @@ def test_every_known_mistake_changes_a_run_of_the_audit(name):
             check.look(session, check.name)
         tasks = [c.task for c in session.compared.values()]
         assert len(tasks) > 10
-        tasks = tasks[:6] if local == "exact" else tasks  # a minimiser takes time
+        if local == "exact":  # a minimiser takes time
+            tasks = [t for t in tasks if t.rounds == 1][:6] + [t for t in tasks if t.rounds > 1][:2]
         right = [reference.run(name, task)[-1]["x"] for task in tasks]
         for mistake in mistakes_of(name, local == "exact"):
             wrong = (reference.run(name, task, frozenset({mistake.name}))[-1]["x"] for task in tasks)

@@ -187,6 +187,12 @@ MISTAKES = (
     Mistake("control-update-sign", "the new control variate has y - x for x - y", CONTROL, CONTROLLED),
     Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
     Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
+    Mistake(
+        "control-at-local-model",
+        "the new control variate is the gradient at the client's own model y, not what the local steps followed on average",
+        CONTROL,
+        CONTROLLED,
+    ),
     Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
     Mistake(
         "control-in-place",
@@ -247,6 +253,12 @@ MISTAKES = (
     Mistake("h-not-divided", "h is not divided by the number of clients", H_LINE, DYNAMIC),
     Mistake("h-without-alpha", "alpha is left out of h", H_LINE, DYNAMIC),
     Mistake("h-replaced", "h is replaced, not added to", H_LINE, DYNAMIC),
+    Mistake(
+        "h-of-cohort",
+        "the server's model is made with the mean of the cohort's h_k, not with h, the mean over all clients",
+        X_LINE,
+        DYNAMIC,
+    ),
     Mistake("h-late", "the server's model is made with the h of the round before", X_LINE, DYNAMIC),
     Mistake("h-unused", "the server's model is made without h", X_LINE, DYNAMIC),
     Mistake("h-added", "h/alpha is added to the mean, not subtracted", X_LINE, DYNAMIC),

@@ -11,7 +11,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number
 from fedtheory.rates.contractions import Contraction, check_rounds, fit_contraction
 from fedtheory.rates.fits import NOT_POSITIVE, Slope, check_window, fit_rate, fit_slope, prefer
-from fedtheory.testing.diagnosis import levels_off, precision, short_window
+from fedtheory.testing.diagnosis import SHORT, levels_off, precision, short_window
 from fedtheory.testing.failure import check_diverged, fail
 
 __all__ = ["assert_contraction", "assert_rate"]
@@ -25,6 +25,7 @@ KINDS = {
 Kind = Literal["equal", "at least as fast", "at least as slow"]
 NAME_THE_FLOOR = "end the window before the gaps reach the precision of F*, or name that precision: optimum=..., floor=..."
 WELL = 0.04  # of the range of log gap: a law that leaves less fits
+LEVEL_ALL = 0.05  # of log values: what changes by less over a whole window has not moved
 BENDS = 2.0  # how much better the other law must fit for a failure to say that it is the other law
 
 
@@ -177,8 +178,9 @@ def _why(found: Slope, claimed: float) -> list[str]:
     u, v = np.log(found.x), np.log(found.y)
     if found.low > 0 and v[-1] - v[0] > math.log(2):
         return [f"the values grow, by a factor of {math.exp(v[-1] - v[0]):.3g} over the window: the run diverges"]
-    if np.ptp(v) == 0:
-        return ["the values do not change at all: nothing moves"]
+    if claimed < 0 and np.ptp(v) < LEVEL_ALL and found.x[-1] >= SHORT * found.x[0]:
+        level = float(np.exp(np.median(v)))
+        return [f"the values are level at about {level:.3g} over the whole window: nothing moves there, or {precision(1.0, 1.0)}"]
     at = levels_off(u, v)
     if at is not None:
         level = float(np.exp(np.median(v[at:])))

@@ -187,7 +187,10 @@ def test_the_template_fails_on_mistakes(pytester, mistake):
 
 
 HIDDEN = {
-    "h is divided by the cohort's size, not by the number of all clients": ("moved.sum(axis=0) / len(start)", "moved.sum(axis=0) / len(cohort)"),
+    "h is divided by the cohort's size, not by the number of all clients": (
+        "moved.sum(axis=0) / len(start)",
+        "moved.sum(axis=0) / len(cohort)",
+    ),
     "alpha is left out of h": ("h - alpha * moved", "h - moved"),
 }
 

@@ -75,6 +75,7 @@ MISTAKES = (
     # what a client does
     Mistake("steps-one-more", "one local step too many is taken", LOCAL, ALL),
     Mistake("steps-one-less", "one local step is missing", LOCAL, ALL),
+    Mistake("steps-none", "no local step is taken: the local models stay the server's", LOCAL, ALL),
     Mistake("steps-one", "the number of local steps has no effect: one is taken", LOCAL, ALL),
     Mistake("gradient-stale", "all local steps use the gradient at the server's model", LOCAL, ALL),
     Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
@@ -354,7 +355,8 @@ MISTAKES = (
 
 # These are about single local steps, or would leave a client without a minimiser.
 STEPS_ONLY = frozenset((
-    "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
+    "steps-one-more", "steps-one-less", "steps-none", "steps-one", "gradient-stale", "start-stale", "clients-chained",
+    "penalty-sign", "penalty-norm",
     "penalty-norm-by-array",
     "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
 ))  # fmt: skip

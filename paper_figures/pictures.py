@@ -37,6 +37,11 @@ PICTURES = (
     Picture("fedelasticnet_drift", "drift_without_end"),
     Picture("efl_bound_vs_empirical", "efl_bound_vs_empirical", {}),
     Picture("efl_bits", "efl_bits", {}),
+    Picture("fedmls_bound_over_k", "fedmls_bound_over_k"),
+    Picture("fedelasticnet_lambda_1", "fedelasticnet_figure3", dpi=110),
+    Picture("fedelasticnet_sent", "fedelasticnet_table2", dpi=110),
+    Picture("efl_own_models", "efl_table2"),
+    Picture("elastic_aggregation_settings", "elastic_aggregation_settings", dpi=110),
     Picture("rates", "rates"),
     Picture("rates_summary", "rates_summary"),
 )

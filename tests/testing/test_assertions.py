@@ -279,14 +279,14 @@ def test_bad_input_to_assert_reaches(options, text):
         assert_reaches(arguments.pop("values"), arguments.pop("target"), **arguments)
 
 
-ROUNDS = np.arange(1.0, 1001.0)
+FROM_ONE = np.arange(1.0, 1001.0)
 
 
 @pytest.mark.parametrize(
     "values, told",
     [
         (np.ones(1000), "level at about 1 over the whole window"),
-        (3 / ROUNDS + 0.05, "bends towards a level of about 0.05: the method gets no lower: a bias"),
+        (3 / FROM_ONE + 0.05, "bends towards a level of about 0.05: the method gets no lower: a bias"),
     ],
     ids=["level", "bias"],
 )
@@ -302,4 +302,4 @@ def test_a_run_that_grows_is_not_said_to_have_stopped_falling():
 
 def test_seeds_first_are_told_that_rounds_come_first():
     with pytest.raises(InvalidInput, match="hand over rounds first"):
-        assert_rate(np.tile(1 / ROUNDS, (5, 1)), -1, window=(10, 500))
+        assert_rate(np.tile(1 / FROM_ONE, (5, 1)), -1, window=(10, 500))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-__all__ = ["LEVEL", "levels_off", "precision", "short_window"]
+__all__ = ["LEVEL", "SHORT", "levels_off", "precision", "short_window"]
 
 LEVEL = 0.1  # of the mean slope before: a curve whose last quarter is flatter has levelled off
 SHORT = 4.0  # a window shorter than this factor in rounds tells powers badly apart

@@ -156,9 +156,9 @@ def _bound(evidence: dict[str, Any], axes: Any) -> None:
 
 def _reaching(evidence: dict[str, Any], axes: Any) -> None:
     table = columns(evidence)
+    axes.set_yscale("log")  # before the target's line, which would else be left outside the limits
     _curve(axes, table, "x", "mean", "measured")
     axes.axhline(evidence["target"], color=CLAIMED, linestyle="--", label=f"target {evidence['target']:.4g}")
     axes.axvline(evidence["within"], color=GREY, linestyle=":", label=f"limit {evidence['within']:g}")
-    axes.set_yscale("log")
     axes.set_xlabel("round" if evidence["cost"] is None else "cost")
     axes.legend(loc="best")

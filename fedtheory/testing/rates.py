@@ -11,7 +11,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number
 from fedtheory.rates.contractions import Contraction, check_rounds, fit_contraction
 from fedtheory.rates.fits import NOT_POSITIVE, Slope, check_window, fit_rate, fit_slope, prefer
-from fedtheory.testing.diagnosis import levels_off, precision, short_window
+from fedtheory.testing.diagnosis import SHORT, levels_off, precision, short_window
 from fedtheory.testing.failure import check_diverged, fail, picturing
 
 __all__ = ["assert_contraction", "assert_rate"]
@@ -25,6 +25,7 @@ KINDS = {
 Kind = Literal["equal", "at least as fast", "at least as slow"]
 NAME_THE_FLOOR = "end the window before the gaps reach the precision of F*, or name that precision: optimum=..., floor=..."
 WELL = 0.04  # of the range of log gap: a law that leaves less fits
+LEVEL_ALL = 0.05  # of log values: what changes by less over a whole window has not moved
 BENDS = 2.0  # how much better the other law must fit for a failure to say that it is the other law
 
 
@@ -154,7 +155,7 @@ def _judge_rate(
     if kind != "at least as fast" and any(text.endswith(NOT_POSITIVE) for text in found.excluded):
         fail("Rate inconclusive: not all values of the window are positive.", lines, NAME_THE_FLOOR, evidence)
     if not (low <= found.low and found.high <= high):
-        why = _why(found)
+        why = _why(found, claimed)
         lines += [f"why:      {text}" for text in why]
         if found.high < low or found.low > high:
             side = "decay slower than claimed" if found.low > high else "decay faster than claimed"
@@ -177,11 +178,14 @@ def _judge_rate(
             fail("Rate not told apart from the other exponent.", lines, _narrow(found), evidence)
 
 
-def _why(found: Slope) -> list[str]:
+def _why(found: Slope, claimed: float) -> list[str]:
     """What the curve shows of why it is no such power: growth, a level, a geometric rate."""
     u, v = np.log(found.x), np.log(found.y)
     if found.low > 0 and v[-1] - v[0] > math.log(2):
         return [f"the values grow, by a factor of {math.exp(v[-1] - v[0]):.3g} over the window: the run diverges"]
+    if claimed < 0 and np.ptp(v) < LEVEL_ALL and found.x[-1] >= SHORT * found.x[0]:
+        level = float(np.exp(np.median(v)))
+        return [f"the values are level at about {level:.3g} over the whole window: nothing moves there, or {precision(1.0, 1.0)}"]
     at = levels_off(u, v)
     if at is not None:
         level = float(np.exp(np.median(v[at:])))
@@ -190,6 +194,11 @@ def _why(found: Slope) -> list[str]:
     residual = float(np.sqrt(np.mean((v - np.polyval(line, found.x)) ** 2)))
     if line[0] < 0 and BENDS * residual < found.residual:
         return [f"the curve bends: a geometric rate of factor {math.exp(line[0]):.4g} fits it better; claim it by assert_contraction"]
+    terms = np.column_stack([found.x**claimed, np.ones_like(found.x)]) / found.y[:, None]  # a power and a level, relative to the values
+    (factor, level), *_ = np.linalg.lstsq(terms, np.ones_like(found.y), rcond=None)
+    left = float(np.sqrt(np.mean((terms @ [factor, level] - 1) ** 2)))
+    if claimed < 0 and factor > 0 and level > 0.1 * found.y[-1] and BENDS * left < found.residual:
+        return [f"the curve bends towards a level of about {level:.3g}: {precision(float(found.y[0]), float(level))}"]
     return []
 
 
@@ -203,7 +212,7 @@ def _check_covered(window: tuple[float, float], x: Any, from_below: bool) -> Non
     if np.isfinite(high) and x.max() < 0.9 * high:
         raise InvalidInput(
             f"the window ends at {high:g}, the data at {x.max():g}: nothing is shown beyond; end the window there (math.inf: with the "
-            "data), or run longer"
+            "data), or run longer; where the data are longer, hand over rounds first: (n,) or (n, seeds)"
         )
     if from_below and x.min() > 1.1 * low:
         raise InvalidInput(f"the window begins at {low:g}, the data at {x.min():g}: begin the window there, or give earlier points")

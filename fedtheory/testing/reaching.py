@@ -107,6 +107,8 @@ def _forecast(count: np.ndarray, curve: np.ndarray, target: float) -> str:
     if ok.sum() < 3 or np.ptp(count[ok]) == 0:
         return "the run never gets there"
     line = stats.linregress(np.log(count[ok]), np.log(curve[ok]))
+    if line.slope > 0.1:
+        return f"the run never gets there: it grows (slope {line.slope:.2g} over its last half), as runs do that diverge"
     if line.slope > -1e-3:
         return f"the run never gets there and has stopped falling (slope {line.slope:.2g} over its last half)"
     reach = np.exp(np.clip((np.log(target) - line.intercept) / line.slope, None, 700))

@@ -303,7 +303,8 @@ def get(name: str) -> Statement:
     _load()
     name = _ALIASES.get(name, name)
     if name not in _STATEMENTS:
-        raise suggest(name, [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all")
+        full = [known for known in _STATEMENTS if known.partition("/")[2] == str(name)]
+        raise suggest(name, full or [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all")
     return _STATEMENTS[name]
 
 

@@ -277,3 +277,29 @@ def test_bad_input_to_assert_reaches(options, text):
     arguments = {"values": ONE, "target": 0.1, "within": 10, **options}
     with pytest.raises(InvalidInput, match=text):
         assert_reaches(arguments.pop("values"), arguments.pop("target"), **arguments)
+
+
+FROM_ONE = np.arange(1.0, 1001.0)
+
+
+@pytest.mark.parametrize(
+    "values, told",
+    [
+        (np.ones(1000), "level at about 1 over the whole window"),
+        (3 / FROM_ONE + 0.05, "bends towards a level of about 0.05: the method gets no lower: a bias"),
+    ],
+    ids=["level", "bias"],
+)
+def test_a_level_is_named(values, told):
+    with pytest.raises(AssertionError, match=told):
+        assert_rate(values, -1, window=(10, 1000), first_round=1)
+
+
+def test_a_run_that_grows_is_not_said_to_have_stopped_falling():
+    with pytest.raises(AssertionError, match=r"it grows .* as runs do that diverge"):
+        assert_reaches(2.0 ** np.arange(50), 1e-3, within=40)
+
+
+def test_seeds_first_are_told_that_rounds_come_first():
+    with pytest.raises(InvalidInput, match="hand over rounds first"):
+        assert_rate(np.tile(1 / FROM_ONE, (5, 1)), -1, window=(10, 500))

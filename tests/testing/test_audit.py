@@ -268,3 +268,20 @@ def test_a_report_can_be_read_by_programs():
     told = report.to_json()
     assert told["passed"] is False and told["explanations"][0][0]["name"] == "h-never-updated"
     assert {row["check"] for row in told["checks"]} <= set(check_names()) - {"convergence"}
+
+
+def scaffold_with_c_changed_within_the_round(state, clients, cohort, learning_rate, local_steps):
+    x, c, c_k, models = state["x"], state["c"].copy(), state["c_k"].copy(), []
+    for k in cohort:
+        y = x.copy()
+        for _ in range(local_steps):
+            y -= learning_rate * (clients[k].gradient(y) - c_k[k] + c)
+        new = c_k[k] - c + (x - y) / (local_steps * learning_rate)
+        c, c_k[k] = c + (new - c_k[k]) / len(clients), new
+        models.append(y)
+    return {"x": np.mean(models, axis=0), "c": c, "c_k": c_k}
+
+
+def test_what_no_known_mistake_explains_is_told_by_the_order_of_the_cohort():
+    report = audit_algorithm(scaffold_with_c_changed_within_the_round, "scaffold", skip=["convergence"])
+    assert not report.explanations and "The order of a cohort matters, which it must not" in report.sentence

@@ -113,6 +113,22 @@ def test_what_never_ends_is_stopped_once_and_not_called_again():
     assert 0.2 <= time.perf_counter() - begun < 5
     assert report.failed[0].got.startswith("too slow: it took more than 0.2 seconds; allow more with time_limit=")
     assert {f.verdict for f in report.findings[1:]} == {"not run"}
+    assert "was stopped in the check 'one local step': too slow: it took more than 0.2 seconds" in report.sentence
+    assert "is open: 21 further checks were not run" in report.sentence and "No known mistake" not in report.sentence
+
+
+def test_what_only_raises_is_not_said_to_have_wrong_numbers():
+    sentence = audit_algorithm(raises(ValueError("mine")), "fedavg", skip=SLOW).sentence
+    assert "end without numbers that could be compared: raises: ValueError: mine" in sentence and "explains" not in sentence
+
+
+def row_vector(state, clients, cohort, learning_rate, local_steps):
+    return {"x": state["x"][None] - learning_rate * np.mean([clients[k].gradient(state["x"]) for k in cohort], axis=0)}
+
+
+def test_a_gradient_at_a_wrong_shape_is_told_with_the_adapters_line():
+    got = {f.check: f.got for f in audit_algorithm(row_vector, "fedavg", skip=SLOW).failed}["several rounds"]
+    assert "gradient(x) was called with x of shape (1, 4): it must have (4,)" in got and "of test_bad_adapters.py)" in got
 
 
 def test_an_interruption_is_no_finding():

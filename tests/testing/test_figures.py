@@ -93,3 +93,8 @@ def test_titles_are_the_failures():
     for found in (failure(assert_rate, SEEDS, -2, window=(10, 100), first_round=1), failure(assert_reaches, 1 / T, 1e-3, within=50)):
         figure = found.plot()
         assert any(text.get_text() == found.title for text in figure.texts)
+
+
+def test_a_target_far_below_the_curve_is_within_the_figure():
+    axes = failure(assert_reaches, 2.0 ** np.arange(50), 1e-3, within=40).plot().axes[0]
+    assert axes.get_ylim()[0] < 1e-3

@@ -208,9 +208,25 @@ def test_the_template_fails_on_mistakes(pytester, mistake):
     assert template(pytester, MISTAKES[mistake]).parseoutcomes().get("failed", 0) == 1
 
 
-def test_what_the_template_cannot_see(pytester):
-    """h divided by the cohort's size: it converges all the same; one round by itself shows it."""
-    template(pytester, ("moved.sum(axis=0) / len(start)", "moved.sum(axis=0) / len(cohort)")).assert_outcomes(passed=2)
+HIDDEN = {
+    "h is divided by the cohort's size, not by the number of all clients": (
+        "moved.sum(axis=0) / len(start)",
+        "moved.sum(axis=0) / len(cohort)",
+    ),
+    "alpha is left out of h": ("h - alpha * moved", "h - moved"),
+}
+
+
+@pytest.mark.parametrize("mistake", HIDDEN)
+def test_what_only_the_templates_audit_sees(pytester, mistake):
+    """Both converge all the same, and keep the bound; one round by itself shows them."""
+    result = template(pytester, HIDDEN[mistake], chosen="steep and not mean or reference")
+    result.assert_outcomes(passed=2, failed=1)
+    assert mistake in result.stdout.str()
+
+
+def test_the_templates_audit_passes_it(pytester):
+    template(pytester, chosen="reference").assert_outcomes(passed=1)
 
 
 def test_the_templates_workflow_runs_it():

@@ -291,7 +291,8 @@ def _were_single(found: np.ndarray) -> bool:
 def _raised(error: BaseException) -> AdapterError:
     text = str(error).strip().splitlines()
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename != __file__ and "site-packages" not in f.filename] or frames
+    here = str(Path(__file__).parent)
+    own = [f for f in frames if not f.filename.startswith(here) and "site-packages" not in f.filename] or frames
     where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
     said = f"{type(error).__name__}{': ' + text[0][:200] if text else ''}{where}"
     lost = GPU.search(f"{type(error).__name__} {error}") is not None

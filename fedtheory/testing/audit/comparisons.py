@@ -30,7 +30,7 @@ def against_reference(session: Session, name: str, made: list[Comparison], hint:
                 if where
                 else f"{what} after round {number}"
             )
-            hint = (
+            hint = _simpler(session, made) or (
                 hint
                 if number > 1 or c.task.rounds == 1
                 else "the first round differs already: look at the checks before this one"
@@ -44,6 +44,17 @@ def against_reference(session: Session, name: str, made: list[Comparison], hint:
             )
     rounds = sum(len(c.got.models) for c in made if c.got is not None)
     return Finding(name, "pass", "the reference's numbers", f"{rounds} of {rounds} models agree to {session.rtol:.0e}")
+
+
+def _simpler(session: Session, made: list[Comparison]) -> str:
+    """Where a single client is wrong already, or all of them with equal sizes, what comes after is no place to look at."""
+    now = {c.label for c in made}
+    for label, c in session.compared.items():
+        if label in now:
+            break
+        if c.task.rounds == 1 and c.got is not None and not c.agrees:
+            return f"the check '{label.rstrip(' 0123456789(),')}' differs already, and is simpler: begin there"
+    return ""
 
 
 def _stretched(c: Comparison, got: np.ndarray, wanted: np.ndarray, what: str) -> str:

@@ -10,6 +10,8 @@ from fedtheory.testing.audit.session import Session
 
 __all__ = ["Check", "Finding", "Verdict"]
 
+FAILURES = frozenset(("raises", "too slow", "wrong state", "wrong shape", "not finite", "needs a GPU"))  # of an `AdapterError`
+
 Verdict = Literal["pass", "fail", "note", "does not apply", "not run"]
 
 
@@ -28,6 +30,11 @@ class Finding:
     expected: str = ""
     got: str = ""
     hint: str = ""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a call gave nothing that could be compared: it raised, was stopped, or gave no model."""
+        return self.verdict == "fail" and self.got.partition(": ")[0] in FAILURES
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ MISTAKES = (
     # what a client does
     Mistake("steps-one-more", "one local step too many is taken", LOCAL, ALL),
     Mistake("steps-one-less", "one local step is missing", LOCAL, ALL),
+    Mistake("steps-none", "no local step is taken: the local models stay the server's", LOCAL, ALL),
     Mistake("steps-one", "the number of local steps has no effect: one is taken", LOCAL, ALL),
     Mistake("gradient-stale", "all local steps use the gradient at the server's model", LOCAL, ALL),
     Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
@@ -195,6 +196,12 @@ MISTAKES = (
     Mistake("control-update-sign", "the new control variate has y - x for x - y", CONTROL, CONTROLLED),
     Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
     Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
+    Mistake(
+        "control-at-local-model",
+        "the new control variate is the gradient at the client's own model y, not what the local steps followed on average",
+        CONTROL,
+        CONTROLLED,
+    ),
     Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
     Mistake(
         "control-in-place",
@@ -255,6 +262,12 @@ MISTAKES = (
     Mistake("h-not-divided", "h is not divided by the number of clients", H_LINE, DYNAMIC),
     Mistake("h-without-alpha", "alpha is left out of h", H_LINE, DYNAMIC),
     Mistake("h-replaced", "h is replaced, not added to", H_LINE, DYNAMIC),
+    Mistake(
+        "h-of-cohort",
+        "the server's model is made with the mean of the cohort's h_k, not with h, the mean over all clients",
+        X_LINE,
+        DYNAMIC,
+    ),
     Mistake("h-late", "the server's model is made with the h of the round before", X_LINE, DYNAMIC),
     Mistake("h-unused", "the server's model is made without h", X_LINE, DYNAMIC),
     Mistake("h-added", "h/alpha is added to the mean, not subtracted", X_LINE, DYNAMIC),
@@ -357,7 +370,8 @@ MISTAKES = (
 
 # These are about single local steps, or would leave a client without a minimiser.
 STEPS_ONLY = frozenset((
-    "steps-one-more", "steps-one-less", "steps-one", "gradient-stale", "start-stale", "clients-chained", "penalty-sign", "penalty-norm",
+    "steps-one-more", "steps-one-less", "steps-none", "steps-one", "gradient-stale", "start-stale", "clients-chained",
+    "penalty-sign", "penalty-norm",
     "penalty-norm-by-array",
     "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
 ))  # fmt: skip

@@ -61,6 +61,7 @@ def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: M
         return _minimise(client, center, linear, settings, wrong)
     rate, steps = settings["learning_rate"], steps_of(settings, k)
     steps += wrong("steps-one-more") - wrong("steps-one-less")
+    steps = 0 if wrong("steps-none") else steps
     steps = 1 if wrong("steps-one") else steps
     first = client.gradient(y)
     last = y

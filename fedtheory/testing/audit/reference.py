@@ -115,6 +115,8 @@ def _scaffold(
             new = moved
         if wrong("control-with-c"):
             new = c + moved
+        if wrong("control-at-local-model"):
+            new = np.array([clients[k].gradient(model) for k, model in zip(cohort, y, strict=True)])
     change = np.where(again, 0.0, new - c_k)
     sent = new if wrong("control-sent-whole") else change
     many = len(cohort) if wrong("control-over-cohort") else len(clients)
@@ -161,6 +163,7 @@ def _feddyn(
     h = state["h"] + change if wrong("h-sign") else state["h"] - change
     h = state["h"] if wrong("h-never-updated") else -change if wrong("h-replaced") else h
     used = state["h"] if wrong("h-late") else 0 * h if wrong("h-unused") else h
+    used = kept.mean(axis=0) if wrong("h-of-cohort") else used
     over = 1.0 if wrong("h-not-over-alpha") else alpha
     mean = x + mean_of(move, clients, cohort, settings, wrong)
     return {

@@ -63,12 +63,26 @@ class AuditReport:
         made = sum(f.verdict in ("pass", "fail", "note") for f in self.findings)
         if self.passed:
             return f"{self.adapter} is {self.method} in all {made} checks that apply to it."
-        names = ", ".join(f.check for f in self.failed)
-        head = f"{self.adapter} is not {self.method}: {len(self.failed)} of {made} checks fail ({names})."
+        fails = [f for f in self.findings if f.verdict == "fail"]
+        waiting = sum(f.verdict == "not run" for f in self.findings)
+        if waiting and all(f.unfinished for f in fails):
+            return (
+                f"{self.adapter} was stopped in the check '{fails[0].check}': {fails[0].got}. "
+                f"Whether it is {self.method} is open: {waiting} further checks were not run."
+            )
+        names = ", ".join(f.check for f in fails)
+        head = f"{self.adapter} is not {self.method}: {len(fails)} of {made} checks fail ({names})."
+        if waiting:
+            head += f" {waiting} further checks were not run, as a call was stopped."
         if self.diagnosis:
             lines = "this line" if len(self.explanations[0]) == 1 else "these two lines"
             return f"{head} Likely mistake: {self.diagnosis} With {lines} changed the reference gives all its numbers."
-        return f"{head} No known mistake, nor two of them, explains all its numbers; the first failed check is the place to begin."
+        if all(f.unfinished for f in fails):
+            return f"{head} All of them end without numbers that could be compared: {fails[0].got}."
+        text = f"{head} No known mistake, nor two of them, explains all its numbers; the first failed check is the place to begin."
+        if any(f.check == "order" and not f.unfinished for f in fails):
+            text += " The order of a cohort matters, which it must not: within a round one client changes what the next is handed."
+        return text
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a check: check, verdict, expected, got, hint."""

@@ -118,7 +118,11 @@ def _order(session: Session, name: str) -> Finding:
     except AdapterError as error:
         return Finding(name, "fail", "a run", f"{error.what}: {error}")
     for other, said, hint in (
-        (turned, "the cohort in another order", "do clients share a model, or does the last one win?"),
+        (
+            turned,
+            "the cohort in another order",
+            "do clients share a model, or a control variate that changes meanwhile, or does the last one win?",
+        ),
         (renamed, "clients numbered otherwise", "is a client's number used for its place in the cohort?"),
     ):
         for t, model in base.models.items():

@@ -69,7 +69,8 @@ class CompressionView(ClosedView):
             return Fraction(c.sizes(self.n)[1])
         if isinstance(c, compressors.TopK | compressors.RandomK):
             return c.count(self.n)
-        raise InvalidInput(f"{c.name} keeps no number of entries: k is of st, top-k and random-k")
+        # what a view lacks, a formula leaves out
+        raise AttributeError(f"{c.name} keeps no number of entries: k is of st, top-k and random-k")
 
     @cached_property
     def error(self) -> Any:

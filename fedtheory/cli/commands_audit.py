@@ -36,8 +36,8 @@ def audit_command(
         typer.Option("--weighting", help="What a client counts for in the server's mean (default: the one of --list)."),
     ] = None,
     option: Annotated[
-        Literal["difference", "gradient", "v-from-tau"] | None,
-        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's first v at tau^2."),
+        Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None,
+        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; FedAdam's first v, or its squares."),
     ] = None,
     local: Annotated[
         Literal["steps", "exact"], typer.Option("--local", help="Clients take gradient steps, or minimise to the end.")

@@ -31,7 +31,7 @@ from fedtheory.integrations.flower import client_app, drive, local_work, strateg
 from fedtheory.local import GradientSteps
 from fedtheory.problems import LeastSquares
 from fedtheory.testing import audit_algorithm
-from fedtheory.testing.audit.ours import _Given
+from fedtheory.testing.audit.ours import Given
 
 SIZES, COHORTS = (5, 9, 7, 6), ((0, 1, 2, 3), (1, 3), (2,), (0, 3), (3, 1, 2))
 DRAWN = np.random.default_rng(3)
@@ -53,7 +53,7 @@ def work(context):
 
 
 def simulated(algorithm):
-    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=_Given(COHORTS), local_solver=SOLVER, record=(),
+    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=Given(COHORTS), local_solver=SOLVER, record=(),
                    keep_states=True)  # fmt: skip
     return run.server_models()[1:, 0]
 

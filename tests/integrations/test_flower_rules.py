@@ -26,7 +26,7 @@ from fedtheory.integrations.flower.rules import (
 from fedtheory.local import SGD, Exact, GradientSteps
 from fedtheory.messages import TopK
 from fedtheory.problems import LeastSquares
-from fedtheory.testing.audit.ours import _Given
+from fedtheory.testing.audit.ours import Given
 
 SIZES, COHORTS = (5, 9, 7, 6), ((0, 1, 2, 3), (1, 3), (2,), (0, 3), (3, 1, 2))
 DRAWN = np.random.default_rng(3)
@@ -69,7 +69,7 @@ def in_halves(algorithm, solver, seed=0):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_two_halves_are_a_round_of_the_simulation(name):
     algorithm, solver = METHODS[name]
-    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=_Given(COHORTS), local_solver=solver, seed=4,
+    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=Given(COHORTS), local_solver=solver, seed=4,
                    record=(), keep_states=True)  # fmt: skip
     np.testing.assert_allclose(in_halves(algorithm, solver, seed=4), run.server_models()[1:, 0], rtol=0, atol=1e-12)
 

@@ -101,6 +101,39 @@ def test_an_adaptive_method_may_begin_with_v_at_tau_squared():
     assert check_algorithm(run, "fedadam", option="v-from-tau").passed
 
 
+def test_v_may_be_made_of_the_momentum():
+    def run(start, clients, cohorts, learning_rate, local_steps, server_lr, beta1, beta2, tau):
+        x, m, v = start, 0 * start, 0 * start
+        for cohort in cohorts:
+            models = [local_work({"x": x}, clients[k], learning_rate, local_steps) for k in cohort]
+            m = beta1 * m + (1 - beta1) * (weighed(models, clients, cohort) - x)
+            v = beta2 * v + (1 - beta2) * m**2
+            x = x + server_lr * m / (np.sqrt(v) + tau)
+            yield x
+
+    assert 'ask for the other convention: option="v-of-momentum"' in audit_algorithm(run, "fedadam").diagnosis
+    assert check_algorithm(run, "fedadam", option="v-of-momentum").passed
+
+
+@pytest.mark.parametrize("divisor", [lambda n: 5, lambda n: min(n, 7), lambda n: max(n, 5)])
+def test_a_number_of_clients_that_is_written_down_shows(divisor):
+    def round(state, clients, cohort, learning_rate, local_steps, server_lr):
+        x, c, c_k = state["x"], state["c"], state["c_k"].copy()
+        moves, changes = [], []
+        for k in cohort:
+            y = x
+            for _ in range(local_steps):
+                y = y - learning_rate * (clients[k].gradient(y) + c - c_k[k])
+            new = c_k[k] - c + (x - y) / (local_steps * learning_rate)
+            moves.append(y - x)
+            changes.append(new - c_k[k])
+            c_k[k] = new
+        return {"x": x + server_lr * np.mean(moves, axis=0), "c": c + np.sum(changes, axis=0) / divisor(len(clients)), "c_k": c_k}
+
+    report = audit_algorithm(round, "scaffold")
+    assert [f.check for f in report.failed] == ["clients come and go"] and not report.explanations
+
+
 def test_with_small_steps_a_run_is_longer_and_another_limit_is_still_seen():
     def drifting(state, clients, cohort, learning_rate, local_steps, server_lr):  # FedAvg, under another name
         moves = [local_work(state, clients[k], learning_rate, local_steps) - state["x"] for k in cohort]

@@ -24,7 +24,7 @@ __all__ = ["audit_algorithm", "check_algorithm", "check_names"]
 ALL = (*COMPARED, *SAID, CONVERGES, STREAMS)
 CHOICES = {
     "weighting": ("examples", "uniform", "all-examples"),
-    "option": ("difference", "gradient", "v-from-tau"),
+    "option": ("difference", "gradient", "v-from-tau", "v-of-momentum"),
     "local": ("steps", "exact"),
 }
 
@@ -115,7 +115,7 @@ def audit_algorithm(
         the n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and
         the optimisers on the server, else 'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s
         have a plain mean, FedElasticNet's Algorithm 1 has 'all-examples'.
-    option : 'difference', 'gradient' or 'v-from-tau'
+    option : 'difference', 'gradient', 'v-from-tau' or 'v-of-momentum'
         SCAFFOLD's option II (the default) or I; of FedAdagrad, FedAdam and FedYogi, a v that begins at tau^2 and not at 0.
     local : 'steps' or 'exact'
         Whether a client takes local gradient steps, or minimises its local objective to the end.
@@ -193,8 +193,8 @@ def _given(method: Method, settings: Mapping[str, Any] | None, choices: Mapping[
         given[name] = value
     if given.get("option") in ("difference", "gradient") and "c" not in method.state:
         raise InvalidInput(f"option = {given['option']!r}: {method.name} has no control variates; leave it out")
-    if given.get("option") == "v-from-tau" and "v" not in method.state:
-        raise InvalidInput(f"option = 'v-from-tau': {method.name} has no second moment v; leave it out")
+    if given.get("option") in ("v-from-tau", "v-of-momentum") and "v" not in method.state:
+        raise InvalidInput(f"option = {given['option']!r}: {method.name} has no second moment v; leave it out")
     if given.get("weighting") == "all-examples" and method.weighting != "examples":
         raise InvalidInput(f"weighting = 'all-examples': {method.name} does not weigh clients by examples; use 'uniform' or 'examples'")
     if given["local"] == "exact" and not method.exact:

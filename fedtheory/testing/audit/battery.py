@@ -6,13 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedtheory.testing.audit.clients import Client, Loss, Task
+from fedtheory.testing.audit.clients import Client, Loss
 
-__all__ = ["COME_AND_GO", "DIM", "clients_of", "everybody", "optimum", "start_of"]
+__all__ = ["COME_AND_GO", "DIM", "FOUR_OR_MORE", "clients_of", "everybody", "optimum", "start_of"]
 
 DIM = 4
 SIZES = (5, 11, 7, 14, 8)
 COME_AND_GO = ((1, 3), (4, 0), (3, 2), (0, 1), (4, 2), (3, 1), (2, 0))  # cohorts, on purpose not in order
+FOUR_OR_MORE = ((1, 3), (2, 0), (3, 2), (0, 1))  # of clients that four have, too
 
 
 @lru_cache(maxsize=32)
@@ -60,10 +61,3 @@ def optimum(clients: tuple[Client, ...], weighting: str) -> tuple[np.ndarray, fl
         hessian = sum(w * c.curvature(found.x) for w, c in zip(share / share.sum(), clients, strict=True))
         curvature = float(np.linalg.eigvalsh(hessian)[0])
     return np.asarray(found.x, dtype=float), float(found.kkt_residual) / curvature
-
-
-def task(
-    clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], settings: dict[str, object], seed: int
-) -> Task:
-    """A run from the battery's start."""
-    return Task(clients, start_of(seed), cohorts, dict(settings))

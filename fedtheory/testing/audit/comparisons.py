@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.testing.audit.battery import COME_AND_GO, DIM, clients_of, everybody
+from fedtheory.testing.audit.battery import COME_AND_GO, DIM, FOUR_OR_MORE, clients_of, everybody
 from fedtheory.testing.audit.finding import Check, Finding
 from fedtheory.testing.audit.session import Comparison, Session
 
@@ -132,11 +132,14 @@ def several_rounds(session: Session, name: str) -> Finding:
 
 
 def _come_and_go(session: Session, name: str) -> Finding:
-    c = session.compare(name, session.task(clients_of("squared", session.seed), COME_AND_GO))
+    five = clients_of("squared", session.seed)
+    made = [session.compare(name, session.task(five, COME_AND_GO))]
+    for clients in (five[:4], (*five, *five[:4])):  # so that a number of clients that is written down shows
+        made.append(session.compare(f"{name}, {len(clients)} clients", session.task(clients, FOUR_OR_MORE)))
     return against_reference(
         session,
         name,
-        [c],
+        made,
         "look at what is kept for a client that does not take part, and at what a change is divided by",
     )
 

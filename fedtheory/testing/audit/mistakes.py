@@ -337,6 +337,7 @@ MISTAKES = (
         "v is made of the momentum's square, not of the update's",
         "v is made of the update's square",
         ADAPTIVE,
+        'option="v-of-momentum"',
     ),
     Mistake("yogi-sign", "the sign of v - move^2 is turned", "v <- v - (1 - beta2) move^2 sign(v - move^2)", (YOGI,)),
     Mistake(
@@ -349,7 +350,7 @@ MISTAKES = (
         "v begins at tau^2, not at 0",
         "v = 0 before the first round; Reddi et al. have any v >= tau^2",
         ADAPTIVE,
-        "option",
+        'option="v-from-tau"',
     ),
     Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
     Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),

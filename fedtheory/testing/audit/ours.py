@@ -14,11 +14,11 @@ from fedtheory.participation import Cohort, Sampling
 from fedtheory.randomness import Stream
 from fedtheory.testing.audit.clients import Client
 
-__all__ = ["from_algorithm"]
+__all__ = ["Given", "from_algorithm"]
 
 
 @dataclass(frozen=True)
-class _Given(Sampling):
+class Given(Sampling):
     """These cohorts, one a round."""
 
     cohorts: tuple[tuple[int, ...], ...]
@@ -77,7 +77,7 @@ def from_algorithm(
             [c.features for c in clients], [c.labels for c in clients], ridge=clients[0].ridge, weights=weights
         )
         solver = Exact(tolerance=1e-12) if local == "exact" else GradientSteps(local_steps, learning_rate)
-        sampling = _Given(tuple(tuple(c) for c in cohorts))
+        sampling = Given(tuple(tuple(c) for c in cohorts))
         settings.pop("seed", None), settings.pop("batch_size", None)
         found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start, sampling=sampling, local_solver=solver, record=(),
                          keep_states=True)  # fmt: skip

@@ -180,7 +180,7 @@ def _fedopt(
     """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019.
 
     Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2. Here the mean is that of ``weighting``,
-    and v begins at 0, as code commonly has it, or with option 'v-from-tau' at tau^2.
+    and v begins at 0, as code commonly has it, or with option 'v-from-tau' at tau^2. With option 'v-of-momentum' v is made of m^2.
     """
     y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
@@ -198,7 +198,8 @@ def _fedopt(
     m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
     first = wrong("momentum-first") and not state.get("t", 0)
     m = move if wrong("momentum-none") or first else m
-    square = move if wrong("square-missing") else m**2 if wrong("square-of-momentum") else move**2
+    of_momentum = wrong("square-of-momentum") or settings.get("option") == "v-of-momentum"
+    square = move if wrong("square-missing") else m**2 if of_momentum else move**2
     old = state["v"]
     if wrong("v-from-tau") and not state.get("t", 0) and not old.any():
         old = old + tau**2

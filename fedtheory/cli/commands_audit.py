@@ -37,7 +37,7 @@ def audit_command(
     ] = None,
     option: Annotated[
         Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None,
-        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; FedAdam's first v, or its squares."),
+        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v."),
     ] = None,
     local: Annotated[
         Literal["steps", "exact"], typer.Option("--local", help="Clients take gradient steps, or minimise to the end.")

@@ -18,9 +18,9 @@ from fedtheory.neural.augment import check_augment
 from fedtheory.neural.device import as_device, as_dtype
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
-from fedtheory.neural.losses import Loss, as_named
+from fedtheory.neural.losses import Loss, known_loss
 from fedtheory.neural.models import check_model
-from fedtheory.neural.samples import as_samples, check_finite, check_held, check_labels, own_tests, sample_numbers
+from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
@@ -122,16 +122,13 @@ class NeuralProblem(Problem):
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
-        targets = [self.targets] if self.test is None else [self.targets, self.test[1]]
-        self.loss = Loss(as_named(loss, targets, self.flat, self.inputs[first]))
+        few = as_module_takes(self.inputs[first]), self.targets[first]
+        sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
         self._check_finite()
-        self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
-        check_model(self.flat.module, loss, (as_module_takes(self.inputs[first]), self.targets[first]))
-        if self.loss.weighted and self.loss.name == "cross_entropy" and not self.targets.is_floating_point():
-            with torch.no_grad():
-                classes = self.flat.call(self.initial(), self.inputs[first]).shape[-1]
-            check_labels("targets", self.targets, classes)
-            check_labels("test", None if self.test is None else self.test[1], classes)
+        check_model(self.flat.module, loss, few)
+        check_targets(self.flat, self.loss, few[0], sets, self._clients)
+        self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
         with memory.explained(lambda: memory.of_samples(what, values, self.dtype), self.device):
@@ -266,6 +263,7 @@ class NeuralProblem(Problem):
     def _full(self, samples: np.ndarray, y: Tensor, gradient: bool, piece: int = 500) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
+        mass = self._mass(samples)
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
@@ -276,8 +274,13 @@ class NeuralProblem(Problem):
                 return compute(z, x.expand(len(z), *x.shape), t.expand(len(z), *t.shape))
 
             found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
-            total = total + len(part) / len(samples) * torch.cat(found)
+            total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
         return total
+
+    def _mass(self, samples: np.ndarray) -> np.ndarray:
+        """What each of the samples counts for in a client's mean (n,): class weights, 0 where a label is ignored, else 1."""
+        found = self.loss.mass(self.targets[torch.from_numpy(samples).to(self.device)])
+        return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
     @memory.computed_there
     def objective(self, x: Tensor) -> Tensor:
@@ -287,7 +290,8 @@ class NeuralProblem(Problem):
             return super().objective(x)
         share = np.zeros(len(self.inputs))
         for k, c in enumerate(self._clients):
-            np.add.at(share, c, self.weights[k] / len(c))
+            mass = self._mass(c)
+            np.add.at(share, c, self.weights[k] * mass / mass.sum())
         used = np.nonzero(share)[0]
         points = x.reshape(-1, self.dim)
         out = []

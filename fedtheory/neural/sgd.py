@@ -13,7 +13,7 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, sample_order
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
-from fedtheory.neural.engines.dense import Dense
+from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
@@ -106,10 +106,10 @@ def _steps(
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     device, engine = problem.device, problem.engine
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
-    if isinstance(engine, Dense) and is_compiled(problem, solver, objective):
+    if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
         steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
         terms = penalty.terms(solver.clip, solver.clip_spares)
-        walk_rows(engine, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
+        walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
         return
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)

@@ -47,7 +47,7 @@ def run(p: NeuralProblem, rounds: int = 2, record=RECORD):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("kind", "engine"),
-    [("cnn", "vmap"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "dense"), ("mlp", "vmap"), ("mlp", "loop")],
+    [("cnn", "stacked"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "stacked"), ("mlp", "loop")],
 )
 def test_a_gpu_gives_the_cpus_numbers(kind, engine, dtype):
     """Single precision as well: the ten binary digits of TF32 would be off by 1e-3."""
@@ -72,7 +72,7 @@ def test_gradients_are_those_of_single_precision(kind):
 
 
 def test_bfloat16_is_used_on_the_way():
-    for engine in ("vmap", "loop"):
+    for engine in ("stacked", "loop"):
         plain, mixed = (problem("cnn", "cuda", autocast=a, engine=engine) for a in (None, "bfloat16"))
         y = plain.initial().expand(4, 1, -1)
         g, coarse = plain.client_gradient(y), mixed.client_gradient(y)
@@ -113,8 +113,8 @@ def test_a_run_that_is_cut_ends_with_the_same_bits(kind, method, tmp_path):
 
 @pytest.mark.parametrize("kind", ["cnn", "mlp"])
 def test_what_does_not_fit_is_tried_in_smaller_chunks(kind, monkeypatch):
-    expected = run(problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8))
-    p = problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8)
+    expected = run(problem(kind, "cuda", dtype="float64", engine="stacked", rows_at_once=8))
+    p = problem(kind, "cuda", dtype="float64", engine="stacked", rows_at_once=8)
     tried, real = [], p.engine.step
 
     def limited(params, *rest):

@@ -54,7 +54,7 @@ def test_torchs_cross_entropy_is_the_one_by_name(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         p, named = problem(loss), problem("cross_entropy")
-    assert (p.engine.name, p.loss.name, p.loss.weighted) == ("dense", "cross_entropy", True)
+    assert (p.engine.name, p.loss.name, p.loss.weighted) == ("stacked", "cross_entropy", True)
     for a, b in zip(run(p), run(named), strict=True):
         np.testing.assert_array_equal(a, b)
     with pytest.warns(UserWarning, match=CALLABLE):
@@ -62,7 +62,7 @@ def test_torchs_cross_entropy_is_the_one_by_name(loss):
 
 
 @pytest.mark.parametrize("loss", [nn.MSELoss(), functional.mse_loss])
-@pytest.mark.parametrize("engine", ["auto", "vmap"])
+@pytest.mark.parametrize("engine", ["auto", "stacked"])
 def test_torchs_squared_error_is_twice_the_one_by_name(loss, engine):
     p = problem(loss, VALUES, engine=engine)
     assert (p.loss.name, p.loss.weighted) == ("mean_squared_error", True)

@@ -35,7 +35,7 @@ def train(p: NeuralProblem, rounds: int = 1, clients: int = 3):
 
 def test_what_fitted_is_remembered(monkeypatch):
     """The next round, whose clients are others, does not run out of memory again; nor does the next gradient."""
-    p = problem(engine="vmap", rows_at_once=8)
+    p = problem(engine="stacked", rows_at_once=8)
     tried = scarce(monkeypatch, p, fits=2)
     train(p)
     assert max(tried) > 2

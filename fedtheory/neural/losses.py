@@ -132,7 +132,8 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
             return Loss("cross_entropy")
     if function is functional.mse_loss:
         return Loss("mean_squared_error")
-    made = Loss(loss, _sample_by_sample(function, options, classes), _said(loss, function, options), _slope(function, options, outputs))
+    made = Loss(loss, _sample_by_sample(function, options, classes), _said(loss, function, options))
+    made.slope = _slope(function, options, outputs) if classes or function not in CLASSES else None
     made.labels = (1, int(ignored)) if classes else None
     return made if _same(made, Loss(loss), outputs, targets) else Loss(loss)
 

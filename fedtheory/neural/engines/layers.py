@@ -24,7 +24,7 @@ from fedtheory.neural.engines.recurrent import recurrent
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Tape", "batched_layers", "put_off"]
+__all__ = ["Tape", "along_the_chain", "batched_layers", "put_off"]
 
 _NOW = threading.local()
 
@@ -140,10 +140,22 @@ class _Products(torch.autograd.Function):
             if not needed:
                 continue
             if ctx.tape is not None and name is not None:
-                ctx.tape.add(name, g, with_h)
+                ctx.tape.add(name, g, None if with_h is None else with_h.detach())  # else its graph would hold the tape, and the tape it
             else:
                 out[place] = g.sum(dim=1) if with_h is None else torch.bmm(g.mT, with_h)
         return tuple(out)
+
+
+def along_the_chain(pieces: list[tuple[str, Tensor]], inputs: Tensor) -> Tensor:
+    """What linear layers with ReLUs between make of inputs (R, b, ...): without vmap, which has a millisecond a step of its own.
+
+    pieces : weight (R, o, i) and bias (R, o) of each layer by name, in the order of the layers
+    """
+    h, tape = inputs.flatten(2), getattr(_NOW, "tape", None)
+    for n in range(0, len(pieces), 2):
+        (name, weight), (other, bias) = pieces[n : n + 2]
+        h = _Products.apply(h.relu_() if n else h, weight, bias, (name, other), tape)
+    return h
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.neural.engines.base import Engine, shares, whole
-from fedtheory.neural.engines.layers import Tape, batched_layers, put_off
+from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.engines.chain import chain_widths
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss, count_of
@@ -32,7 +32,7 @@ class Stacked(Engine):
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
         self._net = FlatModule(batched_layers(flat.module, flat.names))
-        self._all = torch.func.vmap(self._net.run)
+        self._stacked = torch.func.vmap(self._net.run)
 
     chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which small batches are walked along by compiled steps
 
@@ -48,6 +48,10 @@ class Stacked(Engine):
 
     def bind(self, params: Tensor) -> dict[str, Tensor]:
         return {name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()}
+
+    def _all(self, leaves: dict[str, Tensor], inputs: Any) -> Any:
+        """Outputs (R, b, ...) of all models."""
+        return self._stacked(leaves, inputs) if self.chain is None else along_the_chain(list(leaves.items()), inputs)
 
     def _losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
         return self.loss.of_all(self._all(leaves, inputs), targets, weights)

@@ -22,6 +22,7 @@ from fedtheory.neural.losses import Loss, as_named
 from fedtheory.neural.models import check_model
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_labels, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
+from fedtheory.neural.trained import GivenModule
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class NeuralProblem(Problem):
         name: str = "neural network",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
-        self.flat = FlatModule(own_copy(module).to(self.device, self.dtype))
+        given = own_copy(module)
+        self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
+        self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
         if not (isinstance(ridge, int | float) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
@@ -163,6 +166,10 @@ class NeuralProblem(Problem):
     def initial(self) -> Tensor:
         """The module's own parameters (d,), where a run usually starts."""
         return self.flat.initial()
+
+    def module(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
+        """The module as it was given with the parameters x (d,) or (1, d), as of a run: `fedtheory.neural.TrainingRun.module`."""
+        return self.given.filled(x, device, dtype)
 
     def like_array(self) -> Tensor:
         """What ``simulate(..., like=...)`` needs, so that a run stays on the problem's device and dtype."""
@@ -296,18 +303,20 @@ class NeuralProblem(Problem):
             out.append(float(losses @ share[used]) + self.ridge / 2 * float(point @ point))
         return torch.tensor(out, dtype=self.dtype, device=self.device).reshape(x.shape[:-1])
 
-    def _pass(self, x: Tensor, inputs: Tensor, targets: Tensor, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(hits, losses) of each sample under one model, float64 on the host; hits are NaN where nothing is classified."""
+    def _pass(self, x: Tensor, inputs: Any, targets: Tensor, samples: np.ndarray, keep: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """(hits, losses) of each sample under one model, float64 on the host; hits NaN where nothing is classified; keep(outputs)."""
 
         def piece(part: slice) -> tuple[np.ndarray, np.ndarray]:
             index = torch.from_numpy(samples[part]).to(self.device)
             outputs, t = self.engine.outputs(x, inputs[index]), targets[index]
             loss = to_numpy(self.loss.each(outputs, t)).astype(float)
             classes = isinstance(outputs, torch.Tensor) and outputs.ndim == t.ndim + 1 and not t.is_floating_point()
-            if not classes:
-                return np.full(len(index), np.nan), loss
-            right = (outputs.argmax(dim=-1) == t).to(torch.float64)
-            return to_numpy(right.reshape(len(index), -1).mean(dim=1)), loss
+            hits = np.full(len(index), np.nan)
+            if classes:
+                hits = to_numpy((outputs.argmax(dim=-1) == t).to(torch.float64).reshape(len(index), -1).mean(dim=1))
+            if keep is not None:
+                keep(outputs)
+            return hits, loss
 
         size = memory.evaluation_piece(self)
         with torch.no_grad():

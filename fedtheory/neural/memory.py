@@ -17,18 +17,11 @@ from fedtheory.neural.interface import NetworkOnSamples
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
 
-__all__ = ["OutOfMemory", "computed_there", "evaluation_piece", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
+__all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
 
 
 class OutOfMemory(FedTheoryError, MemoryError):
     """What a run needs at once does not fit the memory: one model's step, or what is kept of all clients."""
-
-
-def evaluation_piece(problem: NetworkOnSamples) -> int:
-    """Samples that are evaluated together: on a CPU, as many as leave the outputs of convolutions in the cache."""
-    if problem.device.type == "cuda":
-        return 4096
-    return 100 if problem.engine.channels_last else 1000
 
 
 def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:

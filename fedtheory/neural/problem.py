@@ -13,7 +13,7 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.neural import fisher, memory
+from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.device import as_device, as_dtype
 from fedtheory.neural.engines.select import engine_for
@@ -292,37 +292,7 @@ class NeuralProblem(Problem):
         self.like(x)
         if not self.loss.weighted:  # a mean over samples of several clients would weigh them alike
             return super().objective(x)
-        share = np.zeros(len(self.inputs))
-        for k, c in enumerate(self._clients):
-            np.add.at(share, c, self.weights[k] / len(c))
-        used = np.nonzero(share)[0]
-        points = x.reshape(-1, self.dim)
-        out = []
-        for point in points:
-            _, losses = self._pass(point, self.inputs, self.targets, used)
-            out.append(float(losses @ share[used]) + self.ridge / 2 * float(point @ point))
-        return torch.tensor(out, dtype=self.dtype, device=self.device).reshape(x.shape[:-1])
-
-    def _pass(self, x: Tensor, inputs: Any, targets: Tensor, samples: np.ndarray, keep: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """(hits, losses) of each sample under one model, float64 on the host; hits NaN where nothing is classified; keep(outputs)."""
-
-        def piece(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            index = torch.from_numpy(samples[part]).to(self.device)
-            outputs, t = self.engine.outputs(x, inputs[index]), targets[index]
-            loss = to_numpy(self.loss.each(outputs, t)).astype(float)
-            classes = isinstance(outputs, torch.Tensor) and outputs.ndim == t.ndim + 1 and not t.is_floating_point()
-            hits = np.full(len(index), np.nan)
-            if classes:
-                hits = to_numpy((outputs.argmax(dim=-1) == t).to(torch.float64).reshape(len(index), -1).mean(dim=1))
-            if keep is not None:
-                keep(outputs)
-            return hits, loss
-
-        size = memory.evaluation_piece(self)
-        with torch.no_grad():
-            done = memory.in_chunks(len(samples), size, piece, self.device, self.fitting, "evaluation")
-        hits, losses = zip(*done, strict=True)
-        return np.concatenate(hits), np.concatenate(losses)
+        return evaluation.objective(self, self.weights, x)
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
@@ -333,14 +303,9 @@ class NeuralProblem(Problem):
         MissingCapability
             The problem was made without test samples.
         """
-        if self.test is None:
-            raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
         self.like(x)
-        rows = [self._pass(point, *self.test, np.arange(len(self.test[0]))) for point in x.reshape(-1, self.dim)]
-        return {
-            "test_accuracy": np.array([hits.mean() for hits, _ in rows]),
-            "test_loss": np.array([losses.mean() for _, losses in rows]),
-        }
+        means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
+        return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}
 
     @memory.computed_there
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
@@ -359,31 +324,7 @@ class NeuralProblem(Problem):
         MissingCapability
             No test samples, or none that are classified.
         """
-        if self.test is None or self.test[1].is_floating_point() or (self.tested is None and self.test[1].ndim != 1):
-            raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
-        if self.tested is not None:
-            clients = [k for k, own in enumerate(self.tested) if len(own)]
-            if personal is None:  # one pass over all of them
-                tested, ends = np.concatenate(self.tested), np.cumsum([len(self.tested[k]) for k in clients])[:-1]
-                hits = [np.split(self._pass(point, *self.test, tested)[0], ends) for point in x]
-                return np.array([np.mean([own.mean() for own in each]) for each in hits])
-            each = [[self._pass(models[k], *self.test, self.tested[k])[0].mean() for k in clients] for models in personal]
-            return np.mean(each, axis=1)
-        targets, tested = to_numpy(self.targets), to_numpy(self.test[1])
-        classes = int(max(targets.max(), tested.max())) + 1
-        share = np.stack([np.bincount(targets[c], minlength=classes) for c in self._clients])
-        share = share * (np.bincount(tested, minlength=classes) > 0)
-        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
-
-        inputs, labels = self.test
-
-        def by_label(point: Tensor) -> np.ndarray:
-            hits, _ = self._pass(point, inputs, labels, np.arange(len(tested)))
-            return np.bincount(tested, hits, classes) / np.maximum(np.bincount(tested, minlength=classes), 1)
-
-        if personal is None:
-            return np.array([(share @ by_label(point)).mean() for point in x])
-        return np.array([np.mean([share[k] @ by_label(point) for k, point in enumerate(models)]) for models in personal])
+        return evaluation.accuracy_of_clients(self, x, personal)
 
     @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:

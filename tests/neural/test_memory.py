@@ -60,9 +60,10 @@ class Scarce:
         return len(self.held)
 
     def __getitem__(self, index):
-        if len(index) > self.most:
+        found = self.held[index]
+        if len(found) > self.most:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return self.held[index]
+        return found
 
 
 @pytest.mark.parametrize("kind", ["empirical", "model"])

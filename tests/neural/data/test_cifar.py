@@ -78,7 +78,8 @@ def test_cifar_versions(tmp_path, load, version, classes, form):
         members = {f"{version.folder}/{n}": contents[n] for n in reversed(contents)}
         write_tar(tmp_path / name, members, form.replace("tar", "w").replace(".", ":"))
     else:
-        pack, ending = {"plain": (bytes, ""), ".gz": (gzip.compress, ".gz"), ".xz": (lzma.compress, ".xz"), ".bz2": (bz2.compress, ".bz2")}[form]
+        packers = {"plain": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+        pack, ending = packers[form], form.replace("plain", "")
         (tmp_path / version.folder).mkdir()
         for name, content in contents.items():
             (tmp_path / version.folder / (name + ending)).write_bytes(pack(content))

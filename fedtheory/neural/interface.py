@@ -42,6 +42,8 @@ class NetworkOnSamples(Protocol):
         Test samples.
     tested : N int64 arrays, or None
         The numbers of the test samples that are each client's own.
+    precision : 'highest' or 'tf32'
+        Of the products of training steps.
     augment : str or None
         What is done to images before they are trained on.
     rows_at_once : int or None
@@ -63,6 +65,7 @@ class NetworkOnSamples(Protocol):
     sample_counts: np.ndarray
     test: tuple[Tensor, Tensor] | None
     tested: list[np.ndarray] | None
+    precision: str
     augment: str | None
     rows_at_once: int | None
     fitting: dict[str, int]

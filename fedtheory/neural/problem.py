@@ -15,7 +15,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
-from fedtheory.neural.device import as_device, as_dtype
+from fedtheory.neural.device import as_device, as_dtype, check_precision
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, as_named
@@ -62,6 +62,8 @@ class NeuralProblem(Problem):
     autocast : None, 'bfloat16' or 'float16'
         Mixed precision of the training's forward and backward passes, for dtype='float32'; losses, parameters and updates stay in
         single precision, and what is measured is computed in it. float16 scales the loss by 1024.
+    precision : 'highest' or 'tf32'
+        Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their factors to 11 binary digits.
     augment : None or 'flip-crop'
         Images (n, channels, height, width) are mirrored and cropped at random, anew each time that `fedtheory.local.SGD` takes them, as
         in FedDyn's public code (`fedtheory.neural.augment`); what is measured is measured on the images as they are.
@@ -74,7 +76,7 @@ class NeuralProblem(Problem):
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
         sample numbers out of range, test_clients for another number of clients, CUDA asked for where there is none; no module, one
         without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
-        gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
+        gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
         BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
     """
@@ -99,8 +101,10 @@ class NeuralProblem(Problem):
         augment: str | None = None,
         rows_at_once: int | None = None,
         name: str = "neural network",
+        precision: str = "highest",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
+        self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
         self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
         self.given = GivenModule(given, self.flat)

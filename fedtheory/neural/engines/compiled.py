@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "one_blas_thread", "walk_rows"]
 
-LARGEST_BATCH = 64  # measured: validation/timings/performance_neural.py; on larger ones batched products are as fast
+LARGEST_BATCH = 32  # validation/timings/performance_neural.py: on larger ones batched products are as fast on one core, or faster
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
 _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`

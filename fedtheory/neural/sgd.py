@@ -11,6 +11,7 @@ import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, sample_order
+from fedtheory.neural import captured
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.dense import Dense
@@ -118,6 +119,11 @@ def _steps(
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     how = None if plan.how is None else torch.from_numpy(plan.how[part]).to(device)
     steps = torch.from_numpy(np.ascontiguousarray(lrs)).to(y)[..., None]  # (T, R, 1), for steps at which the rows' sizes differ
+    walks = captured.of_problem(problem, weights is not None)
+    if walks is not None:
+        tables = samples, None if weights is None else weights.transpose(0, 1), steps
+        if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
+            return
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
     shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
     with torch.no_grad():

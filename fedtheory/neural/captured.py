@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaGraph", "Graph", "Walks", "of_problem"]
 
-KEPT = 4  # recordings of a problem, each of which holds its models and gradients
+KEPT = 2  # recordings of a problem, each of which holds its models and gradients
 
 
 class Graph(Protocol):

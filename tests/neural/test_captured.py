@@ -10,6 +10,7 @@ import pytest
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.local import SGD
+from fedtheory.local.objective import LocalObjective
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -18,6 +19,7 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from fedtheory.neural import captured  # noqa: E402
 from fedtheory.neural.networks import CharLstm  # noqa: E402
+from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -206,3 +208,32 @@ def test_problems_of_a_gpu_record_unless_something_forbids_it():
     assert on_gpu() is walks
     assert on_gpu(augment="flip-crop") is None
     assert on_gpu(loss=SimpleNamespace(weighted=False)) is None
+
+
+def test_recordings_of_other_solvers_are_not_taken(on_pretend):
+    """One problem, walked with one solver and then with another of the same shapes."""
+    method = algorithms.FedElasticNetDyn(0.01, 0.5)
+    for first, second in (
+        (SGD(4, 0.1, epochs=1), SGD(4, 0.1, epochs=1, clip=0.1)),
+        (SGD(4, 0.1, epochs=1, clip=0.1), SGD(4, 0.1, epochs=1, clip=0.1, clip_spares="curvature")),
+        (SGD(4, 0.1, epochs=1), SGD(4, 0.1, epochs=1, l1="prox")),
+    ):
+        on_pretend(PretendGraph)
+        alone = run(problem(), method, second)
+        on_pretend(PretendGraph)
+        p = problem()
+        assert not np.array_equal(run(p, method, first), alone)
+        np.testing.assert_array_equal(run(p, method, second), alone)
+
+
+def test_rows_that_have_arrived_stay_to_the_last_bit():
+    """Whatever a step would make of them: a proximal step rounds, and a gradient may be no number."""
+    p = problem(dtype="float32")
+    y = torch.stack([p.initial(), p.initial() + 0.1, torch.full((p.dim,), 1e38)])
+    center = 0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0))
+    penalty = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
+    tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1)
+    tables[2][:, 0] = 0.1
+    got, walks = y.clone(), captured.Walks(PlainGraph)
+    assert walks.walk(p, penalty, (None, None), got, tables)
+    assert torch.equal(got[1:], y[1:]) and not torch.equal(got[0], y[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -33,7 +34,7 @@ def sums(
     targets: Tensor,
     samples: np.ndarray | None = None,
     shares: np.ndarray | None = None,
-    keep: Callable[[Any], Any] | None = None,
+    keep: Callable[[Any, Tensor], Any] | None = None,
 ) -> tuple[Tensor, list[Any]]:
     """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are NaN where nothing is classified.
 
@@ -46,8 +47,8 @@ def sums(
         Numbers of those that count; None: all, in their order.
     shares : (m,), (2, m) or None
         What each is multiplied with, or what its hit is and what its loss is; None: 1.
-    keep : callable(outputs)
-        Called with the outputs of every piece; what it returned is the list, in the order of the samples.
+    keep : callable(outputs, targets)
+        Called with those of every piece and model; what it returned is the list, by pieces in the order of the samples.
 
     Notes
     -----
@@ -67,7 +68,7 @@ def sums(
                 outputs = problem.engine.outputs(point, x)
                 found.append(_sums(torch.stack([_hits(problem, outputs, t), problem.loss.each(outputs, t).to(torch.float64)]), s))
                 if keep is not None:
-                    kept.append(keep(outputs))
+                    kept.append(keep(outputs, t))
         return torch.stack(found), kept
 
     done = in_pieces(problem, count, _size(problem, inputs, count), piece, "evaluation")
@@ -136,14 +137,15 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
     """
     if problem.test is None:
         raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
+    once = None if keep is None else lambda outputs, _: keep(outputs)
     mass, labels = problem.loss.mass(problem.test[1]), problem.loss.labels
     if mass is None:
-        total, kept = sums(problem, points, *problem.test, keep=keep)
+        total, kept = sums(problem, points, *problem.test, keep=once)
         return to_numpy(total) / len(problem.test[1]), kept
     counted = (problem.test[1] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
     with np.errstate(invalid="ignore"):  # a test set of ignored labels has no mean, as in torch
         shares = np.stack([own / own.sum() for own in (to_numpy(counted).astype(float), to_numpy(mass).astype(float))])
-    total, kept = sums(problem, points, *problem.test, shares=shares, keep=keep)
+    total, kept = sums(problem, points, *problem.test, shares=shares, keep=once)
     return to_numpy(total), kept
 
 
@@ -151,29 +153,40 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
     """`NeuralProblem.evaluate_clients`: server models (S, d), personal ones (S, N, d) -> (S,)."""
     if problem.test is None or problem.test[1].is_floating_point() or (problem.tested is None and problem.test[1].ndim != 1):
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
-    if problem.tested is not None:
-        numbers, shares = zip(*((own, np.full(len(own), 1 / len(own))) for own in problem.tested if len(own)), strict=True)
-        clients = [k for k, own in enumerate(problem.tested) if len(own)]
-    else:
-        labels, shares = to_numpy(problem.test[1]), _by_label(problem)
-        numbers, clients = (np.arange(len(labels)),) * len(shares), list(range(len(shares)))
-        if personal is None:  # all clients weigh the same samples
-            numbers, shares = numbers[:1], (np.mean(shares, axis=0),)
-            return to_numpy(sums(problem, x, *problem.test, None, shares[0])[0][:, 0])
-    if personal is None:  # one pass over all of them
-        return to_numpy(sums(problem, x, *problem.test, np.concatenate(numbers), np.concatenate(shares))[0][:, 0]) / len(clients)
-    each = [sums(problem, personal[:, k], *problem.test, n, s)[0][:, 0] for k, n, s in zip(clients, numbers, shares, strict=True)]
-    return to_numpy(torch.stack(each).mean(dim=0))
+    if problem.tested is None:
+        return _by_label(problem, x, personal)
+    clients = [k for k, own in enumerate(problem.tested) if len(own)]
+    if personal is not None:
+        each = [_each_hit(problem, personal[:, k], problem.tested[k]).mean(dim=1) for k in clients]
+        return to_numpy(torch.stack(each)).mean(axis=0)
+    ends = np.cumsum([len(problem.tested[k]) for k in clients])[:-1]  # one pass over all of them
+    hits = to_numpy(_each_hit(problem, x, np.concatenate(problem.tested)))
+    return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
 
 
-def _by_label(problem: NetworkOnSamples) -> list[np.ndarray]:
-    """For each client, what each test sample counts (n,): labels are as frequent as among the client's own samples."""
+def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
+    """(M, m), on the device."""
+    inputs, targets = problem.test  # type: ignore[misc]  # the caller has looked
+    _, kept = sums(problem, points, inputs, targets, samples, keep=partial(_hits, problem))
+    return torch.stack([torch.cat(kept[m :: len(points)]) for m in range(len(points))])
+
+
+def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
+    """On the common test set, its labels as frequent as among each client's own samples."""
     held, tested = to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
     classes = int(max(held.max(), tested.max())) + 1
     there = np.bincount(tested, minlength=classes)
     share = np.stack([np.bincount(held[c], minlength=classes) for c in problem.client_samples]) * (there > 0)
-    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1) / np.maximum(there, 1)
-    return [own[tested] for own in share]
+    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
+
+    def accuracies(points: Tensor) -> np.ndarray:
+        """(M, classes)"""
+        hits = to_numpy(_each_hit(problem, points, None))
+        return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
+
+    if personal is None:
+        return (accuracies(x) @ share.T).mean(axis=1)
+    return np.mean([accuracies(personal[:, k]) @ own for k, own in enumerate(share)], axis=0)
 
 
 def objective(problem: NetworkOnSamples, weights: np.ndarray, x: Tensor) -> Tensor:

@@ -123,8 +123,8 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatc
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
     """Large batches, a penalty of one curvature a coordinate, other networks."""
     some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
-    assert is_compiled(problem(), SGD(64, 0.1, epochs=1), some)
-    assert not is_compiled(problem(), SGD(65, 0.1, epochs=1), some)
+    assert is_compiled(problem(), SGD(32, 0.1, epochs=1), some)
+    assert not is_compiled(problem(), SGD(33, 0.1, epochs=1), some)
     assert not is_compiled(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
     assert not is_compiled(problem(images), SGD(4, 0.1, epochs=1), some)
     curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))

@@ -75,6 +75,8 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
             layer.forward = MethodType(partial(_linear, own), layer)  # type: ignore[method-assign]
         elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
             layer.forward = MethodType(_convolution, layer)  # type: ignore[method-assign]
+        elif type(layer) is nn.GroupNorm:
+            layer.forward = MethodType(_group_norm, layer)  # type: ignore[method-assign]
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
             layer.forward = MethodType(_recurrent, layer)  # type: ignore[method-assign]
     return module
@@ -240,6 +242,22 @@ def _unfolded(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, paddi
     patches = patches.reshape(count, b, *patches.shape[1:]).transpose(2, 3).reshape(count, -1, patches.shape[1])
     made = _Products.apply(patches, weight.flatten(2), bias, (None, None), None)
     return made.reshape(count, b, height, -1, out).movedim(-1, 2)
+
+
+def _group_norm(layer: nn.GroupNorm, x: Tensor) -> Tensor:
+    """vmap has no rule for images whose channels may come last."""
+    plain = partial(functional.group_norm, eps=layer.eps)
+    return _All.apply(lambda a, w, b: plain(a, layer.num_groups, w, b), partial(_group_norm_rule, layer), x, layer.weight, layer.bias)
+
+
+def _group_norm_rule(layer: nn.GroupNorm, count: int, batched: list[bool], x: Tensor, *affine: Tensor | None) -> Tensor:
+    x = x if batched[0] else x.expand(count, *x.shape)
+    out = functional.group_norm(x.flatten(0, 1), layer.num_groups, eps=layer.eps).reshape(x.shape)
+    around = (1,) * (x.ndim - 3)
+    for what, inside, own in zip((torch.mul, torch.add), batched[1:], affine, strict=True):
+        if own is not None:
+            out = what(out, own.reshape(count if inside else 1, 1, -1, *around))
+    return out
 
 
 # --- recurrent layers -------------------------------------------------------------------------------------------------

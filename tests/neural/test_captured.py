@@ -155,8 +155,7 @@ def test_a_loss_that_asks_the_host_is_walked_step_by_step(asks, on_pretend):
 
     solver = SGD(5, 0.1, epochs=1)
     on_pretend(None)
-    with pytest.warns(UserWarning, match="the loss"):
-        expected = run(problem("mlp", "auto", EVEN, loss=loss), algorithms.FedAvg(), solver)
+    expected = run(problem("mlp", "auto", EVEN, loss=loss), algorithms.FedAvg(), solver)
     on_pretend(PretendGraph)
     with pytest.warns(UserWarning, match=r"cannot be recorded as a CUDA graph \(operation not permitted.*leave out") as told:
         found = run(problem("mlp", "auto", EVEN, loss=loss), algorithms.FedAvg(), solver)
@@ -202,12 +201,13 @@ def test_problems_of_a_gpu_record_unless_something_forbids_it():
     p, walks = problem(), object()
 
     def on_gpu(**other):
-        given = {"device": torch.device("cuda"), "augment": None, "loss": p.loss, "walks": walks, **other}
+        given = {"device": torch.device("cuda"), "augment": None, "loss": p.loss, "flat": p.flat, "walks": walks, **other}
         return captured.of_problem(SimpleNamespace(**given), True)
 
     assert on_gpu() is walks
     assert on_gpu(augment="flip-crop") is None
     assert on_gpu(loss=SimpleNamespace(weighted=False)) is None
+    assert on_gpu(flat=SimpleNamespace(depends_on_batch=True)) is None
 
 
 def test_recordings_of_other_solvers_are_not_taken(on_pretend):

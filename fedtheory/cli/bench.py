@@ -279,7 +279,7 @@ def bench(table: str, o: Options) -> None:
                 console.print(line, style="dim", soft_wrap=True)
 
         try:
-            for result in run_presets(presets, folder, out, report, o.seed, o.verify, **options):
+            for result in run_presets(presets, folder, out, report, o.verify, **options):
                 results.append(result)
         except KeyboardInterrupt:
             interrupted = True

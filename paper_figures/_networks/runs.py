@@ -244,8 +244,9 @@ def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapp
     """One run as JSON values: a kept one, or run now, from its checkpoint on where it was interrupted."""
     from fedtheory.neural.benchmarks.run import run_preset
 
+    preset = replace(preset, seed=seed)
     if keep is None:
-        return _finished(run_preset(preset, data, None, seed=seed, progress=False, **options))
+        return _finished(run_preset(preset, data, None, progress=False, **options))
     folder = keep / _digest(preset, data, seed, options)
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.json")
@@ -253,10 +254,10 @@ def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapp
     found = _kept(path)
     if found is None:
         try:
-            found = _finished(run_preset(preset, data, folder, seed=seed, progress=False, **options))
+            found = _finished(run_preset(preset, data, folder, progress=False, **options))
         except CheckpointError:  # of another machine or library, or damaged: it may go, for nothing of it was shown
             checkpoint.unlink(missing_ok=True)
-            found = _finished(run_preset(preset, data, folder, seed=seed, progress=False, **options))
+            found = _finished(run_preset(preset, data, folder, progress=False, **options))
         write_json(path, found)
         checkpoint.unlink(missing_ok=True)  # the models of all clients: large, and not needed once the run is done
     return found

@@ -25,6 +25,7 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
+_DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond `fedtheory.neural.training.RECORD`
 
 
@@ -77,7 +78,6 @@ def run_preset(
     data: Data,
     folder: Path | None,
     rounds: int | None = None,
-    seed: int = 0,
     resume: bool = True,
     progress: bool = True,
     evaluate_every: int = 1,
@@ -101,7 +101,7 @@ def run_preset(
     """
     from fedtheory.neural.training import RECORD, train
 
-    problem = preset.make_problem(data, seed, **options)
+    problem = preset.make_problem(data, preset.seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
     total = preset.rounds if rounds is None else rounds
@@ -113,8 +113,8 @@ def run_preset(
             total,
             preset.make_sampling(),
             preset.make_solver(),
-            seed,
-            RECORD + _MORE.get(preset.paper, ()),
+            preset.seed,
+            RECORD + _MORE.get(preset.paper, ()) + preset.more,
             checkpoint=path,
             resume=resume,
             evaluate_every=evaluate_every,
@@ -183,21 +183,24 @@ def run_presets(
     folder_of_data: Path | None,
     out: Path,
     on_result: Callable[[Result], None],
-    seed: int = 0,
     verify: bool = True,
     **options: Any,
 ) -> Iterator[Result]:
     """All runs, one after the other; data sets are read once, and all of them before the first run."""
-    datasets = {}
-    for name in dict.fromkeys(_RELEASE.get(p.dataset, p.dataset) for p in presets):
+    datasets: dict[tuple[str, int], Data] = {}
+
+    def of(preset: Preset) -> tuple[str, int]:
+        name = _RELEASE.get(preset.dataset, preset.dataset)
+        return name, preset.seed if name in _DRAWN else 0
+
+    for name, seed in dict.fromkeys(map(of, presets)):
         try:
-            datasets[name] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
+            datasets[name, seed] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
         except DataFileError as error:
             raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
     for i, preset in enumerate(presets, 1):
         try:
-            data = datasets[_RELEASE.get(preset.dataset, preset.dataset)]
-            result = run_preset(preset, data, out, seed=seed, label=f"{i}/{len(presets)} {preset.name}", **options)
+            result = run_preset(preset, datasets[of(preset)], out, label=f"{i}/{len(presets)} {preset.name}", **options)
         except (CheckpointError, OSError):  # files: the user's to decide
             raise
         except FedTheoryError as error:

@@ -301,7 +301,7 @@ def bench(table: str, o: Options) -> None:
         raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
     as_device(o.device), as_dtype(o.dtype)  # CUDA that is not there is told before data are read
     if o.tensorboard is not None:
-        from fedtheory.neural.training import summary_writer
+        from fedtheory.neural.training_run import summary_writer
 
         summary_writer()
     if o.threads is not None:

@@ -38,6 +38,12 @@ class NetworkOnSamples(Protocol):
         The numbers of the samples that each client holds.
     sample_counts : (N,)
         n_k.
+    test : (inputs, targets) or None
+        Test samples.
+    tested : N int64 arrays, or None
+        The numbers of the test samples that are each client's own.
+    precision : 'highest' or 'tf32'
+        Of the products of training steps.
     augment : str or None
         What is done to images before they are trained on.
     rows_at_once : int or None
@@ -57,6 +63,9 @@ class NetworkOnSamples(Protocol):
     inputs: Tensor
     targets: Tensor
     sample_counts: np.ndarray
+    test: tuple[Tensor, Tensor] | None
+    tested: list[np.ndarray] | None
+    precision: str
     augment: str | None
     rows_at_once: int | None
     fitting: dict[str, int]

@@ -13,15 +13,16 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.neural import fisher, memory
+from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
-from fedtheory.neural.device import as_device, as_dtype
+from fedtheory.neural.device import as_device, as_dtype, check_precision
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, as_named
 from fedtheory.neural.models import check_model
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_labels, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
+from fedtheory.neural.trained import GivenModule
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class NeuralProblem(Problem):
     autocast : None, 'bfloat16' or 'float16'
         Mixed precision of the training's forward and backward passes, for dtype='float32'; losses, parameters and updates stay in
         single precision, and what is measured is computed in it. float16 scales the loss by 1024.
+    precision : 'highest' or 'tf32'
+        Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their factors to 11 binary digits.
     augment : None or 'flip-crop'
         Images (n, channels, height, width) are mirrored and cropped at random, anew each time that `fedtheory.local.SGD` takes them, as
         in FedDyn's public code (`fedtheory.neural.augment`); what is measured is measured on the images as they are.
@@ -73,7 +76,7 @@ class NeuralProblem(Problem):
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
         sample numbers out of range, test_clients for another number of clients, CUDA asked for where there is none; no module, one
         without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
-        gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
+        gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
         BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
     """
@@ -98,9 +101,13 @@ class NeuralProblem(Problem):
         augment: str | None = None,
         rows_at_once: int | None = None,
         name: str = "neural network",
+        precision: str = "highest",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
-        self.flat = FlatModule(own_copy(module).to(self.device, self.dtype))
+        self.precision = check_precision(precision, self.device, self.dtype)
+        given = own_copy(module)
+        self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
+        self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
         if not (isinstance(ridge, int | float) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
@@ -163,6 +170,10 @@ class NeuralProblem(Problem):
     def initial(self) -> Tensor:
         """The module's own parameters (d,), where a run usually starts."""
         return self.flat.initial()
+
+    def module(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
+        """The module as it was given with the parameters x (d,) or (1, d), as of a run: `fedtheory.neural.TrainingRun.module`."""
+        return self.given.filled(x, device, dtype)
 
     def like_array(self) -> Tensor:
         """What ``simulate(..., like=...)`` needs, so that a run stays on the problem's device and dtype."""
@@ -285,35 +296,7 @@ class NeuralProblem(Problem):
         self.like(x)
         if not self.loss.weighted:  # a mean over samples of several clients would weigh them alike
             return super().objective(x)
-        share = np.zeros(len(self.inputs))
-        for k, c in enumerate(self._clients):
-            np.add.at(share, c, self.weights[k] / len(c))
-        used = np.nonzero(share)[0]
-        points = x.reshape(-1, self.dim)
-        out = []
-        for point in points:
-            _, losses = self._pass(point, self.inputs, self.targets, used)
-            out.append(float(losses @ share[used]) + self.ridge / 2 * float(point @ point))
-        return torch.tensor(out, dtype=self.dtype, device=self.device).reshape(x.shape[:-1])
-
-    def _pass(self, x: Tensor, inputs: Tensor, targets: Tensor, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(hits, losses) of each sample under one model, float64 on the host; hits are NaN where nothing is classified."""
-
-        def piece(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            index = torch.from_numpy(samples[part]).to(self.device)
-            outputs, t = self.engine.outputs(x, inputs[index]), targets[index]
-            loss = to_numpy(self.loss.each(outputs, t)).astype(float)
-            classes = isinstance(outputs, torch.Tensor) and outputs.ndim == t.ndim + 1 and not t.is_floating_point()
-            if not classes:
-                return np.full(len(index), np.nan), loss
-            right = (outputs.argmax(dim=-1) == t).to(torch.float64)
-            return to_numpy(right.reshape(len(index), -1).mean(dim=1)), loss
-
-        size = memory.evaluation_piece(self)
-        with torch.no_grad():
-            done = memory.in_chunks(len(samples), size, piece, self.device, self.fitting, "evaluation")
-        hits, losses = zip(*done, strict=True)
-        return np.concatenate(hits), np.concatenate(losses)
+        return evaluation.objective(self, self.weights, x)
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
@@ -324,14 +307,9 @@ class NeuralProblem(Problem):
         MissingCapability
             The problem was made without test samples.
         """
-        if self.test is None:
-            raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
         self.like(x)
-        rows = [self._pass(point, *self.test, np.arange(len(self.test[0]))) for point in x.reshape(-1, self.dim)]
-        return {
-            "test_accuracy": np.array([hits.mean() for hits, _ in rows]),
-            "test_loss": np.array([losses.mean() for _, losses in rows]),
-        }
+        means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
+        return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}
 
     @memory.computed_there
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
@@ -350,31 +328,7 @@ class NeuralProblem(Problem):
         MissingCapability
             No test samples, or none that are classified.
         """
-        if self.test is None or self.test[1].is_floating_point() or (self.tested is None and self.test[1].ndim != 1):
-            raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
-        if self.tested is not None:
-            clients = [k for k, own in enumerate(self.tested) if len(own)]
-            if personal is None:  # one pass over all of them
-                tested, ends = np.concatenate(self.tested), np.cumsum([len(self.tested[k]) for k in clients])[:-1]
-                hits = [np.split(self._pass(point, *self.test, tested)[0], ends) for point in x]
-                return np.array([np.mean([own.mean() for own in each]) for each in hits])
-            each = [[self._pass(models[k], *self.test, self.tested[k])[0].mean() for k in clients] for models in personal]
-            return np.mean(each, axis=1)
-        targets, tested = to_numpy(self.targets), to_numpy(self.test[1])
-        classes = int(max(targets.max(), tested.max())) + 1
-        share = np.stack([np.bincount(targets[c], minlength=classes) for c in self._clients])
-        share = share * (np.bincount(tested, minlength=classes) > 0)
-        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
-
-        inputs, labels = self.test
-
-        def by_label(point: Tensor) -> np.ndarray:
-            hits, _ = self._pass(point, inputs, labels, np.arange(len(tested)))
-            return np.bincount(tested, hits, classes) / np.maximum(np.bincount(tested, minlength=classes), 1)
-
-        if personal is None:
-            return np.array([(share @ by_label(point)).mean() for point in x])
-        return np.array([np.mean([share[k] @ by_label(point) for k, point in enumerate(models)]) for models in personal])
+        return evaluation.accuracy_of_clients(self, x, personal)
 
     @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:

@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
 from training_runs import METHOD, Cut, cut_after, go, make, same  # noqa: E402
 
 from fedtheory.neural import checkpoints  # noqa: E402
+from fedtheory.neural.training import RECORD  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def test_bad_input_is_refused_before_work(problem, tmp_path):
         (InvalidInput, "checkpoint = 5: use a path", {"checkpoint": 5}),
         (InvalidInput, r"algorithm = 'feddyn' of type str: .*get\('feddyn'\)", {"method": "feddyn"}),
         (InvalidInput, r"sampling = 3 of type int: .*Uniform\(3\)", {"sampling": 3}),
-        (MissingCapability, "without test samples for 'test_accuracy'", {"problem": make(test=False)}),
+        (MissingCapability, "without test samples for 'test_accuracy'", {"problem": make(test=False), "record": RECORD}),
         (InvalidInput, "is no NeuralProblem", {"problem": object()}),
     ):
         with pytest.raises(error, match=message):

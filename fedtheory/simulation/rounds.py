@@ -18,7 +18,16 @@ from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation.metrics import EVALUATED, METRICS, OF_MEANS, RoundBins, entropies, measure, message_bins, remember
+from fedtheory.simulation.metrics import (
+    EVALUATED,
+    METRICS,
+    OF_MEANS,
+    RoundBins,
+    entropies,
+    measure,
+    message_bins,
+    remember,
+)
 from fedtheory.simulation.resume import Resume, cut
 from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
 

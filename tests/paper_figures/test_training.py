@@ -14,6 +14,7 @@ from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
+from fedtheory.report.networks import families, runs, topics, words
 from paper_figures import (
     efl_elastic_term,
     efl_networks,
@@ -27,7 +28,6 @@ from paper_figures import (
     fedelasticnet_text,
     fedelasticnet_updates,
 )
-from paper_figures._networks import families, runs, topics, words
 from paper_figures.command import app
 from paper_figures.known import known
 from paper_figures.map import MAP

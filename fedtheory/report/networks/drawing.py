@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, method_style, new_figure
-from paper_figures._networks.families import PAIRS, SPLIT_WORDS
-from paper_figures._networks.words import data_words, difference, short
+from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS
+from fedtheory.report.networks.words import data_words, difference, short
 
 _BENEATH = {
     "-": {"linewidth": 2.8, "alpha": 0.5},
@@ -20,11 +20,14 @@ __all__ = ["accuracy_figure", "band", "dots", "from_below", "legend"]
 
 
 def band(panel: Any, x: Any, values: Any, **style: Any) -> None:
-    """Mean over the seeds, and the range of all of them: values (seeds, len(x)); what is NaN in all seeds is not "
-    "drawn."""
+    """Mean over the seeds, and the range of all of them: values (seeds, len(x)), NaN where a round was not measured.
+
+    A seed without a number at the end is not drawn at all, for its run diverged.
+    """
     x, values = np.asarray(x, dtype=float), np.asarray(values, dtype=float)
+    values = values[np.isfinite(values[:, -1])]
     kept = np.isfinite(values).all(axis=0)
-    if not kept.any():
+    if not values.size or not kept.any():
         return
     x, values = x[kept], values[:, kept]
     style = {"linewidth": 1.4, **style}

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paper_figures._networks.runs import (
+from fedtheory.report.networks.runs import (
+    AS_SET,
     DIGITS,
     WHOLE,
+    Change,
     Published,
     Told,
     found_sets,
@@ -45,8 +47,9 @@ def compute(
     networks: Sequence[str] = ("mlp-100-100",),
     methods: Sequence[str] = METHODS,
     rounds: int = 100,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -60,6 +63,7 @@ def compute(
     splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read from ``data``
     networks, rounds, seeds : of the runs on scikit-learn's digits, when ``data`` is None
     published : how much is run on ``data``
+    change : what differs in all runs
     data : folder with published data sets
     keep : folder for finished runs
 
@@ -82,7 +86,7 @@ def compute(
             for split in splits:
                 for m in methods:
                     preset = digits_of(presets.get(f"fedelasticnet/{like}/{split}/{participation}/{m}"), network)
-                    presets_of[network, split, m] = replace(preset, rounds=rounds)
+                    presets_of[network, split, m] = change(replace(preset, rounds=rounds))
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
         for name in sets:
@@ -90,9 +94,9 @@ def compute(
                 for m in methods:
                     preset = presets.get(f"fedelasticnet/{name}/{split}/{participation}/{m}")
                     last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
-                    presets_of[name, split, m] = replace(preset, rounds=last)
+                    presets_of[name, split, m] = change(replace(preset, rounds=last))
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else published.options
+    options = {**({} if data is None else published.options), **change.options}
     found = measured(presets_of, sets, used, keep, progress, **options)
     panels = []
     for name, split in dict.fromkeys((n, s) for n, s, _ in presets_of):
@@ -111,7 +115,7 @@ def compute(
     return {
         "panels": panels,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.families import PAIRS, SPLIT_WORDS, compute
-from paper_figures._networks.runs import Published
+from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS, compute
+from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURES"]
 
 
 def _points(panel: dict[str, Any]) -> list[Any]:
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     methods = panel["methods"]
     return [difference(methods[b]["test_accuracy"], methods[a]["test_accuracy"]) for a, b in PAIRS]
@@ -42,7 +42,7 @@ def _diverged(data: dict[str, Any]) -> str:
 
 def draw(data: dict[str, Any]) -> Any:
     """Curves with the range over the seeds, and the differences at the end."""
-    from paper_figures._networks.drawing import accuracy_figure
+    from fedtheory.report.networks.drawing import accuracy_figure
 
     loss, net, _ = _largest_loss(data)
     finding = (
@@ -61,7 +61,7 @@ def draw(data: dict[str, Any]) -> Any:
 
 def caption(data: dict[str, Any]) -> str:
     """Where it was run, the differences panel by panel, and what the paper says."""
-    from paper_figures._networks.words import cited, data_words, where
+    from fedtheory.report.networks.words import cited, data_words, where
 
     loss, net, split = _largest_loss(data)
     said = [f"{data_words(p)}, {SPLIT_WORDS[p['split']]}: {cited(PAIRS, _points(p))}" for p in data["panels"]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import WHOLE, Published
+from fedtheory.report.networks.runs import AS_SET, WHOLE, Change, Published
 
 __all__ = ["FIGURE"]
 
@@ -22,10 +22,11 @@ NAMES = {"gaussian": "Gaussian", "laplace": "Laplace"}
 
 def compute(
     rounds: int = 100,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar10", "mnist"),
     first_found: bool = False,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -35,7 +36,7 @@ def compute(
 
     Parameters
     ----------
-    As `paper_figures.fedelasticnet_lambda1.compute` takes them.
+    As `fedtheory.report.networks.fedelasticnet_lambda1.compute` takes them.
 
     Returns
     -------
@@ -45,8 +46,8 @@ def compute(
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
-    from paper_figures._networks.families import digits_of
-    from paper_figures._networks.runs import DIGITS, found_sets, kept_or, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.families import digits_of
+    from fedtheory.report.networks.runs import DIGITS, found_sets, kept_or, need_torch, quietly, seeds_from
 
     need_torch()
     notes: list[str] = []
@@ -56,7 +57,7 @@ def compute(
     else:
         sets, notes = found_sets(datasets, data, seed, told, first_found)
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else {**published.options, "most_tested": 10}
+    options = {**({} if data is None else {**published.options, "most_tested": 10}), **change.options}
     panels = []
     for name in sets:
         methods = {}
@@ -66,13 +67,14 @@ def compute(
                 preset = replace(digits_of(preset, "mlp-100-100"), rounds=rounds)
             elif published.rounds is not None:
                 preset = replace(preset, rounds=min(preset.rounds, published.rounds))
+            preset = change(preset)
             rows = []
             for s in used:
                 what = {"updates": "of the last round", "side": SIDE, **options}
                 rows.append(
                     kept_or(
                         keep,
-                        preset,
+                        replace(preset, seed=s),
                         sets[name],
                         s,
                         what,
@@ -94,7 +96,7 @@ def compute(
     return {
         "panels": panels,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }
@@ -166,8 +168,8 @@ def _described(values: np.ndarray) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Any:
     """A row a data set, a panel a method: shares in bins of a quarter of a standard deviation, and the two laws."""
     from fedtheory.plotting.style import METHOD_COLOURS, METHOD_NAMES, headline, new_figure
-    from paper_figures._networks.drawing import legend
-    from paper_figures._networks.words import percent, short
+    from fedtheory.report.networks.drawing import legend
+    from fedtheory.report.networks.words import percent, short
 
     panels = data["panels"]
     figure, axes = new_figure(10.4, 3.3 * len(panels) + 1.1, len(panels), len(METHODS), sharex=True, sharey=True)
@@ -224,7 +226,7 @@ def _finding(data: dict[str, Any]) -> str:
 def caption(data: dict[str, Any]) -> str:
     """Zeros, kurtosis, distances and entropies in words, against what section 4 says of the figure."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import joined, percent, where
+    from fedtheory.report.networks.words import joined, percent, where
 
     parts = [where(data)]
     for panel in data["panels"]:

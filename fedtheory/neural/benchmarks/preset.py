@@ -112,7 +112,7 @@ class Preset:
         """The setting with other values of 'lr', 'l1', 'l2' or 'epsilon'; those that the method has not are left out."""
         changed = {k: float(v) for k, v in values.items() if self.value(k) not in (None, float(v))}
         hyper = {**self.hyperparameters, **{a: v for k, v in changed.items() if (a := self._argument(k)) is not None}}
-        return replace(self, lr=changed.get("lr", self.lr), hyperparameters=hyper, own={**self.own, **changed})
+        return replace(self, lr=changed.get("lr", self.lr), hyperparameters=hyper, own=dict(sorted({**self.own, **changed}.items())))
 
     def make_algorithm(self) -> Algorithm:
         from fedtheory import algorithms

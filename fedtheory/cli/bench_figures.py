@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from fedtheory.cli.bench import Options
+    from fedtheory.cli.bench_options import Options
     from fedtheory.plotting.figure import Figure
 
 __all__ = ["FIGURES", "bench_figure"]
@@ -24,7 +24,6 @@ FIGURES = (
     "elastic-aggregation-settings",
 )
 _OF_TABLES = ("record", "only_report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
-_NO_SPLITS = "its splits are the figure's own"
 
 
 def _several(option: str, text: str | None) -> tuple[str, ...]:
@@ -41,7 +40,7 @@ def _known(option: str, names: tuple[str, ...], known: list[str], figure: str) -
     return names
 
 
-def _grid(name: str, o: Options, takes: Any, effort: dict[str, Any]) -> dict[str, Any]:
+def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
     """Which data sets, splits, methods and lambda_1 are run, where the figure leaves that open."""
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.benchmarks.sweeps import numbers
@@ -57,7 +56,7 @@ def _grid(name: str, o: Options, takes: Any, effort: dict[str, Any]) -> dict[str
         if argument not in takes:
             raise InvalidInput(f"--{option} {value}: {name} draws all of its own; leave it out")
         if option == "dataset" and o.data is None:
-            raise InvalidInput(f"--dataset {value}: without --data the runs are on scikit-learn's digits; name the folder, or leave it out")
+            raise InvalidInput(f"--dataset {value}: without --data runs are on scikit-learn's digits: name the folder, or leave it out")
         given[argument] = _known(option, _several(option, value), list(dict.fromkeys(getattr(p, option) for p in have)), name)
     if o.l1 is not None and "lambdas" in takes and paper == "fedelasticnet":
         given["lambdas"] = tuple(numbers("l1", o.l1))
@@ -78,9 +77,9 @@ def _change(name: str, o: Options, takes: Any) -> Any:
             raise InvalidInput(f"--{option} {text}: it is of FedElasticNet's figures; leave it out")
         found = numbers(option, text)
         if len(found) > 1:
-            raise InvalidInput(f"--{option} {text}: {name} draws one value a call; several make a table (fedtheory bench --list)")
+            raise InvalidInput(f"--{option} {text}: {name} draws one value a call; the tables take several")
         values[option] = found[0]
-    fields = {k: v for k, v in (("epochs", o.epochs), ("clip", o.clip)) if v is not None}
+    fields: dict[str, Any] = {k: v for k, v in (("epochs", o.epochs), ("clip", o.clip)) if v is not None}
     if o.cohorts == "feddyn":
         fields["feddyn_cohorts"] = True
     if o.augment:
@@ -101,10 +100,11 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     for option in _OF_TABLES:
         if getattr(o, option):
             said = {"only_report": "report", "evaluate_every": "evaluate-every"}.get(option, option)
-            raise InvalidInput(f"--{said}: it is of tables, and {name} is a figure; leave it out (`fedtheory draw FILE.json` draws again)")
+            again = "; `fedtheory draw FILE.json` draws it again" if option == "only_report" else ""
+            raise InvalidInput(f"--{said}: it is of tables, and {name} is a figure; leave it out{again}")
     takes = inspect.signature(figure.compute).parameters
     effort = dict(figure.quick if o.quick else figure.full)
-    effort |= _grid(name, o, takes, effort)
+    effort |= _grid(name, o, takes)
     change = _change(name, o, takes)
     if change.values or change.fields or change.options:
         effort["change"] = change
@@ -140,7 +140,8 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     key = name.replace("-", "_")
     figure = replace(figures()[key], name=name)
     if o.data is not None and "data" not in figure.takes:
-        raise InvalidInput(f"--data {o.data}: {name} is run on scikit-learn's digits, for the poster does not print what it ran; leave it out")
+        why = f"{name} is run on scikit-learn's digits, for the poster does not print what it ran"
+        raise InvalidInput(f"--data {o.data}: {why}; leave it out")
     level = QUICK if o.quick else FULL
     effort = Effort(level.level, {name: _effort(name, figure, o)}, level.dpi)
     out: Path = o.out / "quick" if o.quick else o.out

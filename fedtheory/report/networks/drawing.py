@@ -11,7 +11,7 @@ from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAME
 from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS
 from fedtheory.report.networks.words import data_words, difference, short
 
-_BENEATH = {
+_BENEATH: dict[str, dict[str, Any]] = {
     "-": {"linewidth": 2.8, "alpha": 0.5},
     "--": {"zorder": 3},
 }  # so that both of a pair are seen where they agree

@@ -33,7 +33,7 @@ def _sets(
     return found_sets(datasets, data, seed, progress or quietly, first_found)
 
 
-def _setting(dataset: str, network: str | None, lam: float, rounds: int, **more: Any) -> Any:
+def _setting(dataset: str, network: str | None, lam: float, rounds: int | None, **more: Any) -> Any:
     """EFL without compression, so that the elastic term is all that changes; on the digits ten clients with two "
     "classes each."""
     from fedtheory.neural.benchmarks import presets
@@ -46,7 +46,7 @@ def _setting(dataset: str, network: str | None, lam: float, rounds: int, **more:
             on_digits(efl, network or "logistic", CLIENTS, partition=DEAL, cohort=0, rounds=rounds),
             hyperparameters=hyper,
         )
-    return replace(efl, hyperparameters=hyper, rounds=min(rounds, efl.rounds), cohort=0)
+    return replace(efl, hyperparameters=hyper, rounds=min(rounds or efl.rounds, efl.rounds), cohort=0)
 
 
 def _solver(preset: Any, lr: float) -> Any:
@@ -120,7 +120,7 @@ def _curves(panel: dict[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
     from fedtheory.plotting.style import METHOD_COLOURS
 
     last = len(panel["lambdas"]) - 1
-    out = [
+    out: list[tuple[int, str, dict[str, Any]]] = [
         (0, "λ = 0", {"color": "#000000", "linestyle": "--", "zorder": 3}),
         (panel["best"], "best λ > 0 of those tried", {"color": METHOD_COLOURS["efl"]}),
     ]

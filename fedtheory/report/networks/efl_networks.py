@@ -99,7 +99,7 @@ def compute(
     presets: dict[tuple[str, str, str], Preset] = {}
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         for network in networks:
             presets |= {
                 (network, s, m): _small(m, d, network, rounds) for s, d in _deals(classes).items() for m in methods
@@ -111,9 +111,7 @@ def compute(
                 for m in methods:
                     preset = _preset(name, m)
                     last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
-                    presets[name, split, m] = replace(
-                        preset, rounds=last, **({} if deal is None else {"partition": deal})
-                    )
+                    presets[name, split, m] = replace(preset, rounds=last, partition=preset.partition if deal is None else deal)
     presets = {key: change(p) for key, p in presets.items()}
     used = seeds_from(seed, seeds if data is None else published.seeds)
     options = {**({"most": SAMPLES} if data is None else published.options), **change.options}
@@ -124,7 +122,8 @@ def compute(
         about = {k: getattr(first, k) for k in ("dataset", "network", "clients", "rounds")}
         of = {m: found[name, split, m] for m in methods}
         panels.append(about | {"split": split, "participation": "100%" if data is None else "10%", "methods": of})
-    return {"panels": panels, "seeds": used, "notes": [*notes, *change.notes()], "published": data is not None, "most": options.get("most")}
+    about = {"notes": [*notes, *change.notes()], "published": data is not None, "most": options.get("most")}
+    return {"panels": panels, "seeds": used, **about}
 
 
 # --- Figure 1 ---------------------------------------------------------------------------------------------------------
@@ -233,7 +232,8 @@ def _printed(panel: dict[str, Any], method: str) -> float:
     from fedtheory.neural.benchmarks import printed_tables
 
     dataset = "mnist" if panel["dataset"] == "digits" else panel["dataset"]
-    return 100 * float(printed_tables.table("efl-table2").value("non-iid", dataset, method))
+    cell: Any = printed_tables.table("efl-table2").value("non-iid", dataset, method)
+    return 100 * float(cell)
 
 
 def draw_table_2(data: dict[str, Any]) -> Any:

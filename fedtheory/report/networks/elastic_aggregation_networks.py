@@ -36,7 +36,8 @@ def _small(method: str, network: str, rounds: int, **more: Any) -> Any:
     hyper = dict(preset.hyperparameters)
     if "probe_batch" in hyper:
         hyper["probe_batch"] = BATCH
-    return replace(preset, **({"batch_size": BATCH, "rounds": rounds, "cohort": 5, "hyperparameters": hyper} | more))
+    given: dict[str, Any] = {"batch_size": BATCH, "rounds": rounds, "cohort": 5, "hyperparameters": hyper}
+    return replace(preset, **(given | more))
 
 
 def _gain(methods: Mapping[str, Any]) -> np.ndarray:
@@ -72,7 +73,7 @@ def compute_table(
     need_torch()
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         presets = {(n, m): _small(m, n, rounds) for n in networks for m in METHODS}
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
@@ -102,10 +103,8 @@ def _printed_gains() -> dict[str, float]:
     from fedtheory.neural.benchmarks import printed_tables
 
     table = printed_tables.table("elastic-table")
-    return {
-        dataset: 100 * (table.value(split, dataset, "elastic") - table.value(split, dataset, "naive"))
-        for split, dataset in table.rows
-    }
+    cells: dict[str, Any] = {d: [table.value(s, d, m) for m in ("elastic", "naive")] for s, d in table.rows}
+    return {dataset: 100 * (elastic - naive) for dataset, (elastic, naive) in cells.items()}
 
 
 def draw_table(data: dict[str, Any]) -> Any:

@@ -80,7 +80,7 @@ def compute(
     notes: list[str] = []
     presets_of: dict[tuple[str, str, str], Preset] = {}
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         for network in networks:
             like = "cifar10" if network.startswith("cnn") else "mnist"
             for split in splits:

@@ -45,7 +45,7 @@ def _printed(panel: dict[str, Any], what: str, number: str) -> dict[str, float]:
 
     dataset = "mnist" if panel["dataset"] == "digits" else panel["dataset"]
     table = printed_tables.table(f"fedelasticnet-table{number[-1]}")
-    cells = {m: table.value(panel["split"], dataset, m) for m in METHODS}
+    cells: dict[str, Any] = {m: table.value(panel["split"], dataset, m) for m in METHODS}
     if any(v is None for v in cells.values()):
         return {}
     if what == "nonzeros":

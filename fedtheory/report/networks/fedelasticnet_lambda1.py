@@ -58,7 +58,7 @@ def compute(
     need_torch()
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly, first_found)
     used = seeds_from(seed, seeds if data is None else published.seeds)
@@ -73,7 +73,7 @@ def compute(
             plain, net = (replace(digits_of(p, "mlp-100-100"), rounds=rounds) for p in (plain, net))
         elif published.rounds is not None:
             plain, net = (replace(p, rounds=min(p.rounds, published.rounds)) for p in (plain, net))
-        chosen = net.value("l1")  # Table 5's
+        chosen = float(net.hyperparameters["l1"])  # Table 5's
         plain, net = change(plain), change(net)
         values = sorted({0.0, chosen, *lambdas})
         runs = {v: net.with_values({"l1": v}) for v in values}

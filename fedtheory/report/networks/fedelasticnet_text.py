@@ -45,7 +45,7 @@ def compute(
     settings = {(s, m): presets.get(f"fedelasticnet/shakespeare/{s}/10%/{m}") for s in splits for m in methods}
     if data is None:
         sets = {TOPICS: topics(clients)}
-        small = {"dataset": TOPICS, "network": "char-lstm-32", "clients": clients, "rounds": rounds, "epochs": epochs}
+        small: dict[str, Any] = {"dataset": TOPICS, "network": "char-lstm-32", "clients": clients, "rounds": rounds, "epochs": epochs}
         settings = {key: replace(p, probability=0.3, participation="30%", **small) for key, p in settings.items()}
     else:
         sets, notes = found_sets(("shakespeare",), data, seed, progress or quietly)

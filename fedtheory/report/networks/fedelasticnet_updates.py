@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def compute(
     notes: list[str] = []
     told = progress or quietly
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
     else:
         sets, notes = found_sets(datasets, data, seed, told, first_found)
     used = seeds_from(seed, seeds if data is None else published.seeds)
@@ -71,16 +72,8 @@ def compute(
             rows = []
             for s in used:
                 what = {"updates": "of the last round", "side": SIDE, **options}
-                rows.append(
-                    kept_or(
-                        keep,
-                        replace(preset, seed=s),
-                        sets[name],
-                        s,
-                        what,
-                        lambda p=preset, n=name, s=s: _described(_sent(p, sets[n], s, options)),
-                    )
-                )
+                make = partial(_made, preset, sets[name], s, options)
+                rows.append(kept_or(keep, replace(preset, seed=s), sets[name], s, what, make))
             told(f"{preset.name}: {100 * np.mean([r['zero'] for r in rows]):.0f} % of the numbers are 0")
             methods[m] = {key: np.array([r[key] for r in rows]) for key in rows[0]}
         panels.append(
@@ -100,6 +93,10 @@ def compute(
         "published": data is not None,
         "most": options.get("most"),
     }
+
+
+def _made(preset: Any, samples: Any, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    return _described(_sent(preset, samples, seed, options))
 
 
 def _sent(preset: Any, samples: Any, seed: int, options: dict[str, Any]) -> np.ndarray:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ def _digest(preset: Preset, data: Data, seed: int, options: Mapping[str, Any]) -
     made_with = provenance(seed, arrays="torch")
     samples = hashlib.blake2b(digest_size=16)
     for array in (data.train_x, data.train_y, data.test_x, data.test_y):
-        samples.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        samples.update(np.ascontiguousarray(array).data.cast("B"))
     key = {
         "preset": asdict(preset),
         "data": [data.name, samples.hexdigest()],
@@ -261,7 +262,7 @@ def simulated(
         "solver": repr(solver),
         **options,
     }
-    rows = [kept_or(keep, preset, data, s, about, lambda s=s: run(s)) for s in seeds]
+    rows = [kept_or(keep, preset, data, s, about, partial(run, s)) for s in seeds]
     return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
 

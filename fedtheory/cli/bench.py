@@ -27,7 +27,7 @@ TABLES = (
     "elastic-table",
 )
 _TITLES = {
-    "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation, Dirichlet (.3)",
+    "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation",
 }
 
 

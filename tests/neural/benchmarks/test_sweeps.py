@@ -100,3 +100,26 @@ def test_what_cannot_be_swept_is_told_before_work(tmp_path):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
         assert message in said, said
     assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_a_diverged_run_is_not_drawn_and_seeds_are_one_line_values_several(tmp_path, monkeypatch):
+    from fedtheory.neural.benchmarks.result import Result
+    from fedtheory.report import figures_training
+
+    def result(l1, seed, error=None, split="iid"):
+        (preset,) = sweeps.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/algorithm-3")], {"l1": [l1]}, [seed])
+        return Result(preset, {"test_accuracy": [0.1, 0.5 + 0.01 * seed, 0.6]}, rounds=2, error=error)
+
+    lines = []
+    drawn = figures_training._line
+
+    def line(panel, accuracies, method, own, strength):
+        lines.append((panel.get_subplotspec().colspan.start, own, len(accuracies)))
+        return drawn(panel, accuracies, method, own, strength)
+
+    monkeypatch.setattr(figures_training, "_line", line)
+    runs = [result(1e-4, 0), result(1e-4, 1), result(1e-2, 0), result(1e-2, 1, "diverged"), result(1e-4, 0, split="dirichlet-0.3")]
+    assert len(figures_training.draw_accuracy(runs, tmp_path / "a", "Figure: x")) == 2
+    assert lines == [(0, "", 2), (0, "l1 0.01", 1), (1, "", 1)]
+    assert figures_training.draw_accuracy([result(1e-4, 0, "diverged")], tmp_path / "b", "Figure: x") == []
+    assert not (tmp_path / "b.png").exists()

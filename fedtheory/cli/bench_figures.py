@@ -58,6 +58,8 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
         if option == "dataset" and o.data is None:
             raise InvalidInput(f"--dataset {value}: without --data runs are on scikit-learn's digits: name the folder, or leave it out")
         given[argument] = _known(option, _several(option, value), list(dict.fromkeys(getattr(p, option) for p in have)), name)
+    if "efl" not in given.get("methods", ("efl",)) and paper == "efl":
+        raise InvalidInput(f"--method {o.method}: {name} compares EFL with the others: name efl as well")
     if o.l1 is not None and "lambdas" in takes and paper == "fedelasticnet":
         given["lambdas"] = tuple(numbers("l1", o.l1))
     return given

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, method_style, new_figure
 from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS
-from fedtheory.report.networks.words import data_words, difference, short
+from fedtheory.report.networks.words import LAST, data_words, difference, short
 
 _BENEATH: dict[str, dict[str, Any]] = {
     "-": {"linewidth": 2.8, "alpha": 0.5},
@@ -109,4 +109,5 @@ def _differences(axis: Any, panels: list[dict[str, Any]]) -> None:
     axis.set_yticks(ticks, words, fontsize=7.5)
     axis.set_ylim(y + 0.8, 0.7)
     axis.grid(axis="y", visible=False)
-    axis.set(title="at the end: elastic net\nminus its baseline", xlabel="points of accuracy")
+    last = min([LAST, *(p["rounds"] for p in panels)])
+    axis.set(title=f"elastic net minus its baseline,\nmean of the last {last} rounds", xlabel="points of accuracy")

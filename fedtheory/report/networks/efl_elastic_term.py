@@ -193,7 +193,8 @@ def _finding_2(data: dict[str, Any]) -> str:
         return "With the best λ tried, some runs of every panel diverge"
     if max(gains) < 1:
         low, high = (round(g, 1) + 0.0 for g in (min(gains), max(gains)))  # no -0.0
-        return f"The elastic term changes the accuracy by {low:+.1f} to {high:+.1f} points{also}"
+        by = f"{low:+.1f}" if low == high else f"{low:+.1f} to {high:+.1f}"
+        return f"The elastic term changes the accuracy by {by} points{also}"
     return f"The elastic term gains up to {max(gains):.1f} points of accuracy, and loses up to {max(0.0, -min(gains)):.1f}{also}"
 
 

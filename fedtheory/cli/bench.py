@@ -377,9 +377,9 @@ def _write(
             write_atomic(out / f"{table}.md", markdown(table, rows, title, notes, o.swept)),
         ]
         if table == "fedelasticnet-figure1" and any(r.rounds for r in results):
-            from fedtheory.report.figures_training import draw_accuracy
+            from fedtheory.report.networks.table_runs import draw_accuracy
 
-            files += draw_accuracy(results, out / table, title)
+            files += draw_accuracy(results, out / table)
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     return files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import command_line
 import numpy as np
@@ -91,17 +92,12 @@ def test_what_a_figure_does_not_take_is_refused_before_work(said, args, tmp_path
 
 
 def test_a_run_that_diverged_is_not_drawn():
-    class Panel:
-        drawn: list = []
-
-        def plot(self, x, values, **style):
-            self.drawn.append(values.tolist())
-
-        def fill_between(self, x, low, high, **style):
-            self.drawn.append([low.tolist(), high.tolist()])
-
-    panel = Panel()
+    drawn = []
+    panel = SimpleNamespace(
+        plot=lambda x, values, **style: drawn.append(values.tolist()),
+        fill_between=lambda x, low, high, **style: drawn.append([low.tolist(), high.tolist()]),
+    )
     band(panel, [0, 1, 2], [[1.0, 2.0, 3.0], [9.0, 9.0, np.nan]], color="k")
-    assert panel.drawn == [[[1, 2, 3], [1, 2, 3]], [1, 2, 3]]
+    assert drawn == [[[1, 2, 3], [1, 2, 3]], [1, 2, 3]]
     band(panel, [0, 1, 2], [[9.0, 9.0, np.nan]], color="k")
-    assert len(panel.drawn) == 2
+    assert len(drawn) == 2

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, method_style, new_figure
-from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS
+from fedtheory.report.networks.families import PAIRS, place
 from fedtheory.report.networks.words import LAST, data_words, difference, short
 
 _BENEATH: dict[str, dict[str, Any]] = {
@@ -63,8 +63,7 @@ def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
     "seed by seed."""
     panels = data["panels"]
     names = list(dict.fromkeys(data_words(p) for p in panels))
-    splits = list(dict.fromkeys(p["split"] for p in panels))
-    columns = len(splits) + 1
+    columns = 1 + max(sum(data_words(p) == name for p in panels) for name in names)
     figure, axes = new_figure(max(8.6, 3.1 * columns), 3.0 * len(names) + 1.3, len(names), columns)
     for row, name in enumerate(names):
         of_row = [p for p in panels if data_words(p) == name]
@@ -73,10 +72,12 @@ def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
             for method, values in zip(panel["methods"], curves, strict=True):
                 style = method_style(method, paired=True)
                 band(axis, np.arange(values.shape[1]), values, **style, **_BENEATH.get(style["linestyle"], {}))
-            axis.set(title=f"{short(panel) if n == 0 else ''}\n{SPLIT_WORDS[panel['split']]}", xlabel="round")
+            axis.set(title=f"{short(panel) if n == 0 else ''}\n{place(panel)}", xlabel="round")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             if n:
                 axis.sharey(axes[row, 0])
+        for axis in axes[row, len(of_row) : -1]:
+            axis.set_visible(False)
         from_below(
             axes[row, 0],
             [100 * np.asarray(m["test_accuracy"], dtype=float) for p in of_row for m in p["methods"].values()],
@@ -99,10 +100,11 @@ def _differences(axis: Any, panels: list[dict[str, Any]]) -> None:
                 ticks.append(y)
                 short = METHOD_NAMES[net].replace("Algorithm", "Alg.")
                 words.append(
-                    f"{SPLIT_WORDS[panel['split']]}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}"
+                    f"{place(panel)}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}"
                 )
                 y -= 1.0
         y -= 0.5
+    axis.set_visible(bool(ticks))
     axis.axvline(0, color="#000000", linewidth=0.9)
     left, right = axis.get_xlim()
     axis.set_xlim(min(left, -1.0), max(right, 1.0))  # a tenth of a point is not to look like much

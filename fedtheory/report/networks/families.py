@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from fedtheory.report.networks.runs import (
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
 
-__all__ = ["METHODS", "PAIRS", "SPLITS", "SPLIT_WORDS", "compute", "digits_of"]
+__all__ = ["METHODS", "PAIRS", "SPLITS", "SPLIT_WORDS", "compute", "digits_of", "place"]
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
 PAIRS = (("fedprox", "algorithm-1"), ("scaffold", "algorithm-2"), ("feddyn", "algorithm-3"))
@@ -33,6 +33,11 @@ SPLITS = ("dirichlet-0.3", "dirichlet-0.6", "iid")
 SPLIT_WORDS = {"dirichlet-0.3": "Dirichlet (.3)", "dirichlet-0.6": "Dirichlet (.6)", "iid": "IID", "non-iid": "non-IID"}
 IMAGES = ("mnist", "emnist-l", "cifar10", "cifar100")
 _CNN = {"clients": 10, "epochs": 2, "batch_size": 20}  # convolutions are slow on a CPU
+
+
+def place(panel: Mapping[str, Any]) -> str:
+    """A panel's split, and the values there that are not the paper's: 'IID, l1 0.01'."""
+    return ", ".join([SPLIT_WORDS[panel["split"]], *(f"{name} {value:g}" for name, value in panel.get("own", {}).items())])
 
 
 def digits_of(preset: Preset, network: str) -> Preset:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.report.networks.families import PAIRS, SPLIT_WORDS, compute
+from fedtheory.report.networks.families import PAIRS, compute, place
 from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURES"]
@@ -30,8 +30,11 @@ def _reached(data: dict[str, Any]) -> str:
     from fedtheory.plotting.style import METHOD_NAMES
     from fedtheory.report.networks.words import ends
 
-    values = {m: [100 * ends(p["methods"][m]["test_accuracy"]) for p in data["panels"]] for m in data["panels"][0]["methods"]}
-    means = {m: float(np.mean(v)) for m, e in values.items() if (v := np.concatenate(e)[np.isfinite(np.concatenate(e))]).size}
+    means = {}
+    for m in dict.fromkeys(m for p in data["panels"] for m in p["methods"]):
+        values = np.concatenate([100 * ends(p["methods"][m]["test_accuracy"]) for p in data["panels"] if m in p["methods"]])
+        if np.isfinite(values).any():
+            means[m] = float(np.nanmean(values))
     return ", ".join(f"{METHOD_NAMES[m]}{'' if n else ' ends'} at {v:.1f} %" for n, (m, v) in enumerate(means.items()))
 
 
@@ -40,7 +43,7 @@ def _largest_loss(data: dict[str, Any]) -> tuple[float, str, str]:
     from fedtheory.plotting.style import METHOD_NAMES
 
     losses = [
-        (float(p.mean()), METHOD_NAMES[net], SPLIT_WORDS[panel["split"]])
+        (float(p.mean()), METHOD_NAMES[net], place(panel))
         for panel in data["panels"]
         for (_, net), p in zip(_pairs(panel), _points(panel), strict=True)
         if p.size == len(data["seeds"])
@@ -52,9 +55,9 @@ def _diverged(data: dict[str, Any]) -> str:
     """'Algorithm 3 diverges in 2 of 9 runs', or '' where nothing does."""
     from fedtheory.plotting.style import METHOD_NAMES
 
-    runs = len(data["panels"]) * len(data["seeds"])
-    counts = {m: sum(len(p["methods"][m]["errors"]) for p in data["panels"]) for m in data["panels"][0]["methods"]}
-    return ", ".join(f"{METHOD_NAMES[m]} diverges in {n} of {runs} runs" for m, n in counts.items() if n)
+    where = {m: [p["methods"][m] for p in data["panels"] if m in p["methods"]] for p in data["panels"] for m in p["methods"]}
+    counts = {m: (sum(len(row["errors"]) for row in rows), len(rows) * len(data["seeds"])) for m, rows in where.items()}
+    return ", ".join(f"{METHOD_NAMES[m]} diverges in {n} of {runs} runs" for m, (n, runs) in counts.items() if n)
 
 
 def draw(data: dict[str, Any]) -> Any:
@@ -71,11 +74,13 @@ def draw(data: dict[str, Any]) -> Any:
     if not _pairs(data["panels"][0]):
         finding = _reached(data) or "Nothing to show"
     if diverged := _diverged(data):
-        finding = f"{diverged}; where none does, {finding[0].lower()}{finding[1:]}"
-    several = (
-        f"line: mean of {len(data['seeds'])} seeds, band: all of them; dashed: the baseline, solid: its elastic net"
-    )
-    return accuracy_figure(data, finding, f"{several}; bar on the right: mean difference")
+        low = finding if not _pairs(data["panels"][0]) else f"{finding[0].lower()}{finding[1:]}"
+        finding = f"{diverged}; where none does, {low}"
+    n = len(data["seeds"])
+    lines = f"line: mean of {n} seeds, band: all of them; " if n > 1 else "one seed; "
+    several = f"{lines}dashed: the baseline, solid: its elastic net"
+    shown = any(_pairs(panel) for panel in data["panels"])
+    return accuracy_figure(data, finding, f"{several}; bar on the right: mean difference" if shown and n > 1 else several)
 
 
 def caption(data: dict[str, Any]) -> str:
@@ -85,7 +90,7 @@ def caption(data: dict[str, Any]) -> str:
     loss, net, split = _largest_loss(data)
     if not _pairs(data["panels"][0]):  # nothing that the paper compares
         return " ".join([where(data), f"{_reached(data)}.", *([f"{_diverged(data)}."] if _diverged(data) else []), *data["notes"]])
-    said = [f"{data_words(p)}, {SPLIT_WORDS[p['split']]}: {cited(_pairs(p), _points(p))}" for p in data["panels"]]
+    said = [f"{data_words(p)}, {place(p)}: {cited(_pairs(p), _points(p))}" for p in data["panels"]]
     paper = (
         "The paper says that FedElasticNet 'maintains the classification accuracy or incurs marginal degradation', "
         "with a gap between "

@@ -59,14 +59,17 @@ def dots(panel: Any, y: float, points: np.ndarray, colour: str, marker: str = "o
 
 
 def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
-    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, "
-    "seed by seed."""
+    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, seed by seed.
+
+    Where values were tried, a row a data set and split, a column a value.
+    """
     panels = data["panels"]
-    names = list(dict.fromkeys(data_words(p) for p in panels))
-    columns = 1 + max(sum(data_words(p) == name for p in panels) for name in names)
+    rows = [(data_words(p), p["split"] if any(q.get("own") for q in panels) else "") for p in panels]
+    names = list(dict.fromkeys(rows))
+    columns = 1 + max(map(rows.count, names))
     figure, axes = new_figure(max(8.6, 3.1 * columns), 3.0 * len(names) + 1.3, len(names), columns)
     for row, name in enumerate(names):
-        of_row = [p for p in panels if data_words(p) == name]
+        of_row = [p for p, its in zip(panels, rows, strict=True) if its == name]
         for n, (panel, axis) in enumerate(zip(of_row, axes[row], strict=False)):
             curves = [100 * np.asarray(m["test_accuracy"], dtype=float) for m in panel["methods"].values()]
             for method, values in zip(panel["methods"], curves, strict=True):

@@ -36,7 +36,7 @@ _CNN = {"clients": 10, "epochs": 2, "batch_size": 20}  # convolutions are slow o
 
 
 def place(panel: Mapping[str, Any]) -> str:
-    """A panel's split, and the values there that are not the paper's: 'IID, l1 0.01'."""
+    """A panel's split, and the values that were tried there: 'IID, l1 0.01'."""
     return ", ".join([SPLIT_WORDS[panel["split"]], *(f"{name} {value:g}" for name, value in panel.get("own", {}).items())])
 
 

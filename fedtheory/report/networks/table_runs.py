@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["accuracy_data", "draw_accuracy"]
 
-Own = tuple[tuple[str, float], ...]  # the values of a run that are not the paper's
+Own = tuple[tuple[str, float], ...]  # options and their values
 
 
 def draw_accuracy(results: Sequence[Result], stem: Path) -> list[Path]:
@@ -28,7 +28,7 @@ def draw_accuracy(results: Sequence[Result], stem: Path) -> list[Path]:
 
 
 def accuracy_data(results: Sequence[Result]) -> dict[str, Any]:
-    """What `families.compute` returns of the same runs; a panel for each data set, split and set of values that are not the paper's.
+    """What `families.compute` returns of the same runs; a panel for each data set, split and set of values that were tried.
 
     A method that lacks an option stands in the panels of all its values. Seeds whose run diverged, or has fewer rounds than the
     method's others, have no numbers.
@@ -48,24 +48,19 @@ def accuracy_data(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _variants(runs: Sequence[Result]) -> dict[Own, dict[str, list[Result]]]:
-    """{values: {method: its runs with them}}; values whose runs are all shown beside others are left out."""
+    """{values: {method: its runs with them}}, of the options that some run has another value of than the paper."""
+    options = sorted({option for r in runs for option in r.preset.own})
+    swept = {r.preset.method: [o for o in options if r.preset.value(o) is not None] for r in runs}
     by: dict[tuple[str, Own], list[Result]] = {}
     for r in runs:
-        by.setdefault((r.preset.method, tuple(r.preset.own.items())), []).append(r)
+        has = swept[r.preset.method]
+        by.setdefault((r.preset.method, tuple((o, float(r.preset.value(o) or 0.0)) for o in has)), []).append(r)
+    most = max(len(own) for _, own in by)
     out: dict[Own, dict[str, list[Result]]] = {}
-    for own in dict.fromkeys(own for _, own in by):
-        found = {}
-        for method in dict.fromkeys(m for m, _ in by):
-            has = next(r.preset for r in runs if r.preset.method == method)
-            theirs = tuple((k, v) for k, v in own if has.value(k) is not None)
-            if (method, theirs) in by:
-                found[method] = by[method, theirs]
-        out[own] = found
-    return {own: found for own, found in out.items() if not any(_within(found, other) for other in out.values() if other is not found)}
-
-
-def _within(part: Mapping[str, list[Result]], whole: Mapping[str, list[Result]]) -> bool:
-    return len(part) < len(whole) and all(whole.get(m) is runs for m, runs in part.items())
+    for own in sorted({own for _, own in by if len(own) == most}):
+        shown = {m: tuple(pair for pair in own if pair[0] in swept[m]) for m in swept}
+        out[own] = {m: by[m, theirs] for m, theirs in shown.items() if (m, theirs) in by}
+    return out
 
 
 def _row(runs: Sequence[Result], seeds: Sequence[int]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     effort = dict(figure.quick if o.quick else figure.full)
     effort |= _grid(name, o, takes)
     change = _change(name, o, takes)
+    if o.rounds is not None and "change" in takes:
+        change = replace(change, fields={**change.fields, "rounds": o.rounds})
     if change.values or change.fields or change.options:
         effort["change"] = change
     if o.seeds is not None:
@@ -135,7 +139,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     InvalidInput
         An option that the figure does not take, before any work.
     """
-    from fedtheory.cli.common import err_console
+    from fedtheory.cli.common import err_console, not_writable
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
     from fedtheory.report.networks import figures
 
@@ -152,6 +156,13 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
         if not o.json:
             err_console().print(f"  {words}", style="dim", markup=False, highlight=False)
 
-    data = computed(figure, o.seed, effort, data=o.data, keep=out / "kept" if o.resume else None, progress=told)
-    files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
+    keep = out / "kept" if o.resume else None
+    try:
+        data = computed(figure, o.seed, effort, data=o.data, keep=keep, progress=told)
+        files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
+    except OSError as error:
+        raise not_writable(out, error) from error
+    except KeyboardInterrupt:
+        err_console().print("interrupted" + (": the same command goes on from the runs that are finished" if keep else ""))
+        raise typer.Exit(130) from None
     return {"figure": name, "title": figure.title, "caption": figure.caption(data), "files": files}

@@ -91,6 +91,19 @@ def test_what_a_figure_does_not_take_is_refused_before_work(said, args, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+def test_more_rounds_than_the_papers_are_run_and_ctrl_c_is_told(tmp_path, monkeypatch):
+    args = ("fedelasticnet-figure6", "--quick", "--json", "--split", "iid", "--method", "fedprox", "--seeds", "3", "--out", tmp_path)
+    assert "rounds =" not in json.loads(call(*args, "--rounds", 33).stdout)["caption"]
+    panel = data_of(tmp_path, "fedelasticnet_figure6")["panels"][0]
+    assert panel["rounds"] == 33 and panel["methods"]["fedprox"]["test_accuracy"].shape == (1, 34)
+
+    def interrupted(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run_preset", interrupted)
+    assert "goes on from the runs that are finished" in " ".join(call(*args, "--rounds", 4, code=130).stderr.split())
+
+
 def test_a_run_that_diverged_is_not_drawn():
     drawn = []
     panel = SimpleNamespace(

@@ -101,7 +101,7 @@ class Change:
 
     def notes(self) -> list[str]:
         """A sentence for a caption, where something differs."""
-        both = {**self.values, **self.fields}.items()
+        both = [(k, v) for k, v in {**self.values, **self.fields}.items() if k != "rounds"]  # a caption says them anyway
         said = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in both]
         return [f"Set by the caller in all runs that have it: {', '.join(said)}."] if said else []
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from fedtheory.cli.bench_figures import FIGURES, bench_figure
+from fedtheory.cli.bench_options import Options
 from fedtheory.cli.common import emit, out_console
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
 
-__all__ = ["TABLES", "Options", "bench"]
+__all__ = ["FIGURES", "TABLES", "Options", "bench"]
 
 TABLES = (
     "fedelasticnet-table2",
@@ -27,46 +29,6 @@ TABLES = (
 _TITLES = {
     "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation",
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line says; names as its options."""
-
-    data: Path | None
-    dataset: str | None
-    split: str | None
-    method: str | None
-    rounds: int | None
-    epochs: int | None
-    clip: float | None
-    cohorts: str
-    augment: bool
-    verify: bool
-    quick: bool
-    network: str | None
-    device: str
-    dtype: str
-    threads: int | None
-    evaluate_every: int | None
-    resume: bool
-    tensorboard: Path | None
-    only_report: bool
-    seed: int
-    json: bool
-    out: Path
-    autocast: str | None = None
-    lr: str | None = None
-    l1: str | None = None
-    l2: str | None = None
-    epsilon: str | None = None
-    seeds: str | None = None
-    record: str | None = None
-
-    @property
-    def swept(self) -> tuple[str, ...]:
-        """The options whose values differ from the paper's, each a column of the table."""
-        return tuple(name for name in ("lr", "l1", "l2", "epsilon") if getattr(self, name) is not None)
 
 
 def _chosen(table: str, o: Options) -> list[Any]:
@@ -288,11 +250,11 @@ def _show(
 
 
 def bench(table: str, o: Options) -> None:
-    """Run a table's settings, show and write it; what is interrupted is written as far as it got."""
-    if table not in TABLES:
+    """Run a table's settings, show and write it; what is interrupted is written as far as it got. Or a figure's, and draw it."""
+    if table not in (*TABLES, *FIGURES):
         from fedtheory.errors import suggest
 
-        raise suggest(table, TABLES, "table")
+        raise suggest(table, (*TABLES, *FIGURES), "table")
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -300,9 +262,6 @@ def bench(table: str, o: Options) -> None:
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
         if value is not None and value < 1:
             raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
-    from fedtheory.neural.benchmarks.sweeps import over_seeds
     from fedtheory.neural.device import as_device, as_dtype
 
     if o.autocast is not None and o.dtype != "float32":
@@ -314,6 +273,28 @@ def bench(table: str, o: Options) -> None:
         summary_writer()
     if o.threads is not None:
         torch.set_num_threads(o.threads)
+    if table in FIGURES:
+        _tell_figure(bench_figure(table, o), o)
+    else:
+        _bench_table(table, o)
+
+
+def _tell_figure(found: dict[str, Any], o: Options) -> None:
+    """The figure's words and files."""
+    if o.json:
+        emit(found)
+        return
+    console = out_console()
+    console.print(Text(found["title"], "bold"))
+    console.print(Text(found["caption"]))
+    console.print("wrote " + ", ".join(str(f) for f in found["files"]), soft_wrap=True)
+
+
+def _bench_table(table: str, o: Options) -> None:
+    from fedtheory.neural.benchmarks import printed_tables as papers
+    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
+    from fedtheory.neural.benchmarks.sweeps import over_seeds
+
     if o.quick and o.data is None and o.dataset is not None:  # they stand for every data set: naming them filters nothing
         named = [d for d in o.dataset.split(",") if d.strip() and d.strip().lower() != "digits"]
         o = replace(o, dataset=",".join(named) or None)
@@ -396,9 +377,9 @@ def _write(
             write_atomic(out / f"{table}.md", markdown(table, rows, title, notes, o.swept)),
         ]
         if table == "fedelasticnet-figure1" and any(r.rounds for r in results):
-            from fedtheory.report.figures_training import draw_accuracy
+            from fedtheory.report.networks.table_runs import draw_accuracy
 
-            files += draw_accuracy(results, out / table, title)
+            files += draw_accuracy(results, out / table)
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     return files

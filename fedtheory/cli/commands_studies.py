@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from fedtheory.cli.app import app, examples
+from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
 
@@ -101,11 +102,12 @@ def experiment_command(
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist,emnist-l --method feddyn,algorithm-3 --rounds 50",
         "fedtheory bench fedelasticnet-figure1 --data FOLDER --device cuda",
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
+        "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
 def bench_command(
-    table: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCH_TABLES)}.")],
+    table: Annotated[str, typer.Argument(help=f"A table, {', '.join(BENCH_TABLES)}, or a figure, {', '.join(BENCH_FIGURES)}.")],
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder with the data sets' published files, in it or in their usual subfolders."),

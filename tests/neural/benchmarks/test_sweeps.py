@@ -7,6 +7,7 @@ import math
 from functools import partial
 
 import command_line
+import numpy as np
 import pytest
 
 from fedtheory.errors import InvalidInput
@@ -102,24 +103,27 @@ def test_what_cannot_be_swept_is_told_before_work(tmp_path):
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-def test_a_diverged_run_is_not_drawn_and_seeds_are_one_line_values_several(tmp_path, monkeypatch):
+def test_a_diverged_run_is_not_drawn_and_other_values_are_panels_of_their_own(tmp_path):
     from fedtheory.neural.benchmarks.result import Result
-    from fedtheory.report import figures_training
+    from fedtheory.report.networks.table_runs import accuracy_data, draw_accuracy
 
-    def result(l1, seed, error=None, split="iid"):
-        (preset,) = sweeps.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/algorithm-3")], {"l1": [l1]}, [seed])
-        return Result(preset, {"test_accuracy": [0.1, 0.5 + 0.01 * seed, 0.6]}, rounds=2, error=error)
+    def results(method, l1, seed, error=None, split="iid"):
+        made = sweeps.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/{method}")], {"l1": l1} if l1 else {}, [seed])
+        return [Result(p, {"test_accuracy": [0.1, 0.5 + 0.01 * seed, 0.6]}, rounds=2, error=error) for p in made]
 
-    lines = []
-    drawn = figures_training._line
-
-    def line(panel, accuracies, method, own, strength):
-        lines.append((panel.get_subplotspec().colspan.start, own, len(accuracies)))
-        return drawn(panel, accuracies, method, own, strength)
-
-    monkeypatch.setattr(figures_training, "_line", line)
-    runs = [result(1e-4, 0), result(1e-4, 1), result(1e-2, 0), result(1e-2, 1, "diverged"), result(1e-4, 0, split="dirichlet-0.3")]
-    assert len(figures_training.draw_accuracy(runs, tmp_path / "a", "Figure: x")) == 2
-    assert lines == [(0, "", 2), (0, "l1 0.01", 1), (1, "", 1)]
-    assert figures_training.draw_accuracy([result(1e-4, 0, "diverged")], tmp_path / "b", "Figure: x") == []
+    runs = [r for seed in (0, 1) for r in results("feddyn", [], seed)]
+    runs += results("algorithm-3", [1e-4, 1e-2], 0) + results("algorithm-3", [1e-4], 1) + results("algorithm-3", [1e-2], 1, "diverged")
+    data = accuracy_data([*runs, *results("algorithm-3", [1e-4], 0, split="dirichlet-0.3")])
+    ended = [{m: np.isfinite(r["test_accuracy"][:, -1]).tolist() for m, r in p["methods"].items()} for p in data["panels"]]
+    found = [(p["split"], p["own"], of) for p, of in zip(data["panels"], ended, strict=True)]
+    assert found == [
+        ("iid", {"l1": 1e-4}, {"feddyn": [True, True], "algorithm-3": [True, True]}),
+        ("iid", {"l1": 1e-2}, {"feddyn": [True, True], "algorithm-3": [True, False]}),  # FedDyn has no l1: it stands in both
+        ("dirichlet-0.3", {}, {"algorithm-3": [True, False]}),
+    ]
+    assert data["panels"][1]["methods"]["algorithm-3"]["errors"] == ["diverged"]
+    unfinished = Result(runs[0].preset, {"test_accuracy": [0.1, 0.5, None]}, rounds=2)
+    assert accuracy_data([unfinished])["panels"][0]["methods"]["feddyn"]["test_accuracy"].tolist() == [[0.1, 0.5]]
+    assert len(draw_accuracy(runs, tmp_path / "a")) == 2 and (tmp_path / "a.pdf").exists()
+    assert draw_accuracy(results("algorithm-3", [1e-2], 1, "diverged"), tmp_path / "b") == []
     assert not (tmp_path / "b.png").exists()

@@ -250,6 +250,7 @@ GONE: dict[str, str] = {
         "fedtheory.rates.competitors.fedmls_on_pull", "fedtheory.rates.competitors.nesterov_rounds",
         "fedtheory.rates.competitors.pull_rounds", "fedtheory.rates.competitors.subgradient_rounds",
     ),
+    **_gone("sizes of pieces are the business of fedtheory.neural.evaluation.sums", "fedtheory.neural.memory.evaluation_piece"),
     **_gone("use fedtheory.verification.registry.rule_words", "fedtheory.report.tables.rule_text"),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ calls them, provides it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,8 @@ class NetworkOnSamples(Protocol):
         What is done to images before they are trained on.
     rows_at_once : int or None
         Models that are trained side by side; None: as many as fit the memory.
+    walks : captured.Walks
+        Recorded steps, on a GPU.
     fitting : dict
         By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
     """
@@ -68,6 +70,7 @@ class NetworkOnSamples(Protocol):
     precision: str
     augment: str | None
     rows_at_once: int | None
+    walks: Any
     fitting: dict[str, int]
 
     @property

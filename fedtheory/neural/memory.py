@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fedtheory._moved import names_before
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
@@ -141,3 +142,6 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(problem, *args, **options)
 
     return inside
+
+
+__getattr__ = names_before(__name__)

@@ -15,6 +15,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
+from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
@@ -114,6 +115,7 @@ class NeuralProblem(Problem):
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
+        self.walks = Walks()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])

@@ -116,6 +116,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),
     "fedtheory.report.figures_tightness": ("fedtheory.theorems.fedelasticnet.figures.tightness",),
     "fedtheory.report.figures_traffic": ("fedtheory.theorems.fedelasticnet.figures.traffic",),
+    "fedtheory.report.figures_training": ("fedtheory.report.networks.table_runs",),
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
     "fedtheory.theorems.core": (

@@ -182,6 +182,8 @@ class _Step:
 
 def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
     """Where steps of this problem are recorded: on a GPU, with images as they are, and a loss that takes the weights it needs."""
-    if problem.device.type != "cuda" or problem.augment is not None or (weighted and (not problem.loss.weighted or problem.flat.depends_on_batch)):
+    if problem.device.type != "cuda" or problem.augment is not None:
+        return None
+    if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):
         return None
     return problem.walks

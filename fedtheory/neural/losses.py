@@ -253,7 +253,10 @@ class Loss:
         if isinstance(loss, str) and loss not in LOSSES:
             raise suggest(loss, LOSSES, "loss")
         self.name = name or (loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__))
-        self._each, self._mass = by_sample or ((LOSSES[loss], None) if isinstance(loss, str) else (None, None))
+        self._each: Callable[[Any, Any], Tensor] | None = LOSSES[loss] if isinstance(loss, str) else None
+        self._mass: Callable[[Any], Tensor] | None = None
+        if by_sample is not None:
+            self._each, self._mass = by_sample
         self._mean: Callable[[Any, Any], Any] | None = None if isinstance(loss, str) else copy.copy(loss)
         self.labels: tuple[int, int | None] | None = (-1, None) if loss == "cross_entropy" else None
         self._row_by_row = False  # whether vmap has failed on a user's loss

@@ -135,9 +135,11 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
             raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
     targets = next(iter(sets.values()))
     mass = loss.mass(targets)
-    for k, held in enumerate(clients) if mass is not None else ():
+    if mass is None:
+        return
+    for k, held in enumerate(clients):
         if not bool((mass[torch.from_numpy(held).to(mass.device)] > 0).any()):
             raise InvalidInput(
-                f"client {k}: all its labels are ignored (ignore_index = {ignored}), or have weight 0: leave it out, or deal it samples "
-                "that count"
+                f"client {k}: all its labels are ignored (ignore_index = {ignored}), or have weight 0: leave it out, or deal it "
+                "samples that count"
             )

@@ -47,7 +47,7 @@ def run(p: NeuralProblem, rounds: int = 2, record=RECORD):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("kind", "engine"),
-    [("cnn", "stacked"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "stacked"), ("mlp", "loop")],
+    [("cnn", "stacked"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "loop")],
 )
 def test_a_gpu_gives_the_cpus_numbers(kind, engine, dtype):
     """Single precision as well: the ten binary digits of TF32 would be off by 1e-3."""

@@ -266,7 +266,8 @@ def test_channels_last_is_left_where_a_module_cannot_take_it():
     inputs, targets = rng.normal(size=(40, 3, 8, 8)), rng.integers(0, 3, 40)
     runs = []
     for kind, last in ((Viewing, False), (Reshaping, True)):
-        p = NeuralProblem(kind(), inputs, targets, np.array_split(np.arange(40), 4), test=(inputs, targets), dtype="float64", engine="loop")
+        more = dict(test=(inputs, targets), dtype="float64", engine="loop")
+        p = NeuralProblem(kind(), inputs, targets, np.array_split(np.arange(40), 4), **more)
         assert p.engine.channels_last == last
         runs.append(
             simulate(

@@ -34,7 +34,7 @@ class Engine:
     name = "engine"
     autocast: str | None = None  # the dtype of the forward and backward passes of `gradient`, where it is not the params'
     channels_last = False  # whether images and filters are laid out so, which a CPU's convolutions are faster with
-    samplewise: Engine | None = None  # which computes the gradients of single samples side by side, in full precision, where there is one
+    samplewise: Engine | None = None  # computes the gradients of single samples side by side, in full precision, if there is one
     in_threads = True  # whether a CPU does better with one core for each of several models than with all cores for one after another
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:

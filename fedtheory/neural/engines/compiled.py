@@ -95,7 +95,7 @@ class _LossTerms(NamedTuple):
 
 
 def _loss_terms(slope: Slope, outputs: int, kind: type) -> _LossTerms:
-    weights = np.array(slope.weights if slope.weights else np.ones(outputs), dtype=kind)
+    weights: np.ndarray = np.array(slope.weights or (1.0,) * outputs, dtype=kind)
     return _LossTerms(slope.kind, kind(slope.scale), kind(slope.limit), weights)
 
 

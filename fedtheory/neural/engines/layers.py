@@ -71,19 +71,19 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
         if "forward" in vars(layer):
             continue
         if type(layer) is nn.Linear:
-            own = tuple(known.get(id(layer._parameters.get(kind))) for kind in ("weight", "bias"))
-            layer.forward = MethodType(partial(_linear, own), layer)  # type: ignore[method-assign]
+            own = known.get(id(layer.weight)), known.get(id(layer.bias))
+            layer.forward = MethodType(partial(_linear, own), layer)
         elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-            layer.forward = MethodType(_convolution, layer)  # type: ignore[method-assign]
+            layer.forward = MethodType(_convolution, layer)
         elif type(layer) is nn.GroupNorm:
-            layer.forward = MethodType(_group_norm, layer)  # type: ignore[method-assign]
+            layer.forward = MethodType(_group_norm, layer)
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
-            layer.forward = MethodType(_recurrent, layer)  # type: ignore[method-assign]
+            layer.forward = MethodType(_recurrent, layer)
     return module
 
 
 class _All(torch.autograd.Function):
-    """plain(*tensors) of one model; under vmap rule(R, *tensors) of all, those that all share being given as they are, (None, tensor)."""
+    """plain(*tensors) of one model; under vmap rule(R, batched, *tensors) of all, which says what has the models in front."""
 
     @staticmethod
     def forward(plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any) -> Any:
@@ -125,10 +125,10 @@ def _linear_rule(
 
 
 class _Products(torch.autograd.Function):
-    """h (R, B, i), weight (R, o, i), bias (R, o) or None -> (R, B, o); gradients of named parameters go to the tape, where there is one."""
+    """h (R, B, i), weight (R, o, i), bias (R, o) or None -> (R, B, o); named parameters' gradients go to the tape, if there is one."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, own: tuple[str | None, str | None], tape: Tape | None) -> Tensor:
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, own: tuple[Any, Any], tape: Tape | None) -> Tensor:
         ctx.save_for_backward(h, weight)
         ctx.own, ctx.tape = own, tape
         return torch.bmm(h, weight.mT) if bias is None else torch.baddbmm(bias[:, None], h, weight.mT)
@@ -142,7 +142,8 @@ class _Products(torch.autograd.Function):
             if not needed:
                 continue
             if ctx.tape is not None and name is not None:
-                ctx.tape.add(name, g, None if with_h is None else with_h.detach())  # else its graph would hold the tape, and the tape it
+                # with its graph, h would hold the tape, and the tape h
+                ctx.tape.add(name, g, None if with_h is None else with_h.detach())
             else:
                 out[place] = g.sum(dim=1) if with_h is None else torch.bmm(g.mT, with_h)
         return tuple(out)
@@ -206,15 +207,12 @@ class _OneByOne(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Tensor:
         last = torch.channels_last
-        x, weight = torch.stack([a.contiguous(memory_format=last) for a in x]), weight
         ctx.save_for_backward(x, weight)
-        ctx.how = (stride, padding, dilation, groups)
-        ctx.biased = bias is not None
+        ctx.how, ctx.biased = (stride, padding, dilation, groups), bias is not None
+        biases = [None] * len(x) if bias is None else bias
         rows = [
-            functional.conv2d(
-                x[r].contiguous(memory_format=last), weight[r].contiguous(memory_format=last), None if bias is None else bias[r], *ctx.how
-            )
-            for r in range(len(x))
+            functional.conv2d(a.contiguous(memory_format=last), w.contiguous(memory_format=last), b, *ctx.how)
+            for a, w, b in zip(x, weight, biases, strict=True)
         ]
         return torch.stack(rows)
 

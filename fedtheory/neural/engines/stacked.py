@@ -9,8 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.neural.engines.base import Engine, shares, whole
-from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.engines.chain import chain_widths
+from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss, count_of
 
@@ -34,7 +34,7 @@ class Stacked(Engine):
         self._net = FlatModule(batched_layers(flat.module, flat.names))
         self._stacked = torch.func.vmap(self._net.run)
 
-    chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which small batches are walked along by compiled steps
+    chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which compiled steps walk along on small batches
 
     def settle(self, inputs: Any) -> None:
         self.chain = chain_widths(self.flat, inputs) if self.autocast is None else None
@@ -167,7 +167,7 @@ def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float 
     one = isinstance(lr, float)
     for n, (g, h) in enumerate(products):
         beta = factor if n == 0 else 1.0
-        g = g if one else g * lr[..., None]  # type: ignore[index]
+        g = g * lr[..., None] if isinstance(lr, torch.Tensor) else g
         alpha = -lr if one else -1.0
         if h is None:
             ones = g.new_ones(()).expand(len(g), 1, g.shape[1])
@@ -177,7 +177,7 @@ def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float 
     if not products and factor != 1.0:
         leaf.mul_(factor)
     if gradient is not None:
-        if one:
-            leaf.sub_(gradient, alpha=lr)  # type: ignore[arg-type]
+        if isinstance(lr, torch.Tensor):
+            leaf.addcmul_(gradient, lr.reshape(-1, *(1,) * (leaf.ndim - 1)), value=-1.0)
         else:
-            leaf.addcmul_(gradient, lr.reshape(-1, *(1,) * (leaf.ndim - 1)), value=-1.0)  # type: ignore[union-attr]
+            leaf.sub_(gradient, alpha=lr)

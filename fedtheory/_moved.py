@@ -91,7 +91,6 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.neural.compiled": ("fedtheory.neural.engines.compiled",),
     "fedtheory.neural.cores": ("fedtheory.neural.threads",),
     "fedtheory.neural.dense": ("fedtheory.neural.engines.stacked",),
-    "fedtheory.neural.engines.dense": ("fedtheory.neural.engines.stacked",),
     "fedtheory.neural.entropies": ("fedtheory.neural.benchmarks.entropies",),
     "fedtheory.neural.kernels": ("fedtheory.neural.engines.kernels",),
     "fedtheory.neural.papers": ("fedtheory.neural.benchmarks.printed_tables",),
@@ -214,6 +213,16 @@ def _gone(instead: str, *names: str) -> dict[str, str]:
 
 # names that have no successor -> what does their work now
 GONE: dict[str, str] = {
+    **_gone(
+        "one engine took its place, fedtheory.neural.engines.stacked.Stacked",
+        "fedtheory.neural.dense.Dense",
+        "fedtheory.neural.engines.Vmap",
+    ),
+    **_gone(
+        "torch's losses are known with their options by fedtheory.neural.losses.known_loss",
+        "fedtheory.neural.losses.as_named",
+        "fedtheory.neural.losses.options_of",
+    ),
     **_gone(
         "a paper is registered when fedtheory.theorems is imported; its statements are in the PAPER of its package",
         *(

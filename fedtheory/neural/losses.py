@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def _mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return _mean_squared_error(outputs, targets) / 2
 
+
+__getattr__ = names_before(__name__)
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross_entropy": _cross_entropy, "squared_error": _squared_error, "mean_squared_error": _mean_squared_error,

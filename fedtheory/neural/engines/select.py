@@ -82,7 +82,7 @@ def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
         try:
             found = engine.gradient(two, both(inputs), both(targets))
         except Exception as error:
-            return " ".join(str(error).split(".")[0].split())[:160] or type(error).__name__
+            return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
     off = (found - wanted).norm(), wanted.norm()
     if bool(torch.isfinite(off[1])) and not bool(off[0] <= 1e-3 * off[1] + 1e-6):
         return "its gradient is another one then"

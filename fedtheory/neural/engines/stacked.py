@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.neural.engines.base import Engine, shares, whole
@@ -51,7 +52,10 @@ class Stacked(Engine):
 
     def _all(self, leaves: dict[str, Tensor], inputs: Any) -> Any:
         """Outputs (R, b, ...) of all models."""
-        return self._stacked(leaves, inputs) if self.chain is None else along_the_chain(list(leaves.items()), inputs)
+        if self.chain is not None:
+            return along_the_chain(list(leaves.items()), inputs)
+        with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
+            return self._stacked(leaves, inputs)
 
     def _losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
         return self.loss.of_all(self._all(leaves, inputs), targets, weights)

@@ -174,6 +174,16 @@ class Written(nn.Module):
         return self.last(self.second(x).relu())
 
 
+class Counted(Written):
+    def forward(self, x):
+        return super().forward(x.view(len(x), -1))
+
+
+class Scaled(Written):
+    def forward(self, x):
+        return super().forward(x) * len(x)
+
+
 class Skipping(Written):
     def forward(self, x):
         return self.last(self.second(self.first(x.flatten(1)).relu()).relu()) * 2
@@ -196,9 +206,10 @@ class Backwards(Written):
         return self.first(self.second(self.last(x.flatten(1)).relu()).relu())
 
 
-@pytest.mark.parametrize(("make", "widths"), [(Written, (12, 6, 5, 3)), (Skipping, None), (Turned, None), (Backwards, None)])
-def test_a_forward_pass_of_ones_own_may_be_a_chain(make, widths):
+@pytest.mark.parametrize("make", [Written, Counted, Scaled, Skipping, Turned, Backwards])
+def test_a_forward_pass_of_ones_own_may_be_a_chain(make):
     torch.manual_seed(0)
+    widths = (12, 6, 5, 3) if make in (Written, Counted) else None
     assert chain_widths(FlatModule(make()), torch.randn(2, 3, 4, generator=G)) == widths
 
 
@@ -214,7 +225,7 @@ def run(p):
     return simulate(p, algorithms.FedElasticNetDyn(0.01, 0.5), 3, p.initial(), Uniform(3), **more).x
 
 
-@pytest.mark.parametrize("make", [Written, Skipping, Turned])
+@pytest.mark.parametrize("make", [Written, Counted, Skipping, Turned])
 def test_it_is_walked_as_one_model_after_another(make):
     torch.manual_seed(0)
     module = make()

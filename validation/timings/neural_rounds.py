@@ -107,11 +107,12 @@ def instance(
     engine: str = "auto",
     clients: int = CLIENTS,
     tested: int = 0,
+    module: nn.Module | None = None,
     **options: Any,
 ) -> tuple[NeuralProblem, nn.Module]:
-    """The network of that name on random images or texts: what is timed does not depend on what they show."""
+    """The network of that name, or one of its shape, on random images or texts: what is timed does not depend on what they show."""
     model = models.get(name)
-    module = model.build(seed=0)
+    module = model.build(seed=0) if module is None else module
     rng = np.random.default_rng(SEED)
     count = held * clients
 

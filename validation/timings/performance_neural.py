@@ -159,7 +159,7 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
     problem, _ = instance(name, held)
     before, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
     torch.set_num_threads(1)
-    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.widths)
+    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.chain)
     in_walks: list[float] = []
     plain = walking.walk_rows
 
@@ -182,6 +182,65 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
         f"products {100 * products / whole:.0f} %, update, penalty and activations {100 * (walked - products) / whole:.0f} %, "
         f"the rest of a round {100 * (whole - walked) / whole:.0f} %"
     )
+
+
+class Written(torch.nn.Module):
+    """mlp-200-100 with a forward pass as public code writes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = torch.nn.Linear(784, 200), torch.nn.Linear(200, 100), torch.nn.Linear(100, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x.view(len(x), -1)))
+        return self.last(torch.relu(self.second(x)))
+
+
+def _loss_of_ones_own(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(outputs, targets) + 1e-3 * outputs.square().mean()
+
+
+def as_written(batch: int, method: str, held: int, repeats: int, usual_steps: int) -> Iterator[Figure]:
+    """The same network with what users write for its loss and its forward pass, against the usual loop; CPU time of one thread."""
+    smooth = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+    ways = {
+        "'cross_entropy'": {},
+        "nn.CrossEntropyLoss()": {"loss": torch.nn.CrossEntropyLoss()},
+        "label smoothing": {"loss": smooth},
+        "a loss of one's own": {"loss": _loss_of_ones_own},
+        "a forward of one's own": {"module": Written()},
+        "engine='loop'": {"engine": "loop"},
+    }
+    name, every, before = "mlp-200-100", math.ceil(held / batch), torch.get_num_threads()
+    problems = {way: instance(name, held, **options)[0] for way, options in ways.items()}
+    usual = Usual(*instance(name, held), batch, method)
+    times: dict[str, list[float]] = {way: [] for way in (*ways, "usual")}
+    torch.set_num_threads(1)
+    for _ in range(repeats):
+        times["usual"].append(clock(lambda: usual(usual_steps))[1] * every / min(every, usual_steps))
+        for way, problem in problems.items():
+            times[way].append(a_round(problem, batch, method)[1])
+    torch.set_num_threads(before)
+    slow = float(np.median(times["usual"]))
+    for way in ways:
+        ours = float(np.median(times[way]))
+        note = f"{every * COHORT / ours:,.0f} client-steps/s of one core, the loop {every * COHORT / slow:,.0f}"
+        yield Figure(f"{name} b={batch} {method}, {way}: against the loop", slow / ours, "x", "", note)
+
+
+def fisher_of_texts(name: str, samples: int) -> Figure:
+    """The empirical Fisher diagonal of a recurrent network: single samples side by side, and one after another."""
+    problem, _ = instance(name, samples, clients=1)
+    y, before, side = problem.initial()[None, None], torch.get_num_threads(), problem.engine.samplewise
+    torch.set_num_threads(1)
+    times = []
+    for engine in (side, None):
+        problem.engine.samplewise = engine
+        times.append(min(clock(lambda: problem.fisher_diagonal(y, "empirical"))[1] for _ in range(2)))
+    torch.set_num_threads(before)
+    problem.engine.samplewise = side
+    return Figure(f"{name}: Fisher diagonal, side by side", times[1] / times[0], "x", "", f"{1e3 * times[0] / samples:.2f} ms a sample")
 
 
 def on_gpu(
@@ -262,6 +321,10 @@ def neural_figures(repeats: int = 5) -> Iterator[Figure]:
         yield from compare("mlp-200-100", 10, method, 600, repeats, 10)
         yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=parts("mlp-200-100", 10, method, 600))
     yield from compare("mlp-200-100", 50, "FedDyn", 600, repeats, 6)
+    for batch in (10, 50):
+        yield from as_written(batch, "FedDyn", 600, repeats, 6)
+    for name in ("char-lstm", "char-lstm-32"):
+        yield fisher_of_texts(name, 100)
     yield from around("mlp-200-100", 600)
     yield from measuring("mlp-200-100", 10, "FedElasticNet", 600)
     yield from compare("cnn-384-192", 50, "FedDyn", 100, max(1, repeats // 2), 2)

@@ -43,10 +43,22 @@ def chain_widths(flat: FlatModule, inputs: Any) -> tuple[int, ...] | None:
     return widths if _is_the_chain(flat, inputs) else None
 
 
+class _Sized(fx.Proxy):
+    """A value that says how many samples it has: x.view(len(x), -1)."""
+
+    def __len__(self) -> int:
+        return 2
+
+
+class _Tracer(fx.Tracer):
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Sized(node, self)
+
+
 def _linear_layers(module: nn.Module) -> list[str] | None:
     """The names of the linear layers in the order in which they are passed, where nothing but ReLUs comes between."""
     try:
-        graph = fx.symbolic_trace(module).graph if type(module) is not nn.Linear else None
+        graph = _Tracer().trace(module) if type(module) is not nn.Linear else None
     except Exception:  # a forward pass that asks for values
         return None
     if graph is None:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.local.sgd import SGD, sample_order
+from fedtheory.local.sgd import SGD, MiniBatchSolver, sample_order
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.dense import Dense
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.optimisers import RememberedSteps
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
 
@@ -31,7 +32,7 @@ class _Plan:
     is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
     """
 
-    def __init__(self, problem: NetworkOnSamples, solver: SGD, rows: Rows) -> None:
+    def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
         clients, columns = np.nonzero(rows.valid)
         schedules = {n: solver.schedule(int(problem.sample_counts[n]), rows.round_index) for n in np.unique(clients)}
         lengths = np.array([len(schedules[n]) for n in clients])
@@ -67,8 +68,8 @@ def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) 
     return place, real / (last - first), np.array([lr for *_, lr in schedule]), int(epoch[-1, 0]) + 1
 
 
-def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
-    """`SGD`'s steps on f_k + penalty for all rows: start (N, B, d)."""
+def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
+    """The solver's steps on f_k + penalty for all rows: start (N, B, d)."""
     plan = _Plan(problem, solver, rows)
     n, b = torch.from_numpy(plan.clients), torch.from_numpy(plan.columns)
     out = start.clone()
@@ -87,6 +88,8 @@ def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, star
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
         side_by_side(problem, plan.lengths, piece)
+    if not solver.reports_steps:
+        return LocalResult(out)
     sums = plan.lr.sum(axis=1)
     if np.ptp(sums) == 0:
         return LocalResult(out, step_sum=float(sums[0]))
@@ -95,13 +98,14 @@ def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, star
     return LocalResult(out, step_sum=taken)
 
 
-def is_compiled(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective) -> bool:
+def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """Whether the rows are walked by compiled code, one after the other."""
-    return problem.augment is None and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
+    plain = isinstance(solver, SGD) and problem.augment is None
+    return plain and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
 
 
 def _steps(
-    problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
+    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
 ) -> None:
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     device, engine = problem.device, problem.engine
@@ -116,6 +120,7 @@ def _steps(
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
     shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
+    remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
     with torch.no_grad():
         targets = problem.targets[samples]
         for j, r in enumerate(walking):
@@ -132,6 +137,9 @@ def _steps(
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else torch.from_numpy(now).to(y)[:, None]
+            if remembered is not None:
+                remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w), lr)
+                continue
             if solver.clip is None:
                 engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound)
             else:  # the whole gradient must be known before it moves anything

@@ -90,7 +90,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.neural.choose": ("fedtheory.neural.engines.select",),
     "fedtheory.neural.compiled": ("fedtheory.neural.engines.compiled",),
     "fedtheory.neural.cores": ("fedtheory.neural.threads",),
-    "fedtheory.neural.dense": ("fedtheory.neural.engines.dense",),
+    "fedtheory.neural.dense": ("fedtheory.neural.engines.stacked",),
     "fedtheory.neural.entropies": ("fedtheory.neural.benchmarks.entropies",),
     "fedtheory.neural.kernels": ("fedtheory.neural.engines.kernels",),
     "fedtheory.neural.papers": ("fedtheory.neural.benchmarks.printed_tables",),
@@ -116,6 +116,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.report.figures_rules": ("fedtheory.theorems.fedelasticnet.figures.rules",),
     "fedtheory.report.figures_tightness": ("fedtheory.theorems.fedelasticnet.figures.tightness",),
     "fedtheory.report.figures_traffic": ("fedtheory.theorems.fedelasticnet.figures.traffic",),
+    "fedtheory.report.figures_training": ("fedtheory.report.networks.table_runs",),
     "fedtheory.report.style": ("fedtheory.plotting.style",),
     # fedtheory/theorems/
     "fedtheory.theorems.core": (
@@ -191,7 +192,7 @@ NAMES: dict[str, str] = {
     "fedtheory.efl_other_battery.OtherInstance": "fedtheory.theorems.efl.instances.in_fractions.FractionsInstance",
     "fedtheory.efl_search.SHARE": "fedtheory.theorems.efl.setting.SHARE",
     "fedtheory.enclosures.Ball": "fedtheory.optimum.intervals.Enclosure",
-    **_names("fedtheory.neural.engines", "fedtheory.neural.engines.base", "Engine Loop Vmap"),
+    **_names("fedtheory.neural.engines", "fedtheory.neural.engines.base", "Engine Loop"),
     "fedtheory.theorems.efl_rational.BUILDERS": "fedtheory.theorems.efl.notation.BUILDERS",
     "fedtheory.theorems.efl_views.RunView": "fedtheory.theorems.efl.quantities.run.IrregularRunView",
     "fedtheory.theorems.elastic_aggregation.aggregation_view": "fedtheory.theorems.elastic_aggregation.exact.aggregation_view",
@@ -212,6 +213,16 @@ def _gone(instead: str, *names: str) -> dict[str, str]:
 
 # names that have no successor -> what does their work now
 GONE: dict[str, str] = {
+    **_gone(
+        "one engine took its place, fedtheory.neural.engines.stacked.Stacked",
+        "fedtheory.neural.dense.Dense",
+        "fedtheory.neural.engines.Vmap",
+    ),
+    **_gone(
+        "torch's losses are known with their options by fedtheory.neural.losses.known_loss",
+        "fedtheory.neural.losses.as_named",
+        "fedtheory.neural.losses.options_of",
+    ),
     **_gone(
         "a paper is registered when fedtheory.theorems is imported; its statements are in the PAPER of its package",
         *(
@@ -249,6 +260,7 @@ GONE: dict[str, str] = {
         "fedtheory.rates.competitors.fedmls_on_pull", "fedtheory.rates.competitors.nesterov_rounds",
         "fedtheory.rates.competitors.pull_rounds", "fedtheory.rates.competitors.subgradient_rounds",
     ),
+    **_gone("sizes of pieces are the business of fedtheory.neural.evaluation.sums", "fedtheory.neural.memory.evaluation_piece"),
     **_gone("use fedtheory.verification.registry.rule_words", "fedtheory.report.tables.rule_text"),
 }  # fmt: skip
 

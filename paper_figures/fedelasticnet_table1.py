@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.families import METHODS, compute
-from paper_figures._networks.runs import Published
+from fedtheory.report.networks.families import METHODS, compute
+from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURE"]
 
@@ -25,7 +25,7 @@ SYMBOLS = {
 
 def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Of one data set: numbers sent in percent of FedProx's, and points of accuracy lost from IID to Dirichlet (.3), seed by seed."""
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     of = {p["split"]: p["methods"] for p in panels}
     uneven, even = of["dirichlet-0.3"], of["iid"]
@@ -42,7 +42,7 @@ def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.nd
 
 def _sets(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The panels of each data set and network."""
-    from paper_figures._networks.words import data_words
+    from fedtheory.report.networks.words import data_words
 
     return {
         name: [p for p in data["panels"] if data_words(p) == name]
@@ -53,8 +53,8 @@ def _sets(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def draw(data: dict[str, Any]) -> Any:
     """A panel a data set; each method where it was measured, with its two symbols."""
     from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, new_figure
-    from paper_figures._networks.drawing import dots
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import dots
+    from fedtheory.report.networks.words import short
 
     sets = _sets(data)
     figure, axes = new_figure(10.4, 3.0 * len(sets) + 0.8, len(sets), 2, sharey="row")
@@ -95,7 +95,7 @@ def _finding(data: dict[str, Any]) -> str:
 def caption(data: dict[str, Any]) -> str:
     """Both columns in numbers, and that the symbols are not explained."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import joined, spread, where
+    from fedtheory.report.networks.words import joined, spread, where
 
     parts = [where(data)]
     for name, panels in _sets(data).items():

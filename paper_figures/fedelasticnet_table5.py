@@ -38,9 +38,9 @@ def compute(
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
-    from paper_figures._networks.families import digits_of
-    from paper_figures._networks.runs import DIGITS, measured, need_torch, seeds_from
-    from paper_figures._networks.words import ends
+    from fedtheory.report.networks.families import digits_of
+    from fedtheory.report.networks.runs import DIGITS, measured, need_torch, seeds_from
+    from fedtheory.report.networks.words import ends
 
     need_torch()
     settings, printed = {}, {}

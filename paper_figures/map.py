@@ -34,7 +34,13 @@ _GPU = f"{_DIGITS}, which take days of a graphics card"
 _TEXTS = "--data FOLDER takes Shakespeare and its LSTM; without, Python's help texts and a small one"
 
 MAP: tuple[Entry, ...] = (
-    Entry("fedelasticnet", "Table 1", "prior methods compared", ("fedelasticnet_table1",), "fedtheory verify fedelasticnet/table-1"),
+    Entry(
+        "fedelasticnet",
+        "Table 1",
+        "prior methods compared",
+        ("fedelasticnet_table1",),
+        "fedtheory verify fedelasticnet/table-1",
+    ),
     Entry(
         "fedelasticnet",
         "Table 2",
@@ -75,13 +81,19 @@ MAP: tuple[Entry, ...] = (
         _DIGITS,
     ),
     Entry(
-        "fedelasticnet", "Figure 2", "distributions of the updates sent", ("fedelasticnet_figure2",), why_not=_DIGITS
+        "fedelasticnet",
+        "Figure 2",
+        "distributions of the updates sent",
+        ("fedelasticnet_figure2",),
+        "fedtheory bench fedelasticnet-figure2",
+        why_not=_DIGITS,
     ),
     Entry(
         "fedelasticnet",
         "Figure 3",
         "Algorithm 1: accuracy and sparsity against λ₁",
         ("fedelasticnet_figure3",),
+        "fedtheory bench fedelasticnet-figure3",
         why_not=_DIGITS,
     ),
     Entry(
@@ -89,6 +101,7 @@ MAP: tuple[Entry, ...] = (
         "Figure 4",
         "Algorithm 2: accuracy and sparsity against λ₁",
         ("fedelasticnet_figure4",),
+        "fedtheory bench fedelasticnet-figure4",
         why_not=_DIGITS,
     ),
     Entry(
@@ -96,6 +109,7 @@ MAP: tuple[Entry, ...] = (
         "Figure 5",
         "Algorithm 3: accuracy and sparsity against λ₁",
         ("fedelasticnet_figure5",),
+        "fedtheory bench fedelasticnet-figure5",
         why_not=_DIGITS,
     ),
     Entry(
@@ -103,17 +117,33 @@ MAP: tuple[Entry, ...] = (
         "Figure 6",
         "test accuracy, images, 10 % of the clients",
         ("fedelasticnet_figure6",),
+        "fedtheory bench fedelasticnet-figure6",
         why_not=_DIGITS,
     ),
-    Entry("fedelasticnet", "Figure 7", "test accuracy, Shakespeare", ("fedelasticnet_figure7",), why_not=_TEXTS),
+    Entry(
+        "fedelasticnet",
+        "Figure 7",
+        "test accuracy, Shakespeare",
+        ("fedelasticnet_figure7",),
+        "fedtheory bench fedelasticnet-figure7",
+        why_not=_TEXTS,
+    ),
     Entry(
         "fedelasticnet",
         "Figure 8",
         "test accuracy, MNIST and EMNIST-L, all clients",
         ("fedelasticnet_figure8",),
+        "fedtheory bench fedelasticnet-figure8",
         why_not=_DIGITS,
     ),
-    Entry("fedelasticnet", "Figure 9", "test accuracy, CIFAR, all clients", ("fedelasticnet_figure9",), why_not=_GPU),
+    Entry(
+        "fedelasticnet",
+        "Figure 9",
+        "test accuracy, CIFAR, all clients",
+        ("fedelasticnet_figure9",),
+        "fedtheory bench fedelasticnet-figure9",
+        why_not=_GPU,
+    ),
     Entry("efl", "Table 1", "rounds to ε of prior methods", ("efl_table1",)),
     Entry(
         "efl",
@@ -128,10 +158,25 @@ MAP: tuple[Entry, ...] = (
         "Figure 1",
         "test accuracy, VGG11 and ResNet50",
         ("efl_figure1",),
+        "fedtheory bench efl-figure1",
         why_not=f"{_GPU}; no ResNet50: MNIST's network in its place",
     ),
-    Entry("efl", "Figure 2", "the elastic term: accuracy and training loss", ("efl_figure2",), why_not=_GPU),
-    Entry("efl", "Figure 3", "test accuracy when few take part", ("efl_figure3",), why_not=_GPU),
+    Entry(
+        "efl",
+        "Figure 2",
+        "the elastic term: accuracy and training loss",
+        ("efl_figure2",),
+        "fedtheory bench efl-figure2",
+        why_not=_GPU,
+    ),
+    Entry(
+        "efl",
+        "Figure 3",
+        "test accuracy when few take part",
+        ("efl_figure3",),
+        "fedtheory bench efl-figure3",
+        why_not=_GPU,
+    ),
     Entry(
         "fedmls",
         "Selected Results",
@@ -149,6 +194,7 @@ MAP: tuple[Entry, ...] = (
         "Figure (results)",
         "splits, participation and local epochs",
         ("elastic_aggregation_settings",),
+        "fedtheory bench elastic-aggregation-settings",
         why_not="on scikit-learn's digits; the poster does not print what was run",
     ),
     Entry(
@@ -156,7 +202,7 @@ MAP: tuple[Entry, ...] = (
         "Table (upper)",
         "test accuracies",
         ("elastic_aggregation_table",),
-        "fedtheory bench elastic-table",
+        "fedtheory bench elastic-table; fedtheory bench elastic-aggregation-table",
         _GPU,
     ),
 )

@@ -150,7 +150,7 @@ def test_a_convex_run_on_cuda(dtype):
 
 @pytest.mark.cuda
 @needs_cuda
-@pytest.mark.parametrize("engine", ["dense", "vmap", "loop"])
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_an_mlp_on_cuda(engine):
     from fedtheory.neural import NeuralProblem
     from fedtheory.neural.models import get

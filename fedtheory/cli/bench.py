@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from fedtheory.cli.bench_figures import FIGURES, bench_figure
+from fedtheory.cli.bench_options import Options
 from fedtheory.cli.common import emit, out_console
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
 
-__all__ = ["TABLES", "Options", "bench"]
+__all__ = ["FIGURES", "TABLES", "Options", "bench"]
 
 TABLES = (
     "fedelasticnet-table2",
@@ -25,43 +27,15 @@ TABLES = (
     "elastic-table",
 )
 _TITLES = {
-    "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation, Dirichlet (.3)",
+    "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation",
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line says; names as its options."""
-
-    data: Path | None
-    dataset: str | None
-    split: str | None
-    method: str | None
-    rounds: int | None
-    epochs: int | None
-    clip: float | None
-    cohorts: str
-    augment: bool
-    verify: bool
-    quick: bool
-    network: str | None
-    device: str
-    dtype: str
-    threads: int | None
-    evaluate_every: int | None
-    resume: bool
-    tensorboard: Path | None
-    only_report: bool
-    seed: int
-    json: bool
-    out: Path
-    autocast: str | None = None
 
 
 def _chosen(table: str, o: Options) -> list[Any]:
     """The presets to run, as the options change them."""
     from fedtheory.neural import models
     from fedtheory.neural.benchmarks.presets import of_table
+    from fedtheory.neural.benchmarks.sweeps import expand, numbers, seeds
 
     if o.network not in (None, "table", "text"):
         models.get(o.network)  # an unknown one is told at once
@@ -72,7 +46,9 @@ def _chosen(table: str, o: Options) -> list[Any]:
         if o.quick:
             preset = preset.quick(digits=o.data is None)
         if o.network == "text" and preset.other_network:
-            preset = replace(preset, network=preset.other_network)
+            norm = ("normalisation of ResNet-50 (GroupNorm, 32 groups)",) if preset.other_network == "resnet50" else ()
+            assumed = (*(a for a in preset.assumed if not a.startswith("network (the text")), *norm)
+            preset = replace(preset, network=preset.other_network, assumed=assumed)
         elif o.network not in (None, "table", "text"):
             preset = replace(preset, network=o.network)
         if o.epochs is not None:
@@ -80,13 +56,38 @@ def _chosen(table: str, o: Options) -> list[Any]:
         preset = replace(preset, clip=o.clip, feddyn_cohorts=o.cohorts == "feddyn" and preset.probability < 1)
         if o.augment and preset.dataset.startswith("cifar"):
             preset = replace(preset, augment="flip-crop")
-        preset.make_solver(), preset.make_sampling()  # what they refuse is told at once
         if o.quick and o.data is None and any(p.name == preset.name for p in out):
             continue  # the digits stand for every data set: once is enough
         out.append(preset)
     if o.augment and not any(p.augment for p in out):
         raise InvalidInput("--augment: none of these rows is CIFAR's, which alone FedDyn's public code augments; leave it out")
+    values = {name: numbers(name, getattr(o, name)) for name in o.swept}
+    if o.seeds is not None and o.seed:
+        raise InvalidInput(f"--seed {o.seed} with --seeds {o.seeds}: leave one of them out")
+    out = expand(out, values, [o.seed] if o.seeds is None else seeds(o.seeds))
+    out = [replace(p, more=_metrics(p, o.record)) for p in out]
+    for preset in out:  # what they refuse is told at once
+        try:
+            preset.make_algorithm(), preset.make_solver(), preset.make_sampling()
+        except InvalidInput as error:
+            if not preset.own:
+                raise
+            said = " ".join(f"--{option} {value:g}" for option, value in preset.own.items())
+            raise InvalidInput(f"{said}, for {preset.method}: {error}") from error
     return out
+
+
+def _metrics(preset: Any, record: str | None) -> tuple[str, ...]:
+    """Metrics asked for beside those that a table records."""
+    from fedtheory.errors import suggest
+    from fedtheory.neural.training import RECORD
+    from fedtheory.simulation import METRICS
+
+    asked = [name.strip() for name in (record or "").split(",") if name.strip()]
+    for name in asked:
+        if name not in METRICS:
+            raise suggest(name, METRICS, "metric")
+    return tuple(dict.fromkeys(name for name in asked if name not in RECORD))
 
 
 def _tested_on(results: Sequence[Any]) -> list[str]:
@@ -143,7 +144,7 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     from fedtheory.neural.benchmarks.run import claims, unrun_rows
 
     notes = [
-        f"{c['dataset']}: {c['method']} {c['points']:+.2f} points from {c['baseline']}'s {c['accuracy'][0]:.2f} % (mean of the last "
+        f"{_setting(c)}: {c['method']} {_points(c)} points from {c['baseline']}'s {c['accuracy'][0]:.2f} % (mean of the last "
         f"rounds up to {c['rounds']}); the paper: {c['paper']}."
         for c in (claims(results) if table == "fedelasticnet-figure1" else ())
     ]
@@ -157,7 +158,13 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     networks = {p.dataset: (p.network, p.other_network) for p in presets}
     used = ", ".join(f"{network} for {dataset}" for dataset, (network, _) in networks.items())
     notes.append(f"Networks: {used}.")
-    if any(network != other and other for network, other in networks.values()):
+    others = any(network != other and other for network, other in networks.values())
+    if others and table == "efl-table2":
+        notes.append(
+            "EFL's MNIST row is printed for a ResNet-50; here it is 784-200-200-10, for days of a CPU: --network text trains a "
+            "ResNet-50, with GroupNorm (32 groups), for batch statistics do not average."
+        )
+    if others and table.startswith("fedelasticnet"):
         notes.append(
             "The printed nonzeros of Table 2 are, to the last digit, uploads times parameters of the networks of FedDyn's public "
             "code (MNIST 784-200-200-10, EMNIST-L 784-100-100-10, CIFAR 384 and 192 units), and not of those in the text (200-100; "
@@ -202,13 +209,26 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     return notes + unrun_rows(table)
 
 
-def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
-    from fedtheory.neural.benchmarks.run import HEADINGS, texts
+def _setting(claim: dict[str, Any]) -> str:
+    """'mnist, dirichlet-0.3, l1 0.01'."""
+    return ", ".join([claim["dataset"], claim["split"], *(f"{k} {v:g}" for k, v in claim["own"].items())])
+
+
+def _points(claim: dict[str, Any]) -> str:
+    """'+0.12', and over several seeds '+0.12 [-0.03, +0.20]'."""
+    each = claim["points_of_seeds"]
+    return f"{claim['points']:+.2f}" + (f" [{min(each):+.2f}, {max(each):+.2f}]" if len(each) > 1 else "")
+
+
+def _show(
+    console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], notes: Sequence[str], swept: Sequence[str]
+) -> None:
+    from fedtheory.neural.benchmarks.run import headings, texts
 
     console.print(Text(title, "bold"))
-    cells = [texts(table, row) for row in rows]
+    cells = [texts(table, row, swept) for row in rows]
     if console.width < NARROW:
-        stacked, before = Stacked(["data, split;\n  method", *HEADINGS[3:]], right=range(1, 6)), None
+        stacked, before = Stacked(["data, split;\n  method", *headings(swept)[3:]], right=range(1, 6 + len(swept))), None
         for data, split, method, *numbers in cells:
             if (data, split) != before:
                 stacked.add(", ".join(filter(None, (data, split))))
@@ -217,7 +237,7 @@ def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], 
         console.print(stacked)
     else:
         grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-        for i, heading in enumerate(HEADINGS):
+        for i, heading in enumerate(headings(swept)):
             grid.add_column(heading, justify="left" if i < 3 else "right", no_wrap=i < 3)
         for texts_of_row in cells:
             grid.add_row(*map(Text, texts_of_row))
@@ -230,11 +250,11 @@ def _show(console: Any, table: str, title: str, rows: Sequence[dict[str, Any]], 
 
 
 def bench(table: str, o: Options) -> None:
-    """Run a table's settings, show and write it; what is interrupted is written as far as it got."""
-    if table not in TABLES:
+    """Run a table's settings, show and write it; what is interrupted is written as far as it got. Or a figure's, and draw it."""
+    if table not in (*TABLES, *FIGURES):
         from fedtheory.errors import suggest
 
-        raise suggest(table, TABLES, "table")
+        raise suggest(table, (*TABLES, *FIGURES), "table")
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -242,8 +262,6 @@ def bench(table: str, o: Options) -> None:
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
         if value is not None and value < 1:
             raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
     from fedtheory.neural.device import as_device, as_dtype
 
     if o.autocast is not None and o.dtype != "float32":
@@ -255,6 +273,28 @@ def bench(table: str, o: Options) -> None:
         summary_writer()
     if o.threads is not None:
         torch.set_num_threads(o.threads)
+    if table in FIGURES:
+        _tell_figure(bench_figure(table, o), o)
+    else:
+        _bench_table(table, o)
+
+
+def _tell_figure(found: dict[str, Any], o: Options) -> None:
+    """The figure's words and files."""
+    if o.json:
+        emit(found)
+        return
+    console = out_console()
+    console.print(Text(found["title"], "bold"))
+    console.print(Text(found["caption"]))
+    console.print("wrote " + ", ".join(str(f) for f in found["files"]), soft_wrap=True)
+
+
+def _bench_table(table: str, o: Options) -> None:
+    from fedtheory.neural.benchmarks import printed_tables as papers
+    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
+    from fedtheory.neural.benchmarks.sweeps import over_seeds
+
     if o.quick and o.data is None and o.dataset is not None:  # they stand for every data set: naming them filters nothing
         named = [d for d in o.dataset.split(",") if d.strip() and d.strip().lower() != "digits"]
         o = replace(o, dataset=",".join(named) or None)
@@ -279,22 +319,23 @@ def bench(table: str, o: Options) -> None:
                 console.print(line, style="dim", soft_wrap=True)
 
         try:
-            for result in run_presets(presets, folder, out, report, o.seed, o.verify, **options):
+            for result in run_presets(presets, folder, out, report, o.verify, **options):
                 results.append(result)
         except KeyboardInterrupt:
             interrupted = True
             results = [r for r in (read_result(p, out) for p in presets) if r is not None]
-    rows = cells(table, results, o.quick)
+    single = cells(table, results, o.quick)
+    rows = over_seeds(single)
     title = _TITLES.get(table)
     if title is None:
         paper = papers.TABLES[table]
         title = f"{paper.source}: {paper.title.lower()}"
     notes = _notes(table, [r.preset for r in results] or presets, results, o)
-    files = _write(table, title, rows, notes, results, out, o, interrupted)
+    files = _write(table, title, rows, single, notes, results, out, o, interrupted)
     if o.json:
         emit({"table": table, "title": title, "rows": rows, "notes": notes, "files": files, "interrupted": interrupted})
     else:
-        _show(console, table, title, rows, notes)
+        _show(console, table, title, rows, notes, o.swept)
         console.print("wrote " + ", ".join(str(f) for f in files), soft_wrap=True)
         if interrupted:
             console.print("interrupted: the same command goes on from here")
@@ -308,6 +349,7 @@ def _write(
     table: str,
     title: str,
     rows: list[dict[str, Any]],
+    single: list[dict[str, Any]],
     notes: list[str],
     results: list[Any],
     out: Path,
@@ -324,6 +366,7 @@ def _write(
         "quick": o.quick,
         "interrupted": interrupted,
         "rows": rows,
+        **({} if rows == single else {"rows_of_seeds": single}),
         "notes": notes,
         "runs": [result_json(r) for r in results],
         "provenance": provenance(o.seed, o.device, o.dtype, "torch"),
@@ -331,12 +374,12 @@ def _write(
     try:
         files = [
             write_json(out / f"{table}.json", content),
-            write_atomic(out / f"{table}.md", markdown(table, rows, title, notes)),
+            write_atomic(out / f"{table}.md", markdown(table, rows, title, notes, o.swept)),
         ]
         if table == "fedelasticnet-figure1" and any(r.rounds for r in results):
-            from fedtheory.report.figures_training import draw_accuracy
+            from fedtheory.report.networks.table_runs import draw_accuracy
 
-            files += draw_accuracy(results, out / table, title)
+            files += draw_accuracy(results, out / table)
     except OSError as error:
         raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     return files

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from fedtheory.cli.app import app, examples
+from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
 
@@ -100,11 +101,13 @@ def experiment_command(
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist,emnist-l --method feddyn,algorithm-3 --rounds 50",
         "fedtheory bench fedelasticnet-figure1 --data FOLDER --device cuda",
+        "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
+        "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
 def bench_command(
-    table: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCH_TABLES)}.")],
+    table: Annotated[str, typer.Argument(help=f"A table, {', '.join(BENCH_TABLES)}, or a figure, {', '.join(BENCH_FIGURES)}.")],
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder with the data sets' published files, in it or in their usual subfolders."),
@@ -159,6 +162,23 @@ def bench_command(
     report: Annotated[
         bool, typer.Option("--report", help="Run nothing: the table of what the runs in the output folder have measured by now.")
     ] = False,
+    lr: Annotated[
+        str | None, typer.Option("--lr", help="Step sizes of local SGD, with commas: a run and a row for each (default: the preset's).")
+    ] = None,
+    l1: Annotated[str | None, typer.Option("--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).")] = None,
+    l2: Annotated[
+        str | None, typer.Option("--l2", help="Its lambda_2, also FedProx's and FedDyn's weight, with commas (default: Table 5's).")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="What smaller numbers are cut off by, with commas (default: Table 5's).")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Several seeds, as 0,1,2, instead of --seed: means and ranges in table and figure.")
+    ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own."),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results/bench"),
@@ -175,6 +195,7 @@ def bench_command(
     options = benching.Options(
         data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
         evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
+        lr, l1, l2, epsilon, seeds, record,
     )  # fmt: skip
     benching.bench(table, options)
 

@@ -10,20 +10,35 @@ from typing import Any
 import torch
 
 from fedtheory.devices import DTYPES, as_device, as_dtype
+from fedtheory.errors import InvalidInput
 
-__all__ = ["DTYPES", "as_device", "as_dtype", "exact_kernels"]
+__all__ = ["DTYPES", "PRECISIONS", "as_device", "as_dtype", "check_precision", "exact_kernels"]
 
 # torch >= 2.9 has precisions by operation beside the flag; left alone, they would follow a global setting of the user's
-_IEEE = {"fp32_precision": "ieee"} if "fp32_precision" in signature(torch.backends.cudnn.flags).parameters else {}
+_HAS_ITS_OWN = "fp32_precision" in signature(torch.backends.cudnn.flags).parameters
+PRECISIONS = ("highest", "tf32")
+
+
+def check_precision(precision: Any, device: torch.device, dtype: torch.dtype) -> str:
+    """Raise `InvalidInput` unless it is 'highest', or 'tf32' for float32 on a CUDA device."""
+    if precision not in PRECISIONS:
+        raise InvalidInput(f"precision = {precision!r}: use {' or '.join(map(repr, PRECISIONS))}")
+    if precision == "tf32" and (device.type != "cuda" or dtype != torch.float32):
+        kind = str(dtype).removeprefix("torch.")
+        raise InvalidInput(
+            f"precision = 'tf32' for {kind} on {device}: NVIDIA's GPUs alone round the factors of float32 products so; leave it out, "
+            "or use device='cuda' with dtype='float32'"
+        )
+    return precision
 
 
 @contextmanager
-def exact_kernels(device: torch.device) -> Iterator[None]:
-    """On a GPU: single precision that is single, and kernels of cuDNN that give the same numbers every time.
+def exact_kernels(device: torch.device, tf32: bool = False) -> Iterator[None]:
+    """On a GPU: single precision that is single, unless tf32, and kernels of cuDNN that give the same numbers every time.
 
     By torch's own settings cuDNN rounds the factors of float32 convolutions to the 11 binary digits of TF32, picks kernels that add
     in any order, and may be told to pick by stopwatch. Here it does none of that; what was set before is set again at the end.
-    Products of matrices are torch's business (torch.backends.cuda.matmul, in single precision unless the user says otherwise).
+    Products of matrices are in single precision too, whatever was set; with tf32 both round their factors.
 
     What may still differ from run to run in the last digits: modules with an operation that torch lists as nondeterministic
     (scatter_add, index_add, interpolate...; torch.use_deterministic_algorithms(True), which is the user's to set, refuses or replaces
@@ -34,25 +49,43 @@ def exact_kernels(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    cudnn = torch.backends.cudnn
-    try:
-        settings = cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=False, **_IEEE)
-        settings.__enter__()
-    except RuntimeError:  # the user has set precisions by operation, which the flag cannot be read beside
-        with _by_operation():
+    cudnn, own = torch.backends.cudnn, {"fp32_precision": _name(tf32)} if _HAS_ITS_OWN else {}
+    with _products(tf32):
+        try:
+            settings = cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=tf32, **own)
+            settings.__enter__()
+        except RuntimeError:  # the user has set precisions by operation, which the flag cannot be read beside
+            with _by_operation(tf32):
+                yield
+            return
+        try:
             yield
-        return
-    try:
-        yield
-    finally:
-        settings.__exit__(None, None, None)
+        finally:
+            settings.__exit__(None, None, None)
+
+
+def _name(tf32: bool) -> str:
+    return "tf32" if tf32 else "ieee"
 
 
 @contextmanager
-def _by_operation() -> Iterator[None]:
+def _products(tf32: bool) -> Iterator[None]:
+    """The precision of products of matrices in float32."""
+    matmul = torch.backends.cuda.matmul
+    attribute, wanted = ("fp32_precision", _name(tf32)) if _HAS_ITS_OWN else ("allow_tf32", tf32)
+    before = getattr(matmul, attribute)
+    setattr(matmul, attribute, wanted)
+    try:
+        yield
+    finally:
+        setattr(matmul, attribute, before)
+
+
+@contextmanager
+def _by_operation(tf32: bool) -> Iterator[None]:
     cudnn = torch.backends.cudnn
     wanted: list[tuple[Any, str, bool | str]] = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
-    wanted += [(part, "fp32_precision", "ieee") for part in (cudnn.conv, cudnn.rnn)]
+    wanted += [(part, "fp32_precision", _name(tf32)) for part in (cudnn.conv, cudnn.rnn)]
     before = [getattr(place, name) for place, name, _ in wanted]
     try:
         for place, name, value in wanted:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
+from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.interface import NetworkOnSamples
 
 if TYPE_CHECKING:
@@ -44,24 +44,14 @@ def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
 
 
 def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tensor:
-    def loss(flat: Tensor, x: Tensor, t: Tensor) -> Tensor:
-        return problem.loss(problem.flat.call(flat, x[None]), t[None])
-
-    if any(isinstance(m, nn.RNNBase) for m in problem.flat.module.modules()):  # they have no batching rule
-        leaf = point.detach().clone().requires_grad_()
-
-        def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
-            out = torch.zeros_like(point)
-            for w, a, b in zip(weights, x, t, strict=True):
-                with torch.enable_grad():  # torch.func.grad takes 3.5 times as long
-                    value = loss(leaf, a, b)
-                out += w * torch.autograd.grad(value, leaf)[0] ** 2
-            return out
-    else:
-        gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
-
-        def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
-            return weights @ gradients(point, x, t) ** 2
+    def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
+        stacked = problem.engine.samplewise
+        if stacked is not None:  # as many models as samples, of one sample each
+            return weights @ stacked.gradient(point.expand(len(x), -1), x[:, None], t[:, None]) ** 2
+        out, loop = torch.zeros_like(point), Loop(problem.flat, problem.loss)
+        for w, a, b in zip(weights, x, t, strict=True):
+            out += w * loop.gradient(point[None], a[None, None], b[None, None])[0] ** 2
+        return out
 
     def some(places: slice) -> Tensor:
         part = torch.from_numpy(held[places]).to(problem.device)

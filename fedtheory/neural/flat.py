@@ -69,6 +69,24 @@ def own_copy(module: Any) -> nn.Module:
         ) from error
 
 
+def _shared_between_modules(module: nn.Module, parameters: dict[str, Any]) -> dict[str, str]:
+    """Of parameters that several modules share, the other names and the first: a module that is there twice counts once.
+
+    torch's functional_call finds the names itself, but it takes the second name of one module for another place, and does not put back
+    what was there.
+    """
+    first = {id(p): name for name, p in parameters.items()}
+    owners = dict(module.named_modules(remove_duplicate=False))
+    seen, out = set(), {}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        owner, _, own = name.rpartition(".")
+        place = id(owners[owner]), own
+        if place not in seen and first.get(id(p), name) != name:
+            out[name] = first[id(p)]
+        seen.add(place)
+    return out
+
+
 class FlatModule:
     """The parameters of a module that require a gradient, as consecutive pieces of a vector of R^d.
 
@@ -113,6 +131,12 @@ class FlatModule:
         sizes = [math.prod(s) for s in self.shapes]
         self.offsets = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
         self.dim = self.offsets[-1]
+        self._shared = _shared_between_modules(module, parameters)
+
+    @property
+    def depends_on_batch(self) -> bool:
+        """Whether a sample's output depends on what else is in its batch, so that none may be padded."""
+        return False
 
     def initial(self) -> Tensor:
         """The module's own parameters as a vector (d,)."""
@@ -143,7 +167,8 @@ class FlatModule:
 
     def run(self, pieces: dict[str, Tensor], inputs: Tensor) -> Any:
         """The module's output with these parameters by name; integers, which may be kept in fewer bytes, go in as int64."""
-        return torch.func.functional_call(self._own_module(), pieces, (as_module_takes(inputs),))
+        pieces = pieces | {other: pieces[name] for other, name in self._shared.items()}
+        return torch.func.functional_call(self._own_module(), pieces, (as_module_takes(inputs),), tie_weights=False)
 
     def _own_module(self) -> nn.Module:
         """The module, or this thread's copy of it: for the time of a call, it holds what it is called with."""

@@ -6,7 +6,7 @@ calls them, provides it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,10 +38,18 @@ class NetworkOnSamples(Protocol):
         The numbers of the samples that each client holds.
     sample_counts : (N,)
         n_k.
+    test : (inputs, targets) or None
+        Test samples.
+    tested : N int64 arrays, or None
+        The numbers of the test samples that are each client's own.
+    precision : 'highest' or 'tf32'
+        Of the products of training steps.
     augment : str or None
         What is done to images before they are trained on.
     rows_at_once : int or None
         Models that are trained side by side; None: as many as fit the memory.
+    walks : captured.Walks
+        Recorded steps, on a GPU.
     fitting : dict
         By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
     """
@@ -57,8 +65,12 @@ class NetworkOnSamples(Protocol):
     inputs: Tensor
     targets: Tensor
     sample_counts: np.ndarray
+    test: tuple[Tensor, Tensor] | None
+    tested: list[np.ndarray] | None
+    precision: str
     augment: str | None
     rows_at_once: int | None
+    walks: Any
     fitting: dict[str, int]
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fedtheory._moved import names_before
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
@@ -17,30 +18,26 @@ from fedtheory.neural.interface import NetworkOnSamples
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
 
-__all__ = ["OutOfMemory", "computed_there", "evaluation_piece", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
+__all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
 
 
 class OutOfMemory(FedTheoryError, MemoryError):
     """What a run needs at once does not fit the memory: one model's step, or what is kept of all clients."""
 
 
-def evaluation_piece(problem: NetworkOnSamples) -> int:
-    """Samples that are evaluated together: on a CPU, as many as leave the outputs of convolutions in the cache."""
-    if problem.device.type == "cuda":
-        return 4096
-    return 100 if problem.engine.channels_last else 1000
-
-
 def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
-    """Models trained side by side: the problem's own number, or as many as take at most a quarter of the free memory."""
+    """Models trained side by side: the problem's own number, or as many as take at most an eighth of a GPU's whole memory.
+
+    Not of what is free of it, which depends on what torch's allocator happens to keep: other sizes may round otherwise.
+    """
     if problem.rows_at_once is not None:
         return max(1, min(rows, problem.rows_at_once))
     bytes_each = 8 * problem.dim * torch.finfo(problem.dtype).bits // 8  # parameters, gradients, penalties, temporaries
     if problem.device.type == "cuda":
-        free = torch.cuda.mem_get_info(problem.device)[0] // 4
+        share = torch.cuda.get_device_properties(problem.device).total_memory // 8
     else:
-        free = 2**30
-    return max(1, min(rows, free // bytes_each))
+        share = 2**30
+    return max(1, min(rows, share // bytes_each))
 
 
 def _is_memory_error(error: BaseException) -> bool:
@@ -140,7 +137,11 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
                 "another device"
             )
 
-        with exact_kernels(problem.device), explained(needed, problem.device):
+        tf32 = method.__name__ == "walk" and problem.precision == "tf32"  # what is measured stays in single precision
+        with exact_kernels(problem.device, tf32), explained(needed, problem.device):
             return method(problem, *args, **options)
 
     return inside
+
+
+__getattr__ = names_before(__name__)

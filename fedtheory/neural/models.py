@@ -109,6 +109,13 @@ _MODELS = (
         "Sentiment140: Caldas et al. (LEAF), 2018, and its public code, whose two linear layers without a nonlinearity between are one",
     ),
     Model("resnet20", "ResNet20", {"groups": 2}, (3, 32, 32), citation="He et al., CVPR 2016; Elastic Aggregation's table"),
+    Model(
+        "resnet50",
+        "ResNet50",
+        {"groups": 32},
+        (1, 28, 28),
+        citation="He et al., CVPR 2016, with Wu and He's GroupNorm (ECCV 2018); EFL, section 5 (MNIST)",
+    ),
     Model("vgg11s", "vgg11s", {}, (3, 32, 32), 100, "VGG11* of Sattler et al. (STC), TNNLS 2020; EFL, section 5"),
     Model("emnist-cnn", "emnist_cnn", {"units": 512}, (1, 28, 28), 62, "McMahan et al., AISTATS 2017; Elastic Aggregation's table"),
     Model("cnn-8-16", "emnist_cnn", {"units": 32, "filters": (8, 16)}, (1, 8, 8), citation="No paper: one small enough for a CPU"),

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CharLstm", "ResNet20", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "vgg11s"]
+__all__ = ["CharLstm", "ResNet20", "ResNet50", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "vgg11s"]
 
 Shape = tuple[int, ...]
 
@@ -133,6 +133,64 @@ class ResNet20(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(self.stem_norm(self.stem(x)).relu())
         return self.head(x.mean(dim=(2, 3)))
+
+
+class _Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions with GroupNorm, and a shortcut that is projected where shapes differ (He et al.'s B)."""
+
+    def __init__(self, channels: int, width: int, stride: int, groups: int) -> None:
+        super().__init__()
+        out = 4 * width
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, width, 1, bias=False),
+            nn.GroupNorm(groups, width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False),
+            nn.GroupNorm(groups, width),
+            nn.ReLU(),
+            nn.Conv2d(width, out, 1, bias=False),
+            nn.GroupNorm(groups, out),
+        )
+        same = stride == 1 and channels == out
+        projection = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.GroupNorm(groups, out))
+        self.shortcut: nn.Module = nn.Identity() if same else projection
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.body(x) + self.shortcut(x)).relu()
+
+
+class ResNet50(nn.Module):
+    """He et al.'s ResNet-50 with GroupNorm in BatchNorm's place, (b, c, h, w) -> (b, num_classes).
+
+    The 3x3 convolution of a block takes the stride, as in torchvision's.
+
+    Parameters
+    ----------
+    groups : int
+        Of each GroupNorm; a divisor of 64. Wu and He (Group Normalization, ECCV 2018) take 32.
+    """
+
+    def __init__(self, input_shape: Shape, num_classes: int, groups: int = 32) -> None:
+        super().__init__()
+        channels, _, _ = _image(input_shape, 28, "ResNet-50")
+        if not isinstance(groups, int) or groups < 1 or 64 % groups:
+            raise InvalidInput(f"groups is {groups!r}: it must divide 64, the fewest channels of a layer")
+        self.stem = nn.Sequential(
+            nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.GroupNorm(groups, 64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+        )
+        blocks, before = [], 64
+        for width, times, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+            for i in range(times):
+                blocks.append(_Bottleneck(before, width, stride if i == 0 else 1, groups))
+                before = 4 * width
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(before, num_classes)
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.stem(x)).mean(dim=(2, 3)))
 
 
 class CharLstm(nn.Module):

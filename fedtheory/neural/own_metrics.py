@@ -11,6 +11,7 @@ from torch.utils import _pytree as trees  # outputs of any structure, those that
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import memory
+from fedtheory.neural.evaluation import on_test_set
 from fedtheory.simulation.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ class OwnMetrics:
         return {name: every[name] for name in self.names}
 
     def _measured(self, problem: NeuralProblem, x: Tensor, t: int) -> dict[str, np.ndarray]:
-        hits, losses, outputs = _tested(problem, x)
-        shared = {"test_accuracy": hits.mean(), "test_loss": losses.mean()}
+        (hits, losses), outputs = _tested(problem, x)
+        shared = {"test_accuracy": hits, "test_loss": losses}
         found = {name: np.array([shared[name]]) for name in self.shared}
         for name, compute in self.metrics.items():
             value = _value(name, compute, outputs, problem.test[1].cpu())[None]  # type: ignore[index]  # checked before work
@@ -106,16 +107,10 @@ class OwnMetrics:
 
 
 @memory.computed_there
-def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Hits (n,), losses (n,) and outputs of all n test samples at x (1, d)."""
-    inputs, targets = problem.test  # type: ignore[misc]  # checked before work
-    pieces: list[Any] = []
-
-    def keep(outputs: Any) -> None:
-        pieces.append(trees.tree_map(_on_host, outputs))
-
-    hits, losses = problem._pass(x[0], inputs, targets, np.arange(len(targets)), keep)
-    return hits, losses, _together(pieces)
+def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, Any]:
+    """Mean hit and loss (2,), and the outputs of all n test samples at x (1, d)."""
+    means, pieces = on_test_set(problem, x, lambda outputs: trees.tree_map(_on_host, outputs))
+    return means[0], _together(pieces)
 
 
 def _on_host(leaf: Any) -> Any:

@@ -98,9 +98,8 @@ class Penalty:
             shrink(rows, _each(lr, rows), self.arrays[1], self._l1)
             return
         anchor = self.anchor[: len(y)]
-        moved = y - anchor
-        bound = torch.as_tensor(lr * self.l1, dtype=y.dtype, device=y.device)
-        y.copy_(anchor + (moved - torch.maximum(torch.minimum(moved, bound), -bound)))  # the brackets keep zeros exact
+        moved, bound = y - anchor, lr * self.l1  # a number, or (r, 1): nothing is sent to a GPU
+        y.copy_(anchor + (moved - moved.clamp(-bound, bound)))  # the brackets keep zeros exact
 
 
 def _each(lr: Any, rows: Any) -> Any:

@@ -13,14 +13,15 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.neural import fisher, memory
+from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
-from fedtheory.neural.device import as_device, as_dtype
+from fedtheory.neural.captured import Walks
+from fedtheory.neural.device import as_device, as_dtype, check_precision
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
-from fedtheory.neural.losses import Loss, as_named
+from fedtheory.neural.losses import Loss, known_loss
 from fedtheory.neural.models import check_model
-from fedtheory.neural.samples import as_samples, check_finite, check_held, check_labels, own_tests, sample_numbers
+from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.trained import GivenModule
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
@@ -57,11 +58,13 @@ class NeuralProblem(Problem):
         The test samples that are each client's own; a client may have none.
     device : 'cpu', 'cuda', 'cuda:0'...
     dtype : 'float32' or 'float64'
-    engine : 'auto', 'loop', 'vmap' or 'dense'
+    engine : 'auto', 'stacked' or 'loop'
         How the clients' gradients are computed; the numbers are the same to rounding.
     autocast : None, 'bfloat16' or 'float16'
         Mixed precision of the training's forward and backward passes, for dtype='float32'; losses, parameters and updates stay in
         single precision, and what is measured is computed in it. float16 scales the loss by 1024.
+    precision : 'highest' or 'tf32'
+        Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their factors to 11 binary digits.
     augment : None or 'flip-crop'
         Images (n, channels, height, width) are mirrored and cropped at random, anew each time that `fedtheory.local.SGD` takes them, as
         in FedDyn's public code (`fedtheory.neural.augment`); what is measured is measured on the images as they are.
@@ -74,7 +77,7 @@ class NeuralProblem(Problem):
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
         sample numbers out of range, test_clients for another number of clients, CUDA asked for where there is none; no module, one
         without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
-        gradient; autocast of another name, or with dtype='float64'; augment of what are no images.
+        gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
         BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
     """
@@ -99,8 +102,10 @@ class NeuralProblem(Problem):
         augment: str | None = None,
         rows_at_once: int | None = None,
         name: str = "neural network",
+        precision: str = "highest",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
+        self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
         self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
         self.given = GivenModule(given, self.flat)
@@ -110,6 +115,7 @@ class NeuralProblem(Problem):
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
+        self.walks = Walks()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
@@ -125,16 +131,13 @@ class NeuralProblem(Problem):
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
-        targets = [self.targets] if self.test is None else [self.targets, self.test[1]]
-        self.loss = Loss(as_named(loss, targets, self.flat, self.inputs[first]))
+        few = as_module_takes(self.inputs[first]), self.targets[first]
+        sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
         self._check_finite()
-        self.engine = engine_for(engine, self.flat, self.loss, self.inputs, self.targets, autocast)
-        check_model(self.flat.module, loss, (as_module_takes(self.inputs[first]), self.targets[first]))
-        if self.loss.weighted and self.loss.name == "cross_entropy" and not self.targets.is_floating_point():
-            with torch.no_grad():
-                classes = self.flat.call(self.initial(), self.inputs[first]).shape[-1]
-            check_labels("targets", self.targets, classes)
-            check_labels("test", None if self.test is None else self.test[1], classes)
+        check_model(self.flat.module, loss, few)
+        check_targets(self.flat, self.loss, few[0], sets, self._clients)
+        self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
         with memory.explained(lambda: memory.of_samples(what, values, self.dtype), self.device):
@@ -273,6 +276,7 @@ class NeuralProblem(Problem):
     def _full(self, samples: np.ndarray, y: Tensor, gradient: bool, piece: int = 500) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
+        mass = evaluation.counts(self, samples)
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
@@ -283,7 +287,7 @@ class NeuralProblem(Problem):
                 return compute(z, x.expand(len(z), *x.shape), t.expand(len(z), *t.shape))
 
             found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
-            total = total + len(part) / len(samples) * torch.cat(found)
+            total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
         return total
 
     @memory.computed_there
@@ -292,37 +296,7 @@ class NeuralProblem(Problem):
         self.like(x)
         if not self.loss.weighted:  # a mean over samples of several clients would weigh them alike
             return super().objective(x)
-        share = np.zeros(len(self.inputs))
-        for k, c in enumerate(self._clients):
-            np.add.at(share, c, self.weights[k] / len(c))
-        used = np.nonzero(share)[0]
-        points = x.reshape(-1, self.dim)
-        out = []
-        for point in points:
-            _, losses = self._pass(point, self.inputs, self.targets, used)
-            out.append(float(losses @ share[used]) + self.ridge / 2 * float(point @ point))
-        return torch.tensor(out, dtype=self.dtype, device=self.device).reshape(x.shape[:-1])
-
-    def _pass(self, x: Tensor, inputs: Any, targets: Tensor, samples: np.ndarray, keep: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """(hits, losses) of each sample under one model, float64 on the host; hits NaN where nothing is classified; keep(outputs)."""
-
-        def piece(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            index = torch.from_numpy(samples[part]).to(self.device)
-            outputs, t = self.engine.outputs(x, inputs[index]), targets[index]
-            loss = to_numpy(self.loss.each(outputs, t)).astype(float)
-            classes = isinstance(outputs, torch.Tensor) and outputs.ndim == t.ndim + 1 and not t.is_floating_point()
-            hits = np.full(len(index), np.nan)
-            if classes:
-                hits = to_numpy((outputs.argmax(dim=-1) == t).to(torch.float64).reshape(len(index), -1).mean(dim=1))
-            if keep is not None:
-                keep(outputs)
-            return hits, loss
-
-        size = memory.evaluation_piece(self)
-        with torch.no_grad():
-            done = memory.in_chunks(len(samples), size, piece, self.device, self.fitting, "evaluation")
-        hits, losses = zip(*done, strict=True)
-        return np.concatenate(hits), np.concatenate(losses)
+        return evaluation.objective(self, self.weights, x)
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
@@ -333,14 +307,9 @@ class NeuralProblem(Problem):
         MissingCapability
             The problem was made without test samples.
         """
-        if self.test is None:
-            raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
         self.like(x)
-        rows = [self._pass(point, *self.test, np.arange(len(self.test[0]))) for point in x.reshape(-1, self.dim)]
-        return {
-            "test_accuracy": np.array([hits.mean() for hits, _ in rows]),
-            "test_loss": np.array([losses.mean() for _, losses in rows]),
-        }
+        means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
+        return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}
 
     @memory.computed_there
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
@@ -359,31 +328,7 @@ class NeuralProblem(Problem):
         MissingCapability
             No test samples, or none that are classified.
         """
-        if self.test is None or self.test[1].is_floating_point() or (self.tested is None and self.test[1].ndim != 1):
-            raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
-        if self.tested is not None:
-            clients = [k for k, own in enumerate(self.tested) if len(own)]
-            if personal is None:  # one pass over all of them
-                tested, ends = np.concatenate(self.tested), np.cumsum([len(self.tested[k]) for k in clients])[:-1]
-                hits = [np.split(self._pass(point, *self.test, tested)[0], ends) for point in x]
-                return np.array([np.mean([own.mean() for own in each]) for each in hits])
-            each = [[self._pass(models[k], *self.test, self.tested[k])[0].mean() for k in clients] for models in personal]
-            return np.mean(each, axis=1)
-        targets, tested = to_numpy(self.targets), to_numpy(self.test[1])
-        classes = int(max(targets.max(), tested.max())) + 1
-        share = np.stack([np.bincount(targets[c], minlength=classes) for c in self._clients])
-        share = share * (np.bincount(tested, minlength=classes) > 0)
-        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
-
-        inputs, labels = self.test
-
-        def by_label(point: Tensor) -> np.ndarray:
-            hits, _ = self._pass(point, inputs, labels, np.arange(len(tested)))
-            return np.bincount(tested, hits, classes) / np.maximum(np.bincount(tested, minlength=classes), 1)
-
-        if personal is None:
-            return np.array([(share @ by_label(point)).mean() for point in x])
-        return np.array([np.mean([share[k] @ by_label(point) for k, point in enumerate(models)]) for models in personal])
+        return evaluation.accuracy_of_clients(self, x, personal)
 
     @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:

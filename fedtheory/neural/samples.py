@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,7 +11,11 @@ import torch
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.partitions import Partition
 
-__all__ = ["as_samples", "check_finite", "check_held", "check_labels", "own_tests", "sample_numbers"]
+if TYPE_CHECKING:
+    from fedtheory.neural.flat import FlatModule
+    from fedtheory.neural.losses import Loss
+
+__all__ = ["as_samples", "check_finite", "check_held", "check_targets", "own_tests", "sample_numbers"]
 
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
@@ -110,9 +114,32 @@ def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> li
     return own
 
 
-def check_labels(where: str, labels: torch.Tensor | None, classes: int) -> None:
-    """Raise `InvalidInput` unless all labels are from 0 to classes - 1; None and no labels at all are."""
-    least, most = (0, 0) if labels is None or not len(labels) else (int(labels.min()), int(labels.max()))
-    if least < 0 or most >= classes:
-        wrong = least if least < 0 else most
-        raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
+def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, Any], clients: Sequence[np.ndarray]) -> None:
+    """Raise `InvalidInput` unless all labels are the number of a class, or ignored, and every client has one that counts.
+
+    Parameters
+    ----------
+    inputs : a few samples
+    sets : the targets of each set of samples; those of the clients' are the first
+    """
+    if loss.labels is None or any(t.is_floating_point() for t in sets.values()):
+        return
+    axis, ignored = loss.labels
+    with torch.no_grad():
+        classes = flat.call(flat.initial(), inputs).shape[axis]
+    for where, given in sets.items():
+        labels = given if ignored is None else given[given != ignored]
+        least, most = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+        if least < 0 or most >= classes:
+            wrong = least if least < 0 else most
+            raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
+    targets = next(iter(sets.values()))
+    mass = loss.mass(targets)
+    if mass is None:
+        return
+    for k, held in enumerate(clients):
+        if not bool((mass[torch.from_numpy(held).to(mass.device)] > 0).any()):
+            raise InvalidInput(
+                f"client {k}: all its labels are ignored (ignore_index = {ignored}), or have weight 0: leave it out, or deal it "
+                "samples that count"
+            )

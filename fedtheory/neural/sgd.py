@@ -11,9 +11,10 @@ import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, MiniBatchSolver, sample_order
+from fedtheory.neural import captured
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
-from fedtheory.neural.engines.dense import Dense
+from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.optimisers import RememberedSteps
 from fedtheory.neural.penalty import Penalty
@@ -34,8 +35,9 @@ class _Plan:
 
     def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
         clients, columns = np.nonzero(rows.valid)
-        schedules = {n: solver.schedule(int(problem.sample_counts[n]), rows.round_index) for n in np.unique(clients)}
-        lengths = np.array([len(schedules[n]) for n in clients])
+        counts = problem.sample_counts[clients]
+        schedules = {int(held): solver.schedule(int(held), rows.round_index) for held in np.unique(counts)}
+        lengths = np.array([len(schedules[held]) for held in counts.tolist()])
         order = np.argsort(-lengths, kind="stable")
         self.clients, self.columns, self.lengths = clients[order], columns[order], lengths[order]
         self.active = (self.lengths[:, None] > np.arange(self.lengths[0])).sum(axis=0)  # (steps,) rows still walking
@@ -45,10 +47,10 @@ class _Plan:
         self.weights = np.zeros(shape)
         self.lr = np.zeros(shape[:2])
         self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
-        tables = {n: _table(schedule, int(problem.sample_counts[n]), widest) for n, schedule in schedules.items()}
+        tables = {held: _table(schedule, held, widest) for held, schedule in schedules.items()}
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
-            place, weight, lr, epochs = tables[n]
             held = problem.client_samples[n]
+            place, weight, lr, epochs = tables[len(held)]
             shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
             self.samples[r, : len(lr)] = shuffled[place]
             if self.how is not None:
@@ -56,7 +58,8 @@ class _Plan:
                 self.how[r, : len(lr)] = drawn[place]
             self.weights[r, : len(lr)] = weight
             self.lr[r, : len(lr)] = lr
-        self.full = np.array([bool((self.weights[:a, j] > 0).all()) for j, a in enumerate(self.active)])
+        walking = np.arange(len(order))[:, None] < self.active
+        self.full = ((self.weights > 0).all(axis=2) | ~walking).all(axis=0)
 
 
 def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -110,17 +113,24 @@ def _steps(
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     device, engine = problem.device, problem.engine
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
-    if isinstance(engine, Dense) and is_compiled(problem, solver, objective):
+    if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
         steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
         terms = penalty.terms(solver.clip, solver.clip_spares)
-        walk_rows(engine, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
+        walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
         return
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
+    how = None if plan.how is None else torch.from_numpy(plan.how[part]).to(device)
+    steps = torch.from_numpy(np.ascontiguousarray(lrs)).to(y)[..., None]  # (T, R, 1), for steps at which the rows' sizes differ
+    remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
+    walks = captured.of_problem(problem, weights is not None) if remembered is None else None
+    if walks is not None:
+        tables = samples, None if weights is None else weights.transpose(0, 1), steps
+        if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
+            return
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
     shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
-    remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
     with torch.no_grad():
         targets = problem.targets[samples]
         for j, r in enumerate(walking):
@@ -130,13 +140,13 @@ def _steps(
                 rows = y[:r]
                 bound = engine.bind(rows)
             x = problem.inputs.index_select(0, samples[j, :r].reshape(-1))
-            if plan.how is not None:
-                x = augmented(x, torch.from_numpy(plan.how[part][:r, j].reshape(-1, 3)).to(device))
+            if how is not None:
+                x = augmented(x, how[:r, j].reshape(-1, 3))
             x = x.reshape(r, -1, *shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
-            lr: Any = float(now[0]) if (now == now[0]).all() else torch.from_numpy(now).to(y)[:, None]
+            lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]
             if remembered is not None:
                 remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w), lr)
                 continue

@@ -1,10 +1,11 @@
-"""Which rows are trained together, and on which core."""
+"""Which rows are trained together, which samples are evaluated together, and on which core."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +13,11 @@ import torch
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.memory import in_chunks, rows_at_once
 
-__all__ = ["side_by_side"]
+__all__ = ["in_pieces", "side_by_side"]
 
 IN_CACHE = 2**22  # bytes of the models a core walks with: what it reads again at the next step should not have left the cache
 WORTH_A_THREAD = 2**23  # weights moved by all threads together, well above what starting them costs
+WORTH_A_POOL = 2**28  # multiplications of an evaluation (at least), a few milliseconds of one core
 
 
 def side_by_side(
@@ -62,3 +64,27 @@ def side_by_side(
                 raise
     finally:
         torch.set_num_threads(before)
+
+
+def in_pieces(problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str) -> list[Any]:
+    """work(slice) over range(total) in pieces of `size`, the results in their order; on a CPU in as many threads as torch may use.
+
+    Each thread computes with one core, so that the numbers do not depend on how many there are.
+    """
+    device, known, threads = problem.device, problem.fitting, torch.get_num_threads()
+    if device.type != "cpu" or min(threads, -(-total // size)) < 2 or problem.dim * total < WORTH_A_POOL:
+        return in_chunks(total, size, work, device, known, kind)
+
+    def piece(first: int) -> list[Any]:
+        def shifted(part: slice) -> Any:
+            return work(slice(first + part.start, first + part.stop))
+
+        return in_chunks(min(size, total - first), size, shifted, device, known, kind)
+
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting = [pool.submit(piece, first) for first in range(0, total, size)]
+        try:
+            return [found for one in waiting for found in one.result()]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -94,6 +94,7 @@ def configuration(
             "augment": problem.augment,
             "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
             "start": _digest(x0),
+            **({"precision": problem.precision} if problem.precision != "highest" else {}),
             **({"constants": _digest(*constants)} if constants else {}),
         },
     }

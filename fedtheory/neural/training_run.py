@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arrays import to_numpy
+from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
 from fedtheory.neural import checkpoints
 from fedtheory.provenance import provenance
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Log", "TrainingRun", "board_in", "patient", "summary_writer"]
 
+_MODELS = "clients' last models"  # beside the state's fields in a checkpoint
 SECONDS = 60.0  # between two checkpoints, unless told otherwise
 
 
@@ -159,7 +160,11 @@ class Log:
         checkpoints.compare(checkpoint, found.configuration, self.configuration)
         with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
             shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
-            self.past = Resume(found.round_index, found.state(problem.like_array(), shapes), measured := dict(found.metrics))
+            models = found.fields.get(_MODELS)
+            held = replace(found, fields={k: v for k, v in found.fields.items() if k != _MODELS})
+            state = held.state(problem.like_array(), shapes)
+            last = None if models is None else astype_like(models, problem.like_array())
+            self.past = Resume(found.round_index, state, measured := dict(found.metrics), last)
         self.parts, self.seconds = list(found.about["parts"]), list(found.about["seconds"])
         self.measured = measured
         if self.done > self.rounds:
@@ -193,7 +198,7 @@ class Log:
     def _save(self, checkpoint: Path | str, at: Resume) -> None:
         self.parts[-1]["last_round"] = at.round_index
         about = {"parts": self.parts, "seconds": self.seconds}
-        state = dict(zip(at.state._fields, at.state, strict=True))
+        state = dict(zip(at.state._fields, at.state, strict=True)) | ({} if at.models is None else {_MODELS: at.models})
         checkpoints.save(checkpoint, checkpoints.Checkpoint(at.round_index, self.configuration, self.measured, state, about))
         self.saved = time.perf_counter()
 

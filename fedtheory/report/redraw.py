@@ -21,6 +21,7 @@ from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import experiments_of, figures_of
+from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
 from fedtheory.verification.registry import papers
 
@@ -97,12 +98,12 @@ def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tup
 
 
 def known_figures(name: str = "") -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, of a campaign and of our rates, and in the repository of `paper_figures`.
+    """Every figure by its name: of the registered papers, a campaign, our rates and networks, and in the repository of `paper_figures`.
 
     With a ``name`` no further than where that is found: other papers' figures take their time to import.
     """
     every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
-    for found in (_of_papers, _of_rates, _of_the_repository):
+    for found in (_of_papers, _of_rates, figures, _of_the_repository):
         if name not in every:
             every |= found()
     return every
@@ -141,7 +142,7 @@ def _drawn(name: str, path: Path, data: Any) -> Saved:
     """The figure of that name; one of bounds that a study drew is known by its data."""
     known = known_figures(name)
     if name not in known:
-        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, those of networks by `python -m paper_figures`"
+        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, others by `python -m paper_figures`"
         raise DataFileError(f"{path}: {suggest(name, list(known), 'figure', where)}") from UnknownName(name)
     return Saved(f"the figure {name}", path.stem, lambda: known[name].draw(restored(data)))
 

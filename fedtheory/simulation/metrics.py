@@ -16,7 +16,7 @@ from fedtheory.messages.measures import bin_counts, entropy_of_counts
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
 
-__all__ = ["METRICS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins"]
+__all__ = ["METRICS", "OF_MEANS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins", "remember"]
 
 METRICS = {
     "objective": "F(x) of the server model",
@@ -24,6 +24,8 @@ METRICS = {
     "gradient_norm": "||grad F(x)||",
     "distance": "||x - x*||",
     "test_accuracy": "share of the test samples that the server model gets right",
+    "test_accuracy_all": "test accuracy of the mean of all clients' last local models; before its first work a client's is the start",
+    "test_accuracy_cohort": "test accuracy of the mean of the local models of those that took part this round",
     "client_accuracy": "accuracy on each client's own test samples (or labels), of its own model if it has one, mean over clients",
     "test_loss": "mean loss of the server model on the test samples",
     "drift": "||y_k - x||, how far a local model went from the server's, mean over the participants",
@@ -40,7 +42,8 @@ METRICS = {
 }
 SENT_ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled")
 ENTROPIES = (*SENT_ENTROPIES, "update_entropy")  # one number a round: all scenarios together
-TESTED = ("test_accuracy", "test_loss", "client_accuracy")
+OF_MEANS = ("test_accuracy_all", "test_accuracy_cohort")  # of clients' local models, which the server need not hold
+TESTED = ("test_accuracy", "test_loss", "client_accuracy", *OF_MEANS)
 EVALUATED = {"objective", "suboptimality", "gradient_norm", "distance", *TESTED}  # of the models alone
 
 Bins = tuple[np.ndarray, np.ndarray]  # which bins are hit, and how often
@@ -61,13 +64,23 @@ def check_metrics(record: tuple[str, ...], problem: Any) -> None:
             raise MissingCapability(f"this problem was made without test samples for {name!r}: give it test=(inputs, targets)")
 
 
+def _local_models(clients: Clients, dim: int, name: str) -> Array:
+    """The participants' models after the round's last local work (S, P, d)."""
+    if not clients.results:
+        raise MissingCapability(f"this method does not train local models, so there is no {name!r}: leave it out")
+    return clients.results[-1].y[:, :, :dim]  # APFL's local point is longer: the shared model comes first
+
+
+def remember(models: Array | None, clients: Clients) -> Array | None:
+    """All clients' last local models (S, N, d) after a round; None where they are not kept."""
+    if models is None:
+        return None
+    return clients.put(models, _local_models(clients, models.shape[2], "test_accuracy_all"))
+
+
 def _updates(clients: Clients, x: Array, name: str) -> Array:
     """y_k - x of all slots (S, P, d) after the round's last local work; x (S, d) is the model that the round began with."""
-    if not clients.results:
-        raise MissingCapability(
-            f"this method does not train local models that can be compared with the server's, so there is no {name!r}: leave it out"
-        )
-    local = clients.results[-1].y[:, :, : x.shape[1]]  # APFL's local point is longer: the shared model comes first
+    local = _local_models(clients, x.shape[1], name)
     return local - x[:, None, :]
 
 
@@ -148,6 +161,7 @@ def measure(
     before: Array | None = None,
     evaluate: bool = True,
     personal: Array | None = None,
+    models: Array | None = None,
 ) -> None:
     """Fill row t of every (rounds + 1, S) meter but the entropies.
 
@@ -159,6 +173,7 @@ def measure(
     evaluate : bool
         Whether what depends on the model alone is measured in this row; NaN if not.
     personal : (S, N, d), the clients' own models, where the method makes some
+    models : (S, N, d), all clients' last local models, where they are kept
 
     Notes
     -----
@@ -176,6 +191,11 @@ def measure(
             elif name in ("test_accuracy", "test_loss"):
                 tested = tested or problem.evaluate(x)
                 out[t] = tested[name]
+            elif name in OF_MEANS:
+                mean = x if clients is None else clients.mean(_local_models(clients, x.shape[1], name))
+                if name == "test_accuracy_all" and models is not None:
+                    mean = namespace(models).mean(models, axis=1)
+                out[t] = problem.evaluate(mean)["test_accuracy"]
             elif name == "client_accuracy":
                 out[t] = problem.evaluate_clients(x, personal)
             elif name == "gradient_norm":

@@ -23,11 +23,14 @@ class Resume(NamedTuple):
     state : the algorithm's state after it
     metrics : dict of (round_index + 1, S) arrays, or None
         What was measured so far.
+    models : (S, N, d) or None
+        All clients' last local models, where a metric needs them.
     """
 
     round_index: int
     state: Any
     metrics: dict[str, np.ndarray] | None = None
+    models: Any = None
 
 
 def cut(state: Any, scenarios: range, own: bool) -> Any:
@@ -50,7 +53,7 @@ def misfit(state: Any, fresh: Any) -> str | None:
     return None
 
 
-def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool) -> Resume:
+def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool, num_clients: int) -> Resume:
     """What to go on from, checked against a state that the run would begin with."""
     if not hasattr(resume, "final") and not (isinstance(resume, tuple | list) and 2 <= len(resume) <= len(Resume._fields)):
         raise InvalidInput(f"resume is {shown(resume)}: give a Trajectory, a Resume or (round, state)")
@@ -70,6 +73,12 @@ def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, cl
             break
         if name not in metrics or np.shape(metrics[name])[1:] != shape[1:] or len(metrics[name]) < shape[0]:
             raise InvalidInput(f"resume has no {name!r} of shape {shape}: record what the first part recorded")
+    if "test_accuracy_all" in record:
+        wanted = (*fresh.x.shape[:1], num_clients, fresh.x.shape[1])
+        if tuple(getattr(past.models, "shape", ())) != wanted:
+            raise InvalidInput(
+                f"'test_accuracy_all' needs the clients' last models {wanted} to go on: resume from the Resume that checkpoint got"
+            )
     if past.metrics is None and "bits" in record:
         raise InvalidInput("'bits' is a sum over all rounds: resume from a Trajectory, or give the metrics so far")
     return past

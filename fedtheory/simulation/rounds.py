@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.arrays import Array, is_numpy
+from fedtheory.arrays import Array, is_numpy, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import whole_number
@@ -18,7 +18,16 @@ from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation.metrics import EVALUATED, METRICS, RoundBins, entropies, measure, message_bins
+from fedtheory.simulation.metrics import (
+    EVALUATED,
+    METRICS,
+    OF_MEANS,
+    RoundBins,
+    entropies,
+    measure,
+    message_bins,
+    remember,
+)
 from fedtheory.simulation.resume import Resume, cut
 from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
 
@@ -132,6 +141,16 @@ class Job:
     def _evaluates(self, t: int) -> bool:
         return t % self.kept.evaluate_every == 0 or t == self.rounds
 
+    def _models(self, scenarios: range, x: Array) -> Array | None:
+        """All clients' last local models (S, N, d) to begin with, in memory of their own; None where no metric needs them."""
+        if "test_accuracy_all" not in self.kept.record:
+            return None
+        xp = namespace(x)
+        if self.past is not None:
+            return xp.asarray(self.past.models[scenarios.start : scenarios.stop, ...], copy=True)
+        shape = (x.shape[0], self.problem.num_clients, x.shape[1])
+        return xp.asarray(xp.broadcast_to(x[:, None, :], shape), copy=True)
+
     def _begin(self, scenarios: range, x: Array, meters: dict[str, np.ndarray]) -> Any:
         """The state to begin with; fills the meters up to it."""
         if self.past is None:
@@ -145,7 +164,7 @@ class Job:
         if self.past.metrics is None:
             for out in meters.values():
                 out[: self.done + 1] = np.nan
-            seen = {name: out for name, out in meters.items() if name in EVALUATED}
+            seen = {name: out for name, out in meters.items() if name in EVALUATED and name not in OF_MEANS}
             measure(seen, self.problem, self.done, state.x, None, None, self._evaluates(self.done), personal(state))
         return state
 
@@ -170,6 +189,7 @@ class Job:
         meters = {name: np.zeros((self.rounds + 1, len(scenarios))) for name in self.kept.record}
         bins: list[Any] = []
         state = self._begin(scenarios, x, meters)
+        models = self._models(scenarios, x)
         states = [state] if self.kept.states else None
         traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
         for t in range(self.done + 1, self.rounds + 1):
@@ -182,7 +202,8 @@ class Job:
                 with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
                     new = keep_idle(state, self.algorithm.round(state, clients), cohort)
                     check_finite_state(new, clients, t)
-                    measure(meters, problem, t, new.x, clients, state.x, self._evaluates(t), personal(new))
+                    models = remember(models, clients)
+                    measure(meters, problem, t, new.x, clients, state.x, self._evaluates(t), personal(new), models)
                     bins.append(message_bins(self.kept.record, clients, state.x))
             except (FedTheoryError, np.linalg.LinAlgError) as error:
                 board.fail(index, t)
@@ -197,7 +218,7 @@ class Job:
             if states is not None:
                 states.append(state)
             if checkpoint is not None:
-                checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}))
+                checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}, models))
             board.tick(index, t - self.done)
             if bar is not None:
                 bar.update(board.done)

@@ -185,7 +185,7 @@ def simulate(
         raise InvalidInput(f"workers = {workers}: processes do not share {x.device}; with workers=1 all scenarios run there at once")
     past = None
     if resume is not None:
-        past = check_past(resume, algorithm.init(x, problem.num_clients), kept.record, rounds, client_bits)
+        past = check_past(resume, algorithm.init(x, problem.num_clients), kept.record, rounds, client_bits, problem.num_clients)
     if {"suboptimality", "distance"} & set(kept.record):
         problem.optimum()  # once, before any process is started
     job = Job(problem, algorithm, rounds, sampling, solver, Stream(seed), kept, how, past)

@@ -93,6 +93,21 @@ def test_cifars_rows_say_that_nothing_is_augmented():
     assert any("some runs take them" in note for note in benching._as_feddyns_code([augmented, replace(augmented, augment=None)]))
 
 
+def test_efls_mnist_row_is_said_to_be_another_network_unless_the_texts_is_asked_for():
+    options = benching.Options(
+        None, "mnist", None, "efl", None, None, None, "drawn", False, True, False, "text", "cpu", "float32", None, None, True, None,
+        False, 0, False, None,
+    )  # fmt: skip
+    (preset,) = benching._chosen("efl-table2", options)
+    assert preset.network == "resnet50" and "normalisation of ResNet-50 (GroupNorm, 32 groups)" in preset.assumed
+    said = " ".join(benching._notes("efl-table2", [preset], [], options))
+    assert "--network text trains" not in said and "the text: ResNet-50" not in said
+    options = replace(options, network=None)
+    (preset,) = benching._chosen("efl-table2", options)
+    said = " ".join(benching._notes("efl-table2", [preset], [], options))
+    assert "--network text trains a ResNet-50, with GroupNorm" in said and "the text: ResNet-50" in said
+
+
 def test_clipping_and_feddyns_cohorts(tmp_path):
     """They change the numbers, are told and recorded; a checkpoint made without them is refused."""
     args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--method", "fedprox,feddyn")

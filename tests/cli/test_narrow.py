@@ -92,7 +92,7 @@ def test_the_table_of_trained_networks_fits():
            "entropies": [1.1, 2.2], "paper_text": "12.34", "dataset": "Shakespeare", "split": "Dirichlet (.3)"}  # fmt: skip
     found = [{**row, "method": m} for m in ("SCAFFOLD", "FedElasticNet with FedDyn")]
     console = Console(width=WIDE, record=True, file=io.StringIO())
-    bench._show(console, "fedelasticnet-table3", "Entropy", found, [])
+    bench._show(console, "fedelasticnet-table3", "Entropy", found, [], [])
     text = console.export_text()
     assert widest(text) <= WIDE and "…" not in text
     assert text.count("Shakespeare, Dirichlet (.3)") == 1 and "FedElasticNet with FedDyn" in text

@@ -62,7 +62,7 @@ def networks():
     module = torch.nn.Linear(4, 1, bias=False)
     clients = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
     data = np.concatenate(FEATURES), np.concatenate(TARGETS)[:, None]
-    return {e: NeuralProblem(module, *data, clients, "squared_error", RIDGE, dtype="float64", engine=e) for e in ("loop", "vmap")}
+    return {e: NeuralProblem(module, *data, clients, "squared_error", RIDGE, dtype="float64", engine=e) for e in ("loop", "stacked")}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -85,7 +85,7 @@ def problem(module, engine, how="flip-crop", **options):
     return NeuralProblem(module(), inputs, targets, clients, engine=engine, augment=how, **{"dtype": "float64", **options})
 
 
-@pytest.mark.parametrize("module, engines", [(flat, ("dense", "vmap", "loop")), (images, ("vmap", "loop"))], ids=["flat", "images"])
+@pytest.mark.parametrize("module, engines", [(flat, ("stacked", "loop")), (images, ("stacked", "loop"))], ids=["flat", "images"])
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_a_walk_takes_them(module, engines, clip):
     """Unequal clients, two epochs, two scenarios: the optimizer's steps on images made one by one."""

@@ -47,7 +47,7 @@ def run(p: NeuralProblem, rounds: int = 2, record=RECORD):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("kind", "engine"),
-    [("cnn", "vmap"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "dense"), ("mlp", "vmap"), ("mlp", "loop")],
+    [("cnn", "stacked"), ("cnn", "loop"), ("grouped", "auto"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "loop")],
 )
 def test_a_gpu_gives_the_cpus_numbers(kind, engine, dtype):
     """Single precision as well: the ten binary digits of TF32 would be off by 1e-3."""
@@ -57,6 +57,43 @@ def test_a_gpu_gives_the_cpus_numbers(kind, engine, dtype):
     np.testing.assert_allclose(there.x, here.x, rtol=0, atol=tolerance)
     np.testing.assert_allclose(there.metrics["test_loss"], here.metrics["test_loss"], rtol=0, atol=tolerance)
     np.testing.assert_array_equal(there.metrics["bits"], here.metrics["bits"])
+
+
+METHODS = [
+    algorithms.FedAvg(), algorithms.FedProx(0.1), algorithms.Scaffold(), algorithms.FedElasticNetDyn(0.0, 0.1),
+    algorithms.EFL(0.1, fisher="empirical"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda a: a.name)
+@pytest.mark.parametrize("options", [{}, {"clip": 0.1}, {"l1": "prox", "epoch_decay": 0.5}], ids=str)
+@pytest.mark.parametrize(("kind", "engine"), [("cnn", "stacked"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "loop")])
+def test_every_method_gives_the_cpus_numbers(method, options, kind, engine):
+    """In double precision, where no rounding error of either device shows."""
+    found = []
+    for device in ("cpu", "cuda"):
+        p = problem(kind, device, dtype="float64", engine=engine)
+        solver = SGD(5, 0.1, epochs=2, **options)
+        found.append(simulate(p, method, 2, p.initial(), Uniform(3), 2, 5, solver, ("test_loss",), like=p.like_array()))
+        if device == "cuda":
+            assert p.walks._steps and not p.walks.refused  # the steps were recorded and replayed
+    np.testing.assert_allclose(found[1].x, found[0].x, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("cnn", "stacked"), ("cnn", "loop"), ("lstm", "auto"), ("mlp", "stacked")])
+def test_recorded_steps_give_the_numbers_of_launched_ones(kind, engine, monkeypatch):
+    replayed = run(problem(kind, "cuda", dtype="float64", engine=engine))
+    monkeypatch.setattr("fedtheory.neural.captured.of_problem", lambda *_: None)
+    launched = run(problem(kind, "cuda", dtype="float64", engine=engine))
+    np.testing.assert_allclose(replayed.x, launched.x, rtol=0, atol=1e-11)
+
+
+def test_tf32_rounds_training_steps_and_nothing_that_is_measured():
+    plain, coarse = (problem("cnn", "cuda", precision=p) for p in ("highest", "tf32"))
+    x = plain.initial()[None]
+    assert float(plain.objective(x)) == float(coarse.objective(x))
+    moved = [run(p).x - p.initial().cpu().numpy() for p in (plain, coarse)]
+    assert 1e-6 < abs(moved[0] - moved[1]).max() / abs(moved[0]).max() < 0.05
 
 
 @pytest.mark.parametrize("kind", ["cnn", "grouped"])
@@ -72,7 +109,7 @@ def test_gradients_are_those_of_single_precision(kind):
 
 
 def test_bfloat16_is_used_on_the_way():
-    for engine in ("vmap", "loop"):
+    for engine in ("stacked", "loop"):
         plain, mixed = (problem("cnn", "cuda", autocast=a, engine=engine) for a in (None, "bfloat16"))
         y = plain.initial().expand(4, 1, -1)
         g, coarse = plain.client_gradient(y), mixed.client_gradient(y)
@@ -113,8 +150,9 @@ def test_a_run_that_is_cut_ends_with_the_same_bits(kind, method, tmp_path):
 
 @pytest.mark.parametrize("kind", ["cnn", "mlp"])
 def test_what_does_not_fit_is_tried_in_smaller_chunks(kind, monkeypatch):
-    expected = run(problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8))
-    p = problem(kind, "cuda", dtype="float64", engine="vmap", rows_at_once=8)
+    monkeypatch.setattr("fedtheory.neural.captured.of_problem", lambda *_: None)
+    expected = run(problem(kind, "cuda", dtype="float64", engine="stacked", rows_at_once=8))
+    p = problem(kind, "cuda", dtype="float64", engine="stacked", rows_at_once=8)
     tried, real = [], p.engine.step
 
     def limited(params, *rest):

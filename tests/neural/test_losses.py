@@ -1,4 +1,4 @@
-"""Torch's own losses are what they are called: the same numbers on the same engine; with options they keep their own path."""
+"""Torch's own losses, with their options, are computed sample by sample; a user's own in one graph: the numbers of the callables."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from fedtheory import Uniform, algorithms, simulate
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from fedtheory.neural import sgd as walking  # noqa: E402
+from fedtheory.neural.engines.stacked import Stacked  # noqa: E402
 from fedtheory.neural.losses import LOSSES  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
@@ -23,7 +25,6 @@ RNG = np.random.default_rng(0)
 INPUTS, LABELS, VALUES = RNG.normal(size=(40, 6)), RNG.integers(0, 3, 40), RNG.normal(size=(40, 3))
 CLIENTS = np.split(RNG.permutation(40), [4, 11, 12, 30])
 WEIGHT = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-CALLABLE = "is none of 'cross_entropy'"
 
 
 def problem(loss, targets=LABELS, module=None, **options):
@@ -49,28 +50,73 @@ def own(loss):
     return lambda outputs, targets: loss(outputs, targets)
 
 
+def plain(loss, targets=LABELS, module=None, **options):
+    """Model after model, and of the loss nothing but its value: what every faster way is compared with."""
+    return problem(own(loss), targets, module, engine="loop", **options)
+
+
 @pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), functional.cross_entropy, nn.CrossEntropyLoss(ignore_index=7)])
 def test_torchs_cross_entropy_is_the_one_by_name(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         p, named = problem(loss), problem("cross_entropy")
-    assert (p.engine.name, p.loss.name, p.loss.weighted) == ("dense", "cross_entropy", True)
+    assert (p.engine.name, p.engine.chain, p.loss.name, p.loss.weighted) == ("stacked", (6, 5, 3), "cross_entropy", True)
     for a, b in zip(run(p), run(named), strict=True):
         np.testing.assert_array_equal(a, b)
-    with pytest.warns(UserWarning, match=CALLABLE):
-        same(p, problem(own(loss)))
+    same(p, plain(loss))
 
 
 @pytest.mark.parametrize("loss", [nn.MSELoss(), functional.mse_loss])
-@pytest.mark.parametrize("engine", ["auto", "vmap"])
+@pytest.mark.parametrize("engine", ["auto", "loop"])
 def test_torchs_squared_error_is_twice_the_one_by_name(loss, engine):
     p = problem(loss, VALUES, engine=engine)
     assert (p.loss.name, p.loss.weighted) == ("mean_squared_error", True)
-    same(p, problem(own(loss), VALUES))
+    same(p, plain(loss, VALUES))
     x = p.initial()
     ridge = 0.005 * float(x @ x)
     half = problem("squared_error", VALUES).objective(x) - ridge
     np.testing.assert_allclose(p.objective(x) - ridge, 2 * half, rtol=1e-13)
+
+
+HALVES = np.where(VALUES > 0, 1.0, 0.0)
+WITH_OPTIONS = {
+    "weight": (nn.CrossEntropyLoss(weight=WEIGHT), LABELS, "CrossEntropyLoss(weight=[1.0, 2.0, 3.0])"),
+    "smoothing": (nn.CrossEntropyLoss(label_smoothing=0.25), LABELS, "CrossEntropyLoss(label_smoothing=0.25)"),
+    "ignored": (nn.CrossEntropyLoss(ignore_index=1), np.where(np.arange(40) == 11, 0, LABELS), "CrossEntropyLoss(ignore_index=1)"),
+    "all three": (nn.CrossEntropyLoss(WEIGHT, ignore_index=1, label_smoothing=0.1), LABELS, "CrossEntropyLoss(ignore_index=1, "),
+    "partial": (functools.partial(functional.cross_entropy, label_smoothing=0.25), LABELS, "cross_entropy(label_smoothing=0.25)"),
+    "huber": (nn.HuberLoss(delta=0.3), VALUES, "HuberLoss(delta=0.3)"),
+    "functional huber": (functional.huber_loss, VALUES, "huber_loss"),
+    "smooth l1": (nn.SmoothL1Loss(beta=0.2), VALUES, "SmoothL1Loss(beta=0.2)"),
+    "logistic": (nn.BCEWithLogitsLoss(), HALVES, "BCEWithLogitsLoss"),
+    "positive": (nn.BCEWithLogitsLoss(pos_weight=WEIGHT), HALVES, "BCEWithLogitsLoss(pos_weight=[1.0, 2.0, 3.0])"),
+}
+NOT_COMPILED = {
+    "absolute": (nn.L1Loss(), VALUES, "L1Loss"),
+    "margin": (nn.SoftMarginLoss(), 2 * HALVES - 1, "SoftMarginLoss"),
+    "weighted logistic": (nn.BCEWithLogitsLoss(weight=WEIGHT), HALVES, "BCEWithLogitsLoss(weight=[1.0, 2.0, 3.0])"),
+    "probabilities": (nn.CrossEntropyLoss(label_smoothing=0.2), np.abs(VALUES), "CrossEntropyLoss(label_smoothing=0.2)"),
+}
+
+
+@pytest.mark.parametrize("loss, targets, said", [*WITH_OPTIONS.values(), *NOT_COMPILED.values()], ids=[*WITH_OPTIONS, *NOT_COMPILED])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_torchs_losses_with_options_are_taken_sample_by_sample(loss, targets, said, compiled, monkeypatch):
+    """Padded batches too, in compiled steps and in batched products; what it is called tells runs with other options apart."""
+    targets = np.array(targets)
+    if targets.ndim == 1:
+        targets[CLIENTS[2]] = 0  # a client of one sample, whose label counts
+    if not compiled:
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    walked = []
+    steps = walking.walk_rows
+    monkeypatch.setattr(walking, "walk_rows", lambda *args: (walked.append(1), steps(*args)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        p = problem(loss, targets)
+    assert p.loss.weighted and p.loss.name.startswith(said) and p.engine.name == "stacked"
+    same(p, plain(loss, targets))
+    assert bool(walked) == (compiled and any(loss is entry[0] for entry in WITH_OPTIONS.values()))
 
 
 class Doubled(nn.CrossEntropyLoss):
@@ -90,24 +136,37 @@ def replaced():
     return loss
 
 
+def branching(outputs, targets):
+    """A value is asked for, which vmap has none of."""
+    value = functional.cross_entropy(outputs, targets)
+    return 2 * value if float(value.detach()) > 1 else value
+
+
 OTHERS = {
-    "weight": (nn.CrossEntropyLoss(weight=WEIGHT), r"CrossEntropyLoss\(weight=\.\.\.\)"),
-    "smoothing": (nn.CrossEntropyLoss(label_smoothing=0.25), r"CrossEntropyLoss\(label_smoothing=0\.25\)"),
-    "ignored": (nn.CrossEntropyLoss(ignore_index=1), r"CrossEntropyLoss\(ignore_index=1\)"),
-    "subclass": (Doubled(), r"Doubled\(\)"),
-    "hook": (hooked(), r"CrossEntropyLoss\(\)"),
-    "forward": (replaced(), r"CrossEntropyLoss\(\)"),
-    "partial": (functools.partial(functional.cross_entropy, label_smoothing=0.25), r"partial\(\)"),
+    "subclass": Doubled(),
+    "hook": hooked(),
+    "forward": replaced(),
+    "lambda": lambda outputs, targets: 2 * functional.cross_entropy(outputs, targets),
+    "branching": branching,
 }
 
 
-@pytest.mark.parametrize("loss, said", OTHERS.values(), ids=OTHERS)
-def test_other_losses_keep_their_values_and_say_that_they_are_slower(loss, said):
-    with pytest.warns(UserWarning, match=f"the loss {said} {CALLABLE}.*engine 'loop'.*With loss='cross_entropy'.*'dense'"):
+@pytest.mark.parametrize("loss", OTHERS.values(), ids=OTHERS)
+def test_a_loss_of_ones_own_is_one_graph_over_the_clients(loss, monkeypatch):
+    """The network is called once for all clients; batches cut short are computed apart, for no sample can be weighed away."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         p = problem(loss)
-    assert (p.engine.name, p.loss.weighted) == ("loop", False)
-    with pytest.warns(UserWarning, match=CALLABLE):
-        same(p, problem(own(loss)))
+    assert (p.engine.name, p.loss.weighted) == ("stacked", False)
+    rows, computed = [], Stacked._mixed_losses
+
+    def counted(self, leaves, *rest):
+        rows.append(len(leaves["0.weight"]))
+        return computed(self, leaves, *rest)
+
+    monkeypatch.setattr(Stacked, "_mixed_losses", counted)
+    same(p, plain(loss))
+    assert max(rows) > 1
     assert np.abs(run(p)[0] - run(problem("cross_entropy"))[0]).max() > 1e-3
 
 
@@ -115,13 +174,19 @@ def test_an_ignored_label_is_ignored():
     """-100 is torch's mark of a sample without a label; by name it is refused."""
     labels = np.where(np.arange(40) % 5 == 0, -100, LABELS)
     labels[CLIENTS[2]] = 0  # a client of one sample
-    with pytest.warns(UserWarning, match=CALLABLE):
-        same(problem(nn.CrossEntropyLoss(), labels), problem(own(nn.CrossEntropyLoss()), labels))
+    same(problem(nn.CrossEntropyLoss(), labels), plain(nn.CrossEntropyLoss(), labels))
+    with pytest.raises(InvalidInput, match="targets: a label is -100"):
+        problem("cross_entropy", labels)
+    with pytest.raises(InvalidInput, match="targets: a label is 7, and the module has 3 outputs"):
+        problem(nn.CrossEntropyLoss(), np.where(np.arange(40) == 3, 7, labels))
+    labels[CLIENTS[2]] = -100
+    with pytest.raises(InvalidInput, match="client 2: all its labels are ignored"):
+        problem(nn.CrossEntropyLoss(), labels)
 
 
 def test_a_test_set_with_ignored_labels_counts():
-    with pytest.warns(UserWarning, match=CALLABLE):
-        assert not problem(nn.CrossEntropyLoss(), test=(INPUTS, np.full(40, -100))).loss.weighted
+    p = problem(nn.CrossEntropyLoss(), test=(INPUTS, np.full(40, -100)))
+    assert p.loss.weighted and p.loss.labels == (1, -100)
 
 
 class Classes(nn.Module):
@@ -139,7 +204,7 @@ def test_the_classes_of_a_sequence_stay_on_torchs_axis():
     labels = RNG.integers(0, 3, (40, 3))
     loss, module = nn.CrossEntropyLoss(), Classes()
     p, other = problem(loss, labels, module), problem("cross_entropy", labels, module)
-    same(p, problem(own(loss), labels, module))
+    same(p, plain(loss, labels, module))
     assert abs(float(p.objective(p.initial())) - float(other.objective(p.initial()))) > 1e-3
 
 
@@ -149,14 +214,14 @@ def test_targets_that_torch_broadcasts_are_broadcast():
     loss, module = nn.MSELoss(), nn.Linear(6, 1)
     p = problem(loss, VALUES[:, 0], module)
     assert not p.loss.weighted
-    same(p, problem(own(loss), VALUES[:, 0], module))
+    same(p, plain(loss, VALUES[:, 0], module))
 
 
 def test_numbers_for_outputs_are_taken():
     module = nn.Sequential(nn.Linear(6, 1), nn.Flatten(0))
     p = problem(nn.MSELoss(), VALUES[:, 0], module)
     assert p.loss.name == "mean_squared_error"
-    same(p, problem(own(nn.MSELoss()), VALUES[:, 0], module))
+    same(p, plain(nn.MSELoss(), VALUES[:, 0], module))
 
 
 def test_the_model_fisher_is_of_a_loss_that_is_known():
@@ -164,8 +229,7 @@ def test_the_model_fisher_is_of_a_loss_that_is_known():
         return 3 * functional.cross_entropy(outputs, targets)
 
     problem(nn.CrossEntropyLoss()).check_fisher("model")
-    with pytest.warns(UserWarning, match=CALLABLE):
-        p = problem(cross_entropy)
+    p = problem(cross_entropy)
     with pytest.raises(MissingCapability, match="model Fisher"):
         p.check_fisher("model")
 

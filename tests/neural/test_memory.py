@@ -9,6 +9,7 @@ import pytest
 from scarce_memory import scarce
 
 from fedtheory import Uniform, algorithms, simulate
+from fedtheory.errors import InvalidInput
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
@@ -35,7 +36,8 @@ def train(p: NeuralProblem, rounds: int = 1, clients: int = 3):
 
 def test_what_fitted_is_remembered(monkeypatch):
     """The next round, whose clients are others, does not run out of memory again; nor does the next gradient."""
-    p = problem(engine="vmap", rows_at_once=8)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)  # whose steps take one model at a time
+    p = problem(engine="stacked", rows_at_once=8)
     tried = scarce(monkeypatch, p, fits=2)
     train(p)
     assert max(tried) > 2
@@ -60,9 +62,10 @@ class Scarce:
         return len(self.held)
 
     def __getitem__(self, index):
-        if len(index) > self.most:
+        found = self.held[index]
+        if len(found) > self.most:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return self.held[index]
+        return found
 
 
 @pytest.mark.parametrize("kind", ["empirical", "model"])
@@ -108,16 +111,25 @@ def test_memory_that_no_chunk_can_save_is_told_with_what_it_takes(monkeypatch):
 
 def test_a_gpu_computes_in_single_precision_and_the_same_way_every_time():
     """What is set is set on a machine without a GPU as well; and set back, after an error too."""
-    cudnn = torch.backends.cudnn
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
 
     def settings(_=None):
-        return cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32
+        return cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, matmul.fp32_precision
 
     before = settings()
-    assert before != (True, False, False)
+    assert before != (True, False, False, "ieee")
     inside = memory.computed_there(settings)
-    assert inside(SimpleNamespace(device=torch.device("cuda"))) == (True, False, False)
-    assert inside(SimpleNamespace(device=torch.device("cpu"))) == before == settings()
+    on_gpu = SimpleNamespace(device=torch.device("cuda"), precision="tf32")
+    assert inside(on_gpu) == (True, False, False, "ieee")
+    assert inside(SimpleNamespace(device=torch.device("cpu"), precision="highest")) == before == settings()
+
+    def walk(_):
+        return settings()
+
+    assert memory.computed_there(walk)(on_gpu) == (True, False, True, "tf32")  # training steps alone
+    on_gpu.precision = "highest"
+    assert memory.computed_there(walk)(on_gpu) == (True, False, False, "ieee")
+    assert settings() == before
     with pytest.raises(KeyError), exact_kernels(torch.device("cuda")):
         raise KeyError
     assert settings() == before
@@ -143,3 +155,21 @@ def test_precisions_that_the_user_set_by_operation_come_back():
             assert (cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision) == kept and not cudnn.deterministic
     finally:
         backends.fp32_precision, cudnn.conv.fp32_precision = before
+
+
+def test_tf32_is_refused_where_there_is_none():
+    for options, told in (
+        ({"precision": "tf32", "dtype": "float32"}, "'tf32' for float32 on cpu: NVIDIA's GPUs alone.*device='cuda'"),
+        ({"precision": "high"}, "precision = 'high': use 'highest' or 'tf32'"),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            problem(**options)
+
+
+def test_chunks_follow_from_the_whole_memory_of_a_gpu(monkeypatch):
+    """What is free of it, or kept by the allocator, changes nothing."""
+    asked = SimpleNamespace(device=torch.device("cuda"), rows_at_once=None, dim=1000, dtype=torch.float32)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=8 * 32000 * 5))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: 1 / 0)
+    assert memory.rows_at_once(asked, 100) == 5
+    assert memory.rows_at_once(asked, 3) == 3

@@ -76,7 +76,7 @@ def test_no_method_is_left_out():
     assert not [n for n, m in left_out.items() if trains_networks(m)] and len(METHODS) >= 17
 
 
-@pytest.mark.parametrize("engine", ["dense", "loop"])
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
 @pytest.mark.parametrize("name", METHODS)
 def test_side_by_side_is_step_by_step(name, engine):
     method = METHODS[name]
@@ -95,7 +95,7 @@ def test_side_by_side_is_step_by_step(name, engine):
     assert abs(ends[0][0][0] - start).max() > 1e-3  # and it went somewhere
 
 
-WAYS = ("compiled", "batched", "plain", "loop", "vmap")
+WAYS = ("compiled", "batched", "plain", "loop", "stacked")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -105,10 +105,10 @@ def test_what_has_no_gradient_stays_on_its_anchor(way, lr, curvature, dtype, mon
     """Weights of inputs that are always 0: at the center the pull is 0, not a rounding error that the sign rule takes for a move."""
     x = DATA[0].copy()
     x[:, 2:] = 0.0
-    p = NeuralProblem(network(), x, DATA[1], CLIENTS, dtype=dtype, engine=way if way in ("loop", "vmap") else "dense")
+    p = NeuralProblem(network(), x, DATA[1], CLIENTS, dtype=dtype, engine=way if way in ("loop", "stacked") else "stacked")
     if way != "compiled":
         monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
-    if way in ("plain", "loop", "vmap"):
+    if way in ("plain", "loop", "stacked"):
         plain = Penalty.__init__
 
         def uncompiled(self, *args):

@@ -17,6 +17,7 @@ from fedtheory.neural import NeuralProblem, data, models  # noqa: E402
 from fedtheory.participation.cohorts import Uniform  # noqa: E402
 from fedtheory.simulation.simulate import simulate  # noqa: E402
 
+STAGES = ((64, 64, 3), (256, 128, 4), (512, 256, 6), (1024, 512, 3))  # of ResNet-50: channels before, width, blocks
 # layer by layer: a linear layer has (in + 1) out, a k x k convolution (in k k + 1) out, an LSTM layer 4 h (in + h + 2)
 COUNTS = {
     ("logistic", 10): 785 * 10,
@@ -32,6 +33,11 @@ COUNTS = {
     ("resnet20", 10): 9 * (3 * 16 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2)
     + 2 * (7 * 16 + 6 * 32 + 6 * 64)
     + 65 * 10,
+    # stem; a stage of n blocks of width w after c channels: c w + (n - 1) 4 w w and n (9 + 4) w w, a projection 4 c w, the norms
+    ("resnet50", 10): 49 * 64
+    + sum(c * w + (n - 1) * 4 * w**2 + n * 13 * w**2 + 4 * c * w for c, w, n in STAGES)
+    + 2 * (64 + sum(n * 6 * w + 4 * w for _, w, n in STAGES))
+    + 2049 * 10,
     ("vgg11s", 100): 28 * 32 + 289 * 64 + 577 * 128 + 5 * 1153 * 128 + 2 * 129 * 128 + 129 * 100,
     ("emnist-cnn", 62): 26 * 32 + 801 * 64 + 3137 * 512 + 513 * 62,
     ("char-lstm-32", 80): 80 * 8 + 128 * (8 + 32 + 2) + 33 * 80,
@@ -52,6 +58,12 @@ def count(name, classes):
 @pytest.mark.parametrize(("key", "expected"), [*COUNTS.items(), *PUBLISHED.items()])
 def test_parameter_counts(key, expected):
     assert count(*key) == expected
+
+
+def test_resnet50_has_the_published_number_of_parameters():
+    """25,557,032 on ImageNet, as torchvision's: GroupNorm has as many as BatchNorm."""
+    module = models.get("resnet50").build((3, 224, 224), 1000)
+    assert sum(p.numel() for p in module.parameters()) == 25_557_032
 
 
 def test_every_model_is_counted():
@@ -153,12 +165,14 @@ def test_other_shapes_and_options():
 
 
 def test_what_cannot_be_built():
-    with pytest.raises(UnknownName, match="did you mean 'resnet20'"):
+    with pytest.raises(UnknownName, match="did you mean 'resnet50' or 'resnet20'"):
         models.get("resnet")
     for name, arguments, message in (
         ("cnn-384-192", {"input_shape": (1, 8, 8)}, "at least 16 x 16 pixels"),
         ("resnet20", {"input_shape": (64,)}, "takes images"),
         ("resnet20", {"groups": 3}, "groups is 3"),
+        ("resnet50", {"groups": 3}, "groups is 3"),
+        ("resnet50", {"input_shape": (1, 8, 8)}, "at least 28 x 28 pixels"),
         ("logistic", {"num_classes": 0}, "integers >= 1"),
         ("logistic", {"hidden": (3,)}, "no option 'hidden'; it has: none"),
         ("logistic", {"seed": -1}, "seed is -1"),
@@ -229,7 +243,7 @@ def test_batched_and_single_gradients_agree(name):
     g = np.random.default_rng(0)
     x, y = g.normal(size=(6, *shape)), g.integers(3, size=6)
     found = []
-    for engine in ("loop", "vmap"):
+    for engine in ("loop", "stacked"):
         problem = NeuralProblem(model.build(shape, 3), x, y, [range(3), range(3, 6)], engine=engine, dtype="float64")
         found.append(problem.full_gradient(problem.initial()[None]))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)

@@ -230,9 +230,9 @@ class Outputs(nn.Module):
 
 @pytest.mark.parametrize("kind", ["dict", "tuple", "named"])
 def test_outputs_come_as_the_module_returns_them(kind, monkeypatch):
-    from fedtheory.neural import memory
+    from fedtheory.neural import evaluation
 
-    monkeypatch.setattr(memory, "evaluation_piece", lambda problem: 7)
+    monkeypatch.setattr(evaluation, "_size", lambda *_: 7)
     pick = {"dict": lambda o: o["mean"], "tuple": lambda o: o[0], "named": lambda o: o.mean}[kind]
     problem = NeuralProblem(
         Outputs(kind), INPUTS, INPUTS[:, 0], CLIENTS, lambda o, t: (pick(o) - t).square().mean(), test=(INPUTS, INPUTS[:, 0])

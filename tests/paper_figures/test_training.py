@@ -14,20 +14,21 @@ from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
-from paper_figures import (
+from fedtheory.report.networks import (
     efl_elastic_term,
     efl_networks,
     elastic_aggregation_networks,
-    elastic_aggregation_two_clients,
+    families,
     fedelasticnet_accuracy,
     fedelasticnet_costs,
     fedelasticnet_lambda1,
-    fedelasticnet_table1,
-    fedelasticnet_table5,
     fedelasticnet_text,
     fedelasticnet_updates,
+    runs,
+    topics,
+    words,
 )
-from paper_figures._networks import families, runs, topics, words
+from paper_figures import elastic_aggregation_two_clients, fedelasticnet_table1, fedelasticnet_table5
 from paper_figures.command import app
 from paper_figures.known import known
 from paper_figures.map import MAP

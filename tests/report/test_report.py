@@ -279,9 +279,10 @@ def test_the_networks_document_runs_in_python(capsys):
     blocks, names = re.findall(r"```python\n(.*?)```", section, re.S), {}
     for code in blocks:
         exec(compile(code, "docs/networks.md", "exec"), names)
-    assert len(blocks) == 2 and names["problem"].engine.name == "loop"
-    np.testing.assert_array_equal(torch.nn.utils.parameters_to_vector(names["net"].parameters()).detach(), names["run"].x[0])
-    outputs = names["net"](torch.tensor(names["inputs"], dtype=torch.float32))
+    assert len(blocks) == 2 and names["problem"].engine.name == "stacked"
+    trained = names["trained"]
+    np.testing.assert_array_equal(torch.nn.utils.parameters_to_vector(trained.parameters()).detach(), names["run"].x[0])
+    outputs = trained(torch.tensor(names["inputs"], dtype=torch.float32))
     loss = names["loss"](outputs, torch.tensor(names["targets"], dtype=torch.float32))
     start, end = names["run"].metrics["objective"][[0, -1], 0]
     decay = 0.5e-4 * float(names["run"].x[0] @ names["run"].x[0])

@@ -22,6 +22,7 @@ from fedtheory.local import SGD
 from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
 from fedtheory.neural import models
+from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.problem import NeuralProblem
 from fedtheory.randomness import Stream
 
@@ -56,7 +57,8 @@ class Usual:
     def __call__(self, steps: int | None = None) -> torch.Tensor:
         """Client models (P, d), in the order of their numbers; at most `steps` steps each."""
         cohort = Uniform(self.cohort).sample(Stream(SEED), 1, range(1), self.problem.num_clients).members[0]
-        return torch.stack([self.client(int(k), steps) for k in cohort])
+        with exact_kernels(self.problem.device, self.problem.precision == "tf32"):
+            return torch.stack([self.client(int(k), steps) for k in cohort])
 
     def client(self, k: int, steps: int | None) -> torch.Tensor:
         held, device = self.problem._clients[k], self.problem.device
@@ -65,6 +67,7 @@ class Usual:
             Samples(self.x[held], self.y[held]), batch_size=self.batch, sampler=sample_order(rows, 0, 0, len(held), 0).tolist()
         )
         model = copy.deepcopy(self.module).to(device)
+        mixed = getattr(self.problem.engine, "autocast", None)  # the loop is given what ours has
         loss_of = nn.CrossEntropyLoss(reduction="sum")
         decay = RIDGE + (0.0 if self.method == "FedAvg" else ALPHA)
         optimiser = torch.optim.SGD(model.parameters(), lr=LR, weight_decay=decay)
@@ -74,7 +77,9 @@ class Usual:
             if n == steps:
                 break
             x, y = x.to(device), y.to(device)
-            loss = loss_of(model(x), y.reshape(-1).long()) / len(y)
+            with torch.autocast(device.type, getattr(torch, mixed or "bfloat16"), enabled=mixed is not None):
+                outputs = model(x)
+            loss = loss_of(outputs.to(received.dtype), y.reshape(-1).long()) / len(y)
             if self.method != "FedAvg":
                 now = torch.cat([p.reshape(-1) for p in model.parameters()])
                 loss = loss + ALPHA * torch.sum(now * (stored - received))
@@ -95,17 +100,31 @@ METHODS = {
 
 
 def instance(
-    name: str, held: int, dtype: str = "float32", device: str = "cpu", engine: str = "auto", clients: int = CLIENTS, tested: int = 0
+    name: str,
+    held: int,
+    dtype: str = "float32",
+    device: str = "cpu",
+    engine: str = "auto",
+    clients: int = CLIENTS,
+    tested: int = 0,
+    **options: Any,
 ) -> tuple[NeuralProblem, nn.Module]:
-    """The network of that name on random images: what is timed does not depend on what they show."""
+    """The network of that name on random images or texts: what is timed does not depend on what they show."""
     model = models.get(name)
     module = model.build(seed=0)
     rng = np.random.default_rng(SEED)
     count = held * clients
-    images = rng.standard_normal((count, *model.input_shape), dtype=np.float32)
+
+    def inputs(n: int) -> np.ndarray:
+        if model.reads_text:
+            return rng.integers(0, model.options["vocabulary"], (n, *model.input_shape))
+        return rng.standard_normal((n, *model.input_shape), dtype=np.float32)
+
+    held_inputs = inputs(count)
     dealt, labels = np.array_split(rng.permutation(count), clients), rng.integers(0, 10, count)
-    test = (rng.standard_normal((tested, *model.input_shape), dtype=np.float32), rng.integers(0, 10, tested)) if tested else None
-    return NeuralProblem(module, images, labels, dealt, ridge=RIDGE, dtype=dtype, device=device, engine=engine, test=test), module
+    test = (inputs(tested), rng.integers(0, 10, tested)) if tested else None
+    how = {"ridge": RIDGE, "dtype": dtype, "device": device, "engine": engine, "test": test, **options}
+    return NeuralProblem(module, held_inputs, labels, dealt, **how), module
 
 
 def simulated(

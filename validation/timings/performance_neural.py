@@ -185,10 +185,22 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
 
 
 def on_gpu(
-    name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int, device: str, cohort: int, engines: tuple[str, ...]
+    name: str,
+    batch: int,
+    method: str,
+    held: int,
+    repeats: int,
+    usual_steps: int,
+    device: str,
+    cohort: int,
+    engines: tuple[str, ...],
+    **options: str,
 ) -> Iterator[Figure]:
-    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for each engine."""
-    problems = {engine: instance(name, held, device=device, engine=engine) for engine in engines}
+    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for each engine.
+
+    The loop computes in the precision that ours does (options: `precision`, `autocast`).
+    """
+    problems = {engine: instance(name, held, device=device, engine=engine, **options) for engine in engines}
     problem, module = problems[engines[0]]
     place, every = problem.device, math.ceil(held / batch)
     usual = Usual(problem, module, batch, method, cohort)
@@ -207,7 +219,7 @@ def on_gpu(
         timed("usual", lambda: clock(lambda: usual(usual_steps), place)[0] * every / min(every, usual_steps))
         for engine in engines:
             timed(engine, lambda engine=engine: a_round(problems[engine][0], batch, method, cohort=cohort)[0])
-    title, steps = f"{name} b={batch} {method} P={cohort}", every * cohort
+    title, steps = " ".join([f"{name} b={batch} {method} P={cohort}", *options.values()]), every * cohort
     samples = sum(p.inputs.nbytes + p.targets.nbytes for p, _ in problems.values()) / 2**20
     share = f"allocated, {samples:.0f} of them samples"
     slow = float(np.median(times["usual"]))
@@ -224,14 +236,21 @@ def on_gpu(
 
 
 def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[int, ...] = (10, 50, 100)) -> Iterator[Figure]:
-    """Each method with ten clients, then larger cohorts; convolutions under vmap and in a loop, which is not settled for GPUs."""
+    """Each method with ten clients, then larger cohorts and mixed precision; convolutions stacked and in a loop, which is not
+    settled for GPUs."""
     for method in METHODS:
         yield from on_gpu("mlp-200-100", 10, method, held, repeats, 10, device, cohorts[0], ("auto",))
     for cohort in cohorts[1:]:
         yield from on_gpu("mlp-200-100", 10, "FedDyn", held, repeats, 10, device, cohort, ("auto",))
     yield from on_gpu("mlp-200-100", 50, "FedDyn", held, repeats, 6, device, cohorts[0], ("auto",))
     for cohort in cohorts:
-        yield from on_gpu("cnn-384-192", 50, "FedDyn", held, repeats, 6, device, cohort, ("vmap", "loop"))
+        yield from on_gpu("cnn-384-192", 50, "FedDyn", held, repeats, 6, device, cohort, ("stacked", "loop"))
+    for cohort in cohorts:
+        yield from on_gpu("char-lstm", 50, "FedDyn", held, repeats, 6, device, cohort, ("auto",))
+    for options in ({"precision": "tf32"}, {"autocast": "bfloat16"}):
+        for name in ("mlp-200-100", "cnn-384-192", "char-lstm"):
+            engine = "stacked" if name.startswith("mlp") and "autocast" not in options else "auto"
+            yield from on_gpu(name, 50, "FedDyn", held, repeats, 6, device, cohorts[0], (engine,), **options)
     for name, batch in (("mlp-200-100", 10), ("cnn-384-192", 50)):
         yield from measuring(name, batch, "FedDyn", held, device)
 

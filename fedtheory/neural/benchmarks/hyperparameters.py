@@ -134,7 +134,8 @@ def _efl() -> Iterator[Preset]:
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
                 "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
-                cohort=0 if full else 10, partition=deal, assumed=(*unknown, *dealt, *more.get(dataset, ())),
+                cohort=0 if full else 10, partition=deal,
+                other_network="resnet50" if dataset == "mnist" else None, assumed=(*unknown, *dealt, *more.get(dataset, ())),
             )  # fmt: skip
 
 

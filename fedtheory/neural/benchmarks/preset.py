@@ -52,6 +52,12 @@ class Preset:
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
     assumed : tuple of str
         What the paper does not print.
+    seed : int
+        Of partition, parameters, cohorts and local work.
+    own : mapping of option to value
+        What differs from the paper's setting, as `with_values` has changed it; it is a part of the run's name.
+    more : tuple of str
+        Metrics recorded beside the table's; a part of the run's name, too.
     """
 
     paper: str
@@ -78,10 +84,35 @@ class Preset:
     clip: float | None = None
     augment: str | None = None
     assumed: tuple[str, ...] = ()
+    seed: int = 0
+    own: Mapping[str, float] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return "/".join((self.paper, self.dataset, self.split, self.participation, self.method))
+        """Where the run lies: 'fedelasticnet/mnist/iid/10%/algorithm-1', and after it, with '@', all that is not the paper's."""
+        values = [f"{option}={value!r}" for option, value in self.own.items()]
+        said = [*values, *([f"seed={self.seed}"] if self.seed else []), *(f"with={metric}" for metric in self.more)]
+        return "/".join((self.paper, self.dataset, self.split, self.participation, "@".join([self.method, *said])))
+
+    def _argument(self, option: str) -> str | None:
+        """The hyperparameter that an option stands for, as FedElasticNet's Table 5 reads; None where the method has none."""
+        named = {"fedprox": "mu", "feddyn": "alpha"} if option == "l2" else {}
+        argument = named.get(self.algorithm, option)
+        return argument if argument in self.hyperparameters and self.paper == "fedelasticnet" else None
+
+    def value(self, option: str) -> float | None:
+        """The value of 'lr', 'l1', 'l2' or 'epsilon'; None where the method has none."""
+        if option == "lr":
+            return self.lr
+        argument = self._argument(option)
+        return None if argument is None else float(self.hyperparameters[argument])
+
+    def with_values(self, values: Mapping[str, float]) -> Preset:
+        """The setting with other values of 'lr', 'l1', 'l2' or 'epsilon'; those that the method has not are left out."""
+        changed = {k: float(v) for k, v in values.items() if self.value(k) not in (None, float(v))}
+        hyper = {**self.hyperparameters, **{a: v for k, v in changed.items() if (a := self._argument(k)) is not None}}
+        return replace(self, lr=changed.get("lr", self.lr), hyperparameters=hyper, own=dict(sorted({**self.own, **changed}.items())))
 
     def make_algorithm(self) -> Algorithm:
         from fedtheory import algorithms

@@ -49,7 +49,7 @@ def of_table(table: str, dataset: str | None = None, split: str | None = None, m
         raise InvalidInput(f"no table {table!r}: use {', '.join(_OF_TABLE)}")
     paper, participation = _OF_TABLE[table]
     found = [p for p in _PRESETS.values() if p.paper == paper and participation in (None, p.participation)]
-    if table == "fedelasticnet-figure1":
+    if table == "fedelasticnet-figure1" and split is None:  # the paper's; others by name
         found = [p for p in found if p.split == "dirichlet-0.3"]
     for what, text in (("dataset", dataset), ("split", split), ("method", method)):
         if text is None:

@@ -15,6 +15,7 @@ from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
 from fedtheory.neural.benchmarks.preset import Preset
 from fedtheory.neural.benchmarks.result import Result, result_json
+from fedtheory.neural.benchmarks.sweeps import OPTIONS
 from fedtheory.provenance import write_json
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
+_DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond `fedtheory.neural.training.RECORD`
 
 
@@ -77,7 +79,6 @@ def run_preset(
     data: Data,
     folder: Path | None,
     rounds: int | None = None,
-    seed: int = 0,
     resume: bool = True,
     progress: bool = True,
     evaluate_every: int = 1,
@@ -101,7 +102,7 @@ def run_preset(
     """
     from fedtheory.neural.training import RECORD, train
 
-    problem = preset.make_problem(data, seed, **options)
+    problem = preset.make_problem(data, preset.seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
     total = preset.rounds if rounds is None else rounds
@@ -113,8 +114,8 @@ def run_preset(
             total,
             preset.make_sampling(),
             preset.make_solver(),
-            seed,
-            RECORD + _MORE.get(preset.paper, ()),
+            preset.seed,
+            tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
             checkpoint=path,
             resume=resume,
             evaluate_every=evaluate_every,
@@ -183,21 +184,24 @@ def run_presets(
     folder_of_data: Path | None,
     out: Path,
     on_result: Callable[[Result], None],
-    seed: int = 0,
     verify: bool = True,
     **options: Any,
 ) -> Iterator[Result]:
     """All runs, one after the other; data sets are read once, and all of them before the first run."""
-    datasets = {}
-    for name in dict.fromkeys(_RELEASE.get(p.dataset, p.dataset) for p in presets):
+    datasets: dict[tuple[str, int], Data] = {}
+
+    def of(preset: Preset) -> tuple[str, int]:
+        name = _RELEASE.get(preset.dataset, preset.dataset)
+        return name, preset.seed if name in _DRAWN else 0
+
+    for name, seed in dict.fromkeys(map(of, presets)):
         try:
-            datasets[name] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
+            datasets[name, seed] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
         except DataFileError as error:
             raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
     for i, preset in enumerate(presets, 1):
         try:
-            data = datasets[_RELEASE.get(preset.dataset, preset.dataset)]
-            result = run_preset(preset, data, out, seed=seed, label=f"{i}/{len(presets)} {preset.name}", **options)
+            result = run_preset(preset, datasets[of(preset)], out, label=f"{i}/{len(presets)} {preset.name}", **options)
         except (CheckpointError, OSError):  # files: the user's to decide
             raise
         except FedTheoryError as error:
@@ -260,6 +264,8 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
                 "parameters": r.parameters,
                 "network": r.preset.network,
+                **{option: r.preset.value(option) for option in OPTIONS},
+                "seed": r.preset.seed,
                 "seconds": round(r.seconds, 1),
                 "error": r.error,
             }
@@ -272,30 +278,39 @@ def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
 
     Accuracies are means over the last rounds of both runs, `last` of them at most, up to the round that both have reached.
     """
-    runs = {(r.preset.dataset, r.preset.method): r for r in results if r.rounds}
-    out = []
+    runs = [r for r in results if r.rounds and not r.error]
+    out: dict[tuple[Any, ...], dict[str, Any]] = {}
     for kind, baseline, ours, text in papers.FIGURE_1:
-        for dataset in dict.fromkeys(d for d, _ in runs):
-            pair = [runs[dataset, m] for m in (baseline, ours) if (dataset, m) in runs]
-            if len(pair) < 2 or (kind == "gap") != (dataset in ("cifar10", "cifar100") and ours == "algorithm-1"):
+        for run in runs:
+            preset = run.preset
+            plain = _baseline(run, [r for r in runs if r.preset.method == baseline])
+            large = preset.dataset in ("cifar10", "cifar100") and ours == "algorithm-1"
+            if preset.method != ours or plain is None or (kind == "gap") != large:
                 continue
-            rounds = min(r.rounds for r in pair)
-            ends = [r.series("test_accuracy")[max(0, rounds - last) : rounds] for r in pair]
+            rounds = min(run.rounds, plain.rounds)
+            ends = [r.series("test_accuracy")[max(0, rounds - last) : rounds] for r in (plain, run)]
             if not all(np.isfinite(e).any() for e in ends):
                 continue
-            accuracy = [100 * float(np.nanmean(e)) for e in ends]
-            out.append(
-                {
-                    "dataset": dataset,
-                    "baseline": baseline,
-                    "method": ours,
-                    "paper": text,
-                    "rounds": rounds,
-                    "accuracy": accuracy,
-                    "points": accuracy[1] - accuracy[0],
-                }
-            )
-    return out
+            key = (preset.dataset, preset.split, baseline, ours, tuple(preset.own.items()))
+            found = {"dataset": preset.dataset, "split": preset.split, "baseline": baseline, "method": ours, "paper": text}
+            claim = out.setdefault(key, {**found, "own": dict(preset.own), "rounds": rounds, "seeds": []})
+            claim["rounds"] = min(claim["rounds"], rounds)
+            claim["seeds"].append([100 * float(np.nanmean(e)) for e in ends])
+    for claim in out.values():
+        pairs = np.array(claim.pop("seeds"))
+        differ = pairs[:, 1] - pairs[:, 0]
+        claim |= {"accuracy": pairs.mean(axis=0).tolist(), "points": float(differ.mean()), "points_of_seeds": differ.tolist()}
+    return list(out.values())
+
+
+def _baseline(run: Result, plain: Sequence[Result]) -> Result | None:
+    """The run of another method that this one is to be held against: same data, split, participation, seed, learning rate, and l2."""
+    of, alike = run.preset, []
+    for other in plain:
+        p = other.preset
+        if all(getattr(p, k) == getattr(of, k) for k in ("dataset", "split", "participation", "seed", "lr", "epochs", "network")):
+            alike.append((p.value("l2") != of.value("l2"), len(p.own), other))
+    return min(alike, key=lambda a: a[:2])[2] if alike else None
 
 
 def unrun_rows(table: str) -> list[str]:
@@ -309,6 +324,12 @@ def unrun_rows(table: str) -> list[str]:
     return [f"{dataset} ({split}): not run, for there is no preset and no reader of these data" for split, dataset in rows]
 
 
+def _range(row: Mapping[str, Any], name: str, unit: float) -> str:
+    """' [low, high]' over the seeds, '' where there is one."""
+    low_high = row.get("range", {}).get(name)
+    return "" if low_high is None else f" [{low_high[0] / unit:.4g}, {low_high[1] / unit:.4g}]"
+
+
 def _number(value: Any, unit: float) -> str:
     if value is None:
         return ""
@@ -317,26 +338,37 @@ def _number(value: Any, unit: float) -> str:
     return f"{value / unit:.4g}"
 
 
-def texts(table: str, row: dict[str, Any]) -> list[str]:
-    """The cells of a row as they are shown: data, split, method, rounds, ours, the paper's, ratio, accuracy."""
+def texts(table: str, row: dict[str, Any], swept: Sequence[str] = ()) -> list[str]:
+    """The cells of a row as they are shown: data, split, method, what is swept, rounds, ours, the paper's, ratio, accuracy.
+
+    Where a row is several seeds', the lowest and the highest stand after the mean, in brackets.
+    """
     unit = papers.table(table).unit if table in papers.TABLES else 0.01  # Figure 1: percent
     ratio = " ".join(f"{v:.2f}" if i == 0 else f"({v:.2f})" for i, v in enumerate(row["ratio"] or ()))
-    accuracy = "" if row["test_accuracy"] is None else f"{100 * row['test_accuracy']:.2f}"
+    accuracy = "" if row["test_accuracy"] is None else f"{100 * row['test_accuracy']:.2f}" + _range(row, "test_accuracy", 0.01)
     done, whole = row["rounds"], row["rounds_of_paper"]  # a quick run has rounds of its own, and more may be asked for
     done = f"{done}" if whole is None else f"{done}/{whole}" if done <= whole else f"{done} (paper {whole})"
     ours = row["error"].split(":")[0] if row["error"] and row["measured"] is None else _number(row["measured"], unit)
     if table in WITH_ENTROPY and row["method"] in TWO_MESSAGES and row["entropies"]:
         ours = each_message(row["entropies"])
+    ours += _range(row, "measured", unit) if row["measured"] is not None else ""
     printed = row["paper_text"]
     printed = f"{printed[0]} ({printed[1]})" if isinstance(printed, tuple | list) else printed or ""
-    return [row["dataset"], row["split"], row["method"], done, ours, printed, ratio, accuracy]
+    values = ["" if row[name] is None else f"{row[name]:g}" for name in swept]
+    return [row["dataset"], row["split"], row["method"], *values, done, ours, printed, ratio, accuracy]
 
 
 HEADINGS = ("data", "split", "method", "rounds", "ours", "paper", "ratio", "acc. %")
 
 
-def markdown(table: str, rows: Sequence[dict[str, Any]], title: str, notes: Sequence[str]) -> str:
+def headings(swept: Sequence[str] = ()) -> list[str]:
+    """The titles of `texts`."""
+    return [*HEADINGS[:3], *swept, *HEADINGS[3:]]
+
+
+def markdown(table: str, rows: Sequence[dict[str, Any]], title: str, notes: Sequence[str], swept: Sequence[str] = ()) -> str:
     """The table and what is to be said of it, as Markdown."""
-    lines = [f"# {title}", "", "| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
-    lines += ["| " + " | ".join(c.replace("|", "/") for c in texts(table, row)) + " |" for row in rows]
+    titles = headings(swept)
+    lines = [f"# {title}", "", "| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
+    lines += ["| " + " | ".join(c.replace("|", "/") for c in texts(table, row, swept)) + " |" for row in rows]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes), ""])

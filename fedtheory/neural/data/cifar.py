@@ -6,6 +6,7 @@ import io
 import pickle
 import pickletools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import ImageData
-from fedtheory.neural.data.files import Release, read_tar
+from fedtheory.neural.data.files import Release, check_labels, read_tar
 
 __all__ = ["load_cifar10", "load_cifar100", "parse_pickle", "parse_records"]
 
@@ -23,13 +24,15 @@ Parser = Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
 _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
+@dataclass(frozen=True)
 class _Version:
     """One published form of a data set: its files in order, their md5 (None: not published), and its archive."""
 
-    def __init__(
-        self, folder: str, train: dict[str, str | None], test: dict[str, str | None], archive: str, md5: str
-    ) -> None:
-        self.folder, self.train, self.test, self.archive, self.md5 = folder, train, test, archive, md5
+    folder: str
+    train: dict[str, str | None]
+    test: dict[str, str | None]
+    archive: str
+    md5: str
 
     @property
     def files(self) -> dict[str, str | None]:
@@ -224,7 +227,7 @@ def _load(
         labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
         for file, where, content in files:
             x, y = parse(where, content)
-            _check_labels(where, y, num_classes)
+            check_labels(where, y, 0, num_classes - 1)
             pixels[file in version.train] += np.ascontiguousarray(x).data.cast("B")
             labels[file in version.train].append(y)
             del x, content  # else the next file is read beside this one
@@ -236,21 +239,13 @@ def _load(
     raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
 
 
-def _check_labels(where: str, labels: np.ndarray, num_classes: int) -> None:
-    if labels.size and not 0 <= labels.min() <= labels.max() < num_classes:
-        wrong = labels[(labels < 0) | (labels >= num_classes)][0]
-        raise DataFileError(
-            f"{where}: a label is {wrong}, expected 0..{num_classes - 1}: it is another file; fetch it again"
-        )
-
-
 def _open(
     release: Release, folder: str | Path, version: _Version, verify: bool
 ) -> Iterator[tuple[str, str, Any]] | None:
     """(file, where, content) of the version's files in order, from the folder or else its archive; None when neither is there."""
     if release.find(folder, next(iter(version.files))) is not None:
         return ((f, *release.read(folder, f, md5=md5 if verify else None)) for f, md5 in version.files.items())
-    archive = _archive(release, folder, version)
+    archive = release.find(folder, version.archive, version.archive.removesuffix(".gz"))
     return None if archive is None else _unpack(archive, version, verify)
 
 
@@ -263,14 +258,6 @@ def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[st
         if file not in contents:
             raise DataFileError(f"{archive}: has no {member}: not the published archive; fetch it from {_PAGE}")
         yield file, f"{archive}:{member}", contents.pop(file)
-
-
-def _archive(release: Release, folder: str | Path, version: _Version) -> Path | None:
-    for name in (version.archive, version.archive.removesuffix(".gz")):
-        for place in release.folders(folder):
-            if (place / name).is_file():
-                return place / name
-    return None
 
 
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:

@@ -10,15 +10,17 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+import numpy as np
+
 from fedtheory.errors import DataFileError
 
-__all__ = ["LIMIT", "Lines", "Release", "read_bytes", "read_lines", "verify_md5"]
+__all__ = ["LIMIT", "Lines", "Release", "check_labels", "read_bytes", "read_lines", "verify_md5"]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
@@ -28,13 +30,6 @@ _MAGIC: tuple[tuple[bytes, str, Callable[..., io.BufferedIOBase]], ...] = (
     (b"\xfd7zXZ\x00", "xz", lzma.open),
     (b"BZh", "bzip2", bz2.open),
 )
-
-
-def _digest(chunks: Iterable[Any]) -> str:
-    md5 = hashlib.md5(usedforsecurity=False)  # what the releases publish: it tells damage, not malice
-    for chunk in chunks:
-        md5.update(chunk)
-    return md5.hexdigest()
 
 
 def verify_md5(where: str, content: Any, expected: str | None) -> None:
@@ -47,12 +42,21 @@ def verify_md5(where: str, content: Any, expected: str | None) -> None:
     """
     if expected is None:
         return
-    found = _digest([content] if isinstance(content, bytes | bytearray | memoryview) else content)
-    if found != expected:
+    md5 = hashlib.md5(usedforsecurity=False)  # what the releases publish: it tells damage, not malice
+    for chunk in [content] if isinstance(content, bytes | bytearray | memoryview) else content:
+        md5.update(chunk)
+    if (found := md5.hexdigest()) != expected:
         raise DataFileError(
             f"{where}: md5 {found}, the release's has {expected}: damaged or another version; fetch it again, or pass "
             "verify=False (--no-verify) to read it nevertheless"
         )
+
+
+def check_labels(where: str, labels: np.ndarray, low: int, high: int) -> None:
+    """Refuse labels (n,) beyond low..high; the first wrong one is named."""
+    if labels.size and not low <= labels.min() <= labels.max() <= high:
+        wrong = labels[(labels < low) | (labels > high)][0]
+        raise DataFileError(f"{where}: a label is {wrong}, expected {low}..{high}: it is another file; fetch it again")
 
 
 @contextmanager
@@ -96,15 +100,16 @@ def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
         return _decompressed(str(path), file, limit)
 
 
-def _decompressed(where: str, file: IO[bytes], limit: int = LIMIT) -> bytearray:
+def _packing(file: IO[bytes]) -> tuple[str, Callable[..., io.BufferedIOBase] | None]:
     start = file.read(6)
     file.seek(0)
-    for magic, kind, opener in _MAGIC:
-        if start.startswith(magic):
-            with _readable(where, kind), opener(file, "rb") as stream:
-                return _read_all(where, stream, limit)
-    with _readable(where):
-        return _read_all(where, file, limit)
+    return next(((kind, opener) for magic, kind, opener in _MAGIC if start.startswith(magic)), ("plain", None))
+
+
+def _decompressed(where: str, file: IO[bytes], limit: int = LIMIT) -> bytearray:
+    kind, opener = _packing(file)
+    with _readable(where, kind), nullcontext(file) if opener is None else opener(file, "rb") as stream:
+        return _read_all(where, stream, limit)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -192,8 +197,7 @@ def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     DataFileError
         Another md5, damaged, a member that leaves the archive's folder, a wanted member that is not a regular file.
     """
-    if md5 is not None:
-        verify_md5(str(path), _chunks(path), md5)
+    verify_md5(str(path), _chunks(path), md5)
     with _readable(str(path), "tar"), tarfile.open(path, "r:*") as archive:
         for member in archive:
             _check_member(path, member.name)
@@ -221,8 +225,7 @@ def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     DataFileError
         Another md5, damaged, a member that leaves the archive's folder.
     """
-    if md5 is not None:
-        verify_md5(str(path), _chunks(path), md5)
+    verify_md5(str(path), _chunks(path), md5)
     with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             _check_member(path, name)
@@ -278,9 +281,7 @@ def read_lines(
         return
     with _readable(where), open(path, "rb") as file:
         size = max(path.stat().st_size, 1)
-        start = file.read(6)
-        file.seek(0)
-        kind, opener = next(((k, o) for magic, k, o in _MAGIC if start.startswith(magic)), ("plain", None))
+        kind, opener = _packing(file)
         if opener is None:
             yield Lines(where, _lines(where, file, encoding, longest), lambda: file.tell() / size)
             return

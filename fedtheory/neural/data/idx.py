@@ -11,7 +11,7 @@ import numpy as np
 
 from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import ImageData, pixel_moments
-from fedtheory.neural.data.files import Release, read_bytes, read_zip
+from fedtheory.neural.data.files import Release, check_labels, read_bytes, read_zip
 
 __all__ = ["load_emnist_letters", "load_mnist", "parse_idx", "read_idx"]
 
@@ -95,12 +95,6 @@ def _pair(images: tuple[str, np.ndarray], labels: tuple[str, np.ndarray]) -> tup
     return x, y
 
 
-def _check_labels(where: str, labels: np.ndarray, low: int, high: int) -> None:
-    if labels.size and not low <= labels.min() <= labels.max() <= high:
-        wrong = labels[(labels < low) | (labels > high)][0]
-        raise DataFileError(f"{where}: a label is {wrong}, expected {low}..{high}: it is another file; fetch it again")
-
-
 def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
     """MNIST: 60,000 training and 10,000 test images (1, 28, 28) of 10 digits.
 
@@ -125,7 +119,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
             where, content = MNIST.read(folder, name, dotted, md5=MNIST_MD5[name] if verify else None)
             pair.append((where, parse_idx(where, content)))
         x, y = _pair(*pair)
-        _check_labels(pair[1][0], y, 0, 9)
+        check_labels(pair[1][0], y, 0, 9)
         return x[:, None], y.astype(np.int64)
 
     train, test = part("train"), part("t10k")
@@ -170,7 +164,7 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
             where, content = packed.pop(name) if name in packed else EMNIST.read(folder, name)
             pair.append((where, parse_idx(where, content)))
         x, y = _pair(*pair)
-        _check_labels(pair[1][0], y, 1, 26)
+        check_labels(pair[1][0], y, 1, 26)
         if first_ten:
             x, y = x[y <= 10], y[y <= 10]
         return np.ascontiguousarray(x.transpose(0, 2, 1))[:, None], y.astype(np.int64) - 1

@@ -1,4 +1,4 @@
-"""How the gradients of many models are computed at once: one after another, by vmap, or by hand-batched products.
+"""How the gradients of many models are computed: what every engine does, and the one that takes the models one after another.
 
 All engines give the same numbers to rounding; which is fastest depends on the model and the device (`fedtheory.neural.engines.select`).
 """
@@ -18,7 +18,7 @@ from fedtheory.neural.losses import Loss
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Engine", "Loop", "Vmap"]
+__all__ = ["Engine", "Loop", "shares", "whole"]
 
 
 SCALE = 1024.0
@@ -34,6 +34,7 @@ class Engine:
     name = "engine"
     autocast: str | None = None  # the dtype of the forward and backward passes of `gradient`, where it is not the params'
     channels_last = False  # whether images and filters are laid out so, which a CPU's convolutions are faster with
+    samplewise: Engine | None = None  # computes the gradients of single samples side by side, in full precision, if there is one
     in_threads = True  # whether a CPU does better with one core for each of several models than with all cores for one after another
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
@@ -151,19 +152,19 @@ class Loop(Engine):
             with torch.enable_grad():
                 with self._mixed(params.device):
                     outputs = self.flat.run(leaves, self._laid_out(x))
-                value = self.loss(_whole(outputs, params.dtype), t, w) * self._scale
+                value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
             pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
             torch.cat([p.reshape(-1) for p in pieces], out=out[r])
         return out if self._scale == 1.0 else out.div_(self._scale)
 
 
-def _whole(outputs: Any, dtype: torch.dtype) -> Any:
+def whole(outputs: Any, dtype: torch.dtype) -> Any:
     """What a module returned in mixed precision, in full precision."""
     if isinstance(outputs, torch.Tensor):
         return outputs.to(dtype) if outputs.is_floating_point() else outputs
     if isinstance(outputs, dict):
-        return {k: _whole(v, dtype) for k, v in outputs.items()}
-    return type(outputs)(_whole(v, dtype) for v in outputs) if type(outputs) in (tuple, list) else outputs
+        return {k: whole(v, dtype) for k, v in outputs.items()}
+    return type(outputs)(whole(v, dtype) for v in outputs) if type(outputs) in (tuple, list) else outputs
 
 
 def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:
@@ -173,52 +174,3 @@ def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:
     if len(kept) and bool((kept - kept[0]).abs().max() > 1e-6 * kept[0]):
         raise MissingCapability("this loss takes no sample weights: use a named loss")
     return x[real], t[real], None
-
-
-class Vmap(Engine):
-    """All models at once through torch.func.vmap.
-
-    Raises
-    ------
-    MissingCapability
-        For padded batches with a loss that takes no weights.
-    """
-
-    name = "vmap"
-    in_threads = False
-
-    def __init__(self, flat: FlatModule, loss: Loss) -> None:
-        super().__init__(flat, loss)
-
-        def value(p: Tensor, x: Tensor, t: Tensor, w: Tensor | None = None) -> Tensor:
-            return loss(flat.call(p, x), t, w)
-
-        def scaled(p: Tensor, x: Tensor, t: Tensor, w: Tensor | None = None) -> Tensor:
-            with self._mixed(p.device):
-                outputs = flat.call(p, x)
-            return loss(_whole(outputs, p.dtype), t, w) * self._scale
-
-        def energy(p: Tensor, x: Tensor, w: Tensor) -> Tensor:
-            outputs = flat.call(p, x)
-            return (outputs.reshape(len(x), -1).square().sum(dim=1) * w).sum()
-
-        self._gradient, self._value = torch.func.vmap(torch.func.grad(scaled)), torch.func.vmap(value)
-        self._output_gradient = torch.func.vmap(torch.func.grad(energy))
-
-    def value(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        with torch.no_grad():
-            return self._run(self._value, params, inputs, targets, weights)
-
-    def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        out = self._run(self._gradient, params, inputs, targets, weights)
-        return out if self._scale == 1.0 else out.div_(self._scale)
-
-    def output_gradient(self, params: Tensor, inputs: Tensor, counts: Tensor) -> Tensor:
-        return self._output_gradient(params, inputs, shares(counts, inputs.shape[1], params))
-
-    def _run(self, what: Callable[..., Tensor], params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return what(params, inputs, targets)
-        if not self.loss.weighted:
-            raise MissingCapability(f"the loss {self.loss.name} takes no sample weights, which padded batches need: use engine='loop'")
-        return what(params, inputs, targets, weights)

@@ -1,7 +1,7 @@
 """Whole walks of small fully connected networks on a CPU, compiled: one model after the other, which stays in its core's cache.
 
 On batches of ten or so a step costs what it takes to move the weights, several times over when products, penalty and update are passes
-of their own. Here each block of weights is updated, with the penalty, while it is at hand. `Dense` makes the same steps by batched
+of their own. Here each block of weights is updated, with the penalty, while it is at hand. `Stacked` makes the same steps by batched
 products; the two agree to rounding.
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedtheory.neural.engines.base import Engine
-    from fedtheory.neural.engines.dense import Dense
+    from fedtheory.neural.losses import Slope
 
 __all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "one_blas_thread", "walk_rows"]
 
-LARGEST_BATCH = 64  # measured: validation/timings/performance_neural.py; on larger ones batched products are as fast
+LARGEST_BATCH = 32  # validation/timings/performance_neural.py: on larger ones batched products are as fast on one core, or faster
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
 _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
@@ -58,12 +58,13 @@ class PenaltyTerms(NamedTuple):
 
 
 def fits(engine: Engine, device: str, batch_size: int, curvature: Any) -> bool:
-    """Whether a walk on samples as they are is compiled here: where Numba is, on a CPU, of `Dense`, mini-batches, one slope for all."""
+    """Whether a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain of linear layers with a loss whose
+    derivative is written below, mini-batches, one slope for all."""
     return (
         available()
         and device == "cpu"
-        and engine.name == "dense"
-        and engine.autocast is None
+        and getattr(engine, "chain", None) is not None
+        and engine.loss.slope is not None
         and batch_size <= LARGEST_BATCH
         and isinstance(curvature, float | int)
     )
@@ -84,8 +85,23 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+class _LossTerms(NamedTuple):
+    """`fedtheory.neural.losses.Slope`, as the compiled steps take it: weights (classes,) or (outputs,), all of them, in the dtype."""
+
+    kind: int
+    scale: float
+    limit: float
+    weights: np.ndarray
+
+
+def _loss_terms(slope: Slope, outputs: int, kind: type) -> _LossTerms:
+    weights: np.ndarray = np.array(slope.weights or (1.0,) * outputs, dtype=kind)
+    return _LossTerms(slope.kind, kind(slope.scale), kind(slope.limit), weights)
+
+
 def walk_rows(
-    engine: Dense,
+    widths: tuple[int, ...],
+    slope: Slope,
     inputs: Tensor,
     targets: Tensor,
     penalty: PenaltyTerms,
@@ -97,9 +113,14 @@ def walk_rows(
     stop: Event,
 ) -> None:
     """All steps of the rows y (R, d), in place, until told to stop; samples and weights (R, T, b), lrs (R, T), lengths (R,)."""
-    all_inputs, all_targets = inputs.numpy().reshape(len(inputs), -1), targets.numpy()
+    all_inputs = inputs.numpy().reshape(len(inputs), -1)
     kind = y.dtype.type
-    widths = np.array(engine.widths, dtype=np.int64)
+    labels, values = np.empty(0, np.int64), np.empty((0, widths[-1]), kind)
+    if slope.kind == 0:
+        labels = targets.numpy()
+    else:
+        values = targets.numpy().reshape(len(targets), -1)
+    units, loss = np.array(widths, dtype=np.int64), _loss_terms(slope, widths[-1], kind)
     for r in range(len(y)):
         own = penalty._replace(pull=penalty.pull[r], anchor=penalty.anchor[r])
         for first in range(0, int(lengths[r]), AT_ONCE):
@@ -107,7 +128,7 @@ def walk_rows(
                 return
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
             steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind)
-            _walk(y[r], *steps, all_inputs, all_targets, widths, own, BLOCK)
+            _walk(y[r], *steps, all_inputs, labels, values, units, loss, own, BLOCK)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -162,21 +183,56 @@ def _move_clipped(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _residuals(z: np.ndarray, labels: np.ndarray, factors: np.ndarray) -> None:
-    """Outputs z (b, c) <- factor_k (softmax - one at the label), row by row."""
+def _of_classes(z: np.ndarray, labels: np.ndarray, factors: np.ndarray, loss: _LossTerms) -> None:
+    """Outputs z (b, c) <- factor_k times the slope of the cross entropy, row by row; factors sum to lr, or to 1.
+
+    With class weights v and smoothing e: (1 - e) v_y (softmax - one at y) + e/c (sum(v) softmax - v), over the mean of the v_y.
+    """
+    smoothing, ignored, one = loss.scale, loss.limit, z.dtype.type(1)
+    classes = z.shape[1]
+    share, whole = smoothing / z.dtype.type(classes), z.dtype.type(0)
+    for v in loss.weights:
+        whole += v
+    counted, total = z.dtype.type(0), z.dtype.type(0)
+    for k in range(z.shape[0]):
+        total += factors[k]
+        if labels[k] != ignored:
+            counted += factors[k] * loss.weights[labels[k]]
     for k in range(z.shape[0]):
         row = z[k]
+        if labels[k] == ignored or factors[k] == 0:
+            for c in range(classes):
+                row[c] = 0
+            continue
         top = row[0]
         for v in row:
             if v > top:
                 top = v
-        total = row.dtype.type(0)
-        for c in range(len(row)):
+        norm = z.dtype.type(0)
+        for c in range(classes):
             row[c] = np.exp(row[c] - top)
-            total += row[c]
-        for c in range(len(row)):
-            row[c] = row[c] / total * factors[k]
-        row[labels[k]] -= factors[k]
+            norm += row[c]
+        factor = factors[k] * (total / counted)
+        own = (one - smoothing) * loss.weights[labels[k]]
+        for c in range(classes):
+            row[c] = row[c] / norm * factor * (own + share * whole) - factor * share * loss.weights[c]
+        row[labels[k]] -= factor * own
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def _of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss: _LossTerms) -> None:
+    """Outputs z (b, c) <- factor_k/c times the slope of the loss of each output, towards values (b, c)."""
+    one, limit = z.dtype.type(1), loss.limit
+    for k in range(z.shape[0]):
+        factor = factors[k] * loss.scale / z.dtype.type(z.shape[1])
+        for c in range(z.shape[1]):
+            t = values[k, c]
+            if loss.kind == 1:
+                off = z[k, c] - t
+                z[k, c] = factor * (limit if off > limit else (-limit if off < -limit else off))  # a NaN stays one
+            else:
+                p = loss.weights[c]
+                z[k, c] = factor * ((one + (p - one) * t) / (one + np.exp(-z[k, c])) - p * t)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -202,13 +258,13 @@ def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.nda
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
-    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, targets: np.ndarray,
-    widths: np.ndarray, penalty: PenaltyTerms, block: int,
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, labels: np.ndarray,
+    values: np.ndarray, widths: np.ndarray, loss: _LossTerms, penalty: PenaltyTerms, block: int,
 ) -> None:  # fmt: skip
     """y (d,), in place, by the steps of samples and weights (T, b) and lrs (T,); widths of all layers, the inputs' first.
 
     y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
-    there is none.
+    there is none. Labels (n,) are those of a cross entropy, values (n, outputs) those of any other loss.
     """
     pull, anchor, slopes, l1, prox, clip = penalty
     steps, b = samples.shape
@@ -225,7 +281,7 @@ def _walk(
         largest = max(largest, rows * widths[n], widths[n + 1])
     piece = np.empty(largest, y.dtype)
     gradients = np.empty(len(y) if clip else 0, y.dtype)  # a clipped gradient must be known whole before it moves anything
-    labels = np.empty(b, np.int64)
+    own_labels, own_values = np.empty(b, np.int64), np.empty((b, widths[last]), y.dtype)
     zero = y.dtype.type(0)
     toward = anchor[:0] if prox else anchor
     for j in range(steps):
@@ -234,12 +290,20 @@ def _walk(
         for k in range(b):  # entry by entry: Numba compiles the assignment of whole rows for seconds
             for c in range(widths[0]):
                 x[k, c] = inputs[samples[j, k], c]
-            labels[k] = targets[samples[j, k]]
+            if loss.kind == 0:
+                own_labels[k] = labels[samples[j, k]]
+            else:
+                for c in range(widths[last]):
+                    own_values[k, c] = values[samples[j, k], c]
         start = _forward(y, hidden, some, widths, b, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
             g[k] = hidden[last, k]
-        _residuals(outputs, labels, weights[j] if clip else lr * weights[j])
+        factors = weights[j] if clip else lr * weights[j]
+        if loss.kind == 0:
+            _of_classes(outputs, own_labels, factors, loss)
+        else:
+            _of_values(outputs, own_values, factors, loss)
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]
             start -= i * o + o

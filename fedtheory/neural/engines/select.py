@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+import torch
 
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
-from fedtheory.neural.engines.base import Engine, Loop, Vmap
-from fedtheory.neural.engines.dense import Dense
-from fedtheory.neural.losses import LOSSES, Loss
+from fedtheory.neural.engines.base import Engine, Loop
+from fedtheory.neural.engines.stacked import Stacked
+from fedtheory.neural.losses import Loss
 
 if TYPE_CHECKING:
     from fedtheory.neural.flat import FlatModule
 
 __all__ = ["ENGINES", "engine_for"]
 
-ENGINES: dict[str, type[Engine]] = {"dense": Dense, "vmap": Vmap, "loop": Loop}
+ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
+# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory:
+# validation/timings/performance_neural.py.
+LARGE = 2_000_000
 
 
-def engine_for(
-    name: str, flat: FlatModule, loss: Loss, inputs: Tensor, targets: Tensor, autocast: str | None = None
-) -> Engine:
-    """The engine of that name for these samples; 'auto' takes 'dense' where it fits, 'loop' for other networks on a CPU, for LSTMs
-    and for users' losses (with a warning, where a named loss would have another), else 'vmap'.
+def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: Any, autocast: str | None = None) -> Engine:
+    """The engine of that name for these samples; 'auto' takes 'stacked', but for large networks on a CPU, and for modules that cannot
+    be stacked (with a warning that says why), 'loop'.
 
     Raises
     ------
@@ -33,51 +34,63 @@ def engine_for(
     InvalidInput
         No name.
     MissingCapability
-        'dense' for a module or loss it was not written for, or with autocast.
+        'stacked' for a module that vmap cannot take.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"engine = {name!r}: use 'auto', {', '.join(map(repr, ENGINES))}")
-    if name == "auto":
-        name = _best(flat, loss, inputs, targets, autocast is not None)
-        if not loss.weighted:
-            _tell(loss, name, _best(flat, Loss("cross_entropy"), inputs, targets, autocast is not None))
-    if name not in ENGINES:
+    if name not in (*ENGINES, "auto"):
         raise suggest(name, [*ENGINES, "auto"], "engine")
-    if name == "dense" and not Dense.fits(flat, loss, inputs, targets):
-        raise MissingCapability(
-            "engine='dense' does nn.Sequential of Flatten, Linear and ReLU, all trained, without hooks, each layer with parameters of "
-            "its own, with the cross entropy of one label a sample only: use engine='auto'"
-        )
-    if name == "dense" and autocast is not None:
-        raise MissingCapability("engine='dense' works in one precision: leave autocast out, or use engine='auto'")
-    engine = ENGINES[name](flat, loss)
+    stacked = Stacked(flat, loss)
+    reason = _refusal(stacked, inputs, targets)
+    engine: Engine = Loop(flat, loss)
+    engine.samplewise = stacked if reason is None else None
+    if name != "loop":
+        if reason is None and (name == "stacked" or not _large(stacked, inputs)):
+            engine = stacked if autocast is None else Stacked(flat, loss)
+            engine.samplewise = stacked
+        elif reason is not None and name == "stacked":
+            raise MissingCapability(f"engine='stacked' cannot take this module ({reason}): use engine='auto', which says what it does")
+        elif reason is not None:
+            warnings.warn(
+                f"the clients' models are trained one after another: {type(flat.module).__name__} cannot be computed for several at "
+                f"once ({reason}). The numbers are the same; it takes the time of a usual loop",
+                UserWarning,
+                stacklevel=3,  # NeuralProblem's caller
+            )
     engine.autocast = autocast
-    engine.settle(inputs[:2])
+    engine.settle(inputs)
     return engine
 
 
-def _tell(loss: Loss, taken: str, better: str) -> None:
-    """Warn of a callable on a network that would be trained much faster with a loss that has a name."""
-    if better == taken:
-        return
-    options = ", ".join(f"{k}={'...' if isinstance(v, Tensor) else repr(v)}" for k, v in loss.options.items())
-    warnings.warn(
-        f"the loss {loss.name}({options}) is none of {', '.join(map(repr, LOSSES))}, so that the clients' models are trained one after "
-        f"another (engine '{taken}'). With loss='cross_entropy' this network gets the engine '{better}', several times as fast with "
-        "small batches: use it if the plain mean cross entropy is meant; for anything else there is no faster way",
-        UserWarning,
-        stacklevel=4,  # NeuralProblem's caller
-    )
+def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
+    """Why two models at once do not get the gradients of one after another, in a line; None where they do, or one fails as well."""
+    point = engine.flat.initial()
+    two = torch.stack([point, point])
+
+    def both(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: both(v) for name, v in values.items()}
+        return tuple(both(v) for v in values) if isinstance(values, tuple) else torch.stack([values, values])
+
+    plain = Loop(engine.flat, engine.loss)
+    plain.settle(inputs)
+    with torch.random.fork_rng(devices=[point.device] if point.device.type == "cuda" else []):
+        try:
+            wanted = plain.gradient(two, both(inputs), both(targets))
+        except Exception:  # which `check_model` tells
+            return None
+        try:
+            found = engine.gradient(two, both(inputs), both(targets))
+        except Exception as error:
+            return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
+    off = (found - wanted).norm(), wanted.norm()
+    if bool(torch.isfinite(off[1])) and not bool(off[0] <= 1e-3 * off[1] + 1e-6):
+        return "its gradient is another one then"
+    return None
 
 
-def _best(flat: FlatModule, loss: Loss, inputs: Tensor, targets: Tensor, mixed: bool) -> str:
-    if Dense.fits(flat, loss, inputs, targets) and not mixed:
-        return "dense"
-    recurrent = any(isinstance(m, nn.RNNBase) for m in flat.module.modules())
-    # On a CPU a loop is measured to be faster (validation/timings/performance.py). On a GPU nothing is measured: vmap is
-    # expected to be, for a cohort's small kernels become few large ones;
-    # `python validation/timings/performance_neural.py --device cuda` compares the two.
-    on_cpu = inputs.device.type == "cpu"
-    if recurrent or not loss.weighted or on_cpu:  # cuDNN's LSTM has no batching rule
-        return "loop"
-    return "vmap"
+def _large(engine: Stacked, inputs: Any) -> bool:
+    point = engine.flat.initial()
+    if point.device.type != "cpu":
+        return False
+    return engine.work(inputs) > LARGE

@@ -1,5 +1,6 @@
 """CIFAR-10 and -100: tiny pickles, records and archives of every version, good, broken and hostile."""
 
+import bz2
 import gzip
 import lzma
 import os
@@ -69,15 +70,16 @@ def test_the_hand_made_batch_is_what_numpy_reads():
 
 
 @pytest.mark.parametrize(("load", "version", "classes"), CASES)
-@pytest.mark.parametrize("form", ["plain", ".gz", ".xz", "tar.gz", "tar"])
+@pytest.mark.parametrize("form", ["plain", ".gz", ".xz", ".bz2", "tar.gz", "tar", "tar.xz"])
 def test_cifar_versions(tmp_path, load, version, classes, form):
     contents, samples = cifar_files(version, classes)
     if form.startswith("tar"):
-        name = version.archive if form == "tar.gz" else version.archive.removesuffix(".gz")
+        name = version.archive.removesuffix("tar.gz") + form
         members = {f"{version.folder}/{n}": contents[n] for n in reversed(contents)}
-        write_tar(tmp_path / name, members, "w:gz" if form == "tar.gz" else "w")
+        write_tar(tmp_path / name, members, form.replace("tar", "w").replace(".", ":"))
     else:
-        pack, ending = {"plain": (bytes, ""), ".gz": (gzip.compress, ".gz"), ".xz": (lzma.compress, ".xz")}[form]
+        packers = {"plain": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+        pack, ending = packers[form], form.replace("plain", "")
         (tmp_path / version.folder).mkdir()
         for name, content in contents.items():
             (tmp_path / version.folder / (name + ending)).write_bytes(pack(content))

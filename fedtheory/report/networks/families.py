@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paper_figures._networks.runs import (
+from fedtheory.report.networks.runs import (
+    AS_SET,
     DIGITS,
     WHOLE,
+    Change,
     Published,
     Told,
     found_sets,
@@ -23,7 +25,7 @@ from paper_figures._networks.runs import (
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
 
-__all__ = ["METHODS", "PAIRS", "SPLITS", "SPLIT_WORDS", "compute", "digits_of"]
+__all__ = ["METHODS", "PAIRS", "SPLITS", "SPLIT_WORDS", "compute", "digits_of", "place"]
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
 PAIRS = (("fedprox", "algorithm-1"), ("scaffold", "algorithm-2"), ("feddyn", "algorithm-3"))
@@ -31,6 +33,11 @@ SPLITS = ("dirichlet-0.3", "dirichlet-0.6", "iid")
 SPLIT_WORDS = {"dirichlet-0.3": "Dirichlet (.3)", "dirichlet-0.6": "Dirichlet (.6)", "iid": "IID", "non-iid": "non-IID"}
 IMAGES = ("mnist", "emnist-l", "cifar10", "cifar100")
 _CNN = {"clients": 10, "epochs": 2, "batch_size": 20}  # convolutions are slow on a CPU
+
+
+def place(panel: Mapping[str, Any]) -> str:
+    """A panel's split, and the values that were tried there: 'IID, l1 0.01'."""
+    return ", ".join([SPLIT_WORDS[panel["split"]], *(f"{name} {value:g}" for name, value in panel.get("own", {}).items())])
 
 
 def digits_of(preset: Preset, network: str) -> Preset:
@@ -45,8 +52,9 @@ def compute(
     networks: Sequence[str] = ("mlp-100-100",),
     methods: Sequence[str] = METHODS,
     rounds: int = 100,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -60,6 +68,7 @@ def compute(
     splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read from ``data``
     networks, rounds, seeds : of the runs on scikit-learn's digits, when ``data`` is None
     published : how much is run on ``data``
+    change : what differs in all runs
     data : folder with published data sets
     keep : folder for finished runs
 
@@ -76,13 +85,13 @@ def compute(
     notes: list[str] = []
     presets_of: dict[tuple[str, str, str], Preset] = {}
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         for network in networks:
             like = "cifar10" if network.startswith("cnn") else "mnist"
             for split in splits:
                 for m in methods:
                     preset = digits_of(presets.get(f"fedelasticnet/{like}/{split}/{participation}/{m}"), network)
-                    presets_of[network, split, m] = replace(preset, rounds=rounds)
+                    presets_of[network, split, m] = change(replace(preset, rounds=rounds))
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
         for name in sets:
@@ -90,9 +99,9 @@ def compute(
                 for m in methods:
                     preset = presets.get(f"fedelasticnet/{name}/{split}/{participation}/{m}")
                     last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
-                    presets_of[name, split, m] = replace(preset, rounds=last)
+                    presets_of[name, split, m] = change(replace(preset, rounds=last))
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else published.options
+    options = {**({} if data is None else published.options), **change.options}
     found = measured(presets_of, sets, used, keep, progress, **options)
     panels = []
     for name, split in dict.fromkeys((n, s) for n, s, _ in presets_of):
@@ -111,7 +120,7 @@ def compute(
     return {
         "panels": panels,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import WHOLE, Published
+from fedtheory.report.networks.runs import AS_SET, WHOLE, Change, Published
 
 __all__ = ["FIGURES"]
 
@@ -26,10 +26,11 @@ def compute(
     method: str,
     lambdas: Sequence[float] = MORE,
     rounds: int = 100,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar10", "mnist"),
     first_found: bool = False,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -39,9 +40,9 @@ def compute(
 
     Parameters
     ----------
-    lambdas : of the runs, in any order
+    lambdas : of the runs, in any order; 0 and that of Table 5, with which the others are compared, are run as well
     first_found : only the first of ``datasets`` that ``data`` has
-    The others are as `paper_figures._networks.families.compute` takes them.
+    The others are as `fedtheory.report.networks.families.compute` takes them.
 
     Returns
     -------
@@ -51,18 +52,17 @@ def compute(
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
-    from paper_figures._networks.families import digits_of
-    from paper_figures._networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.families import digits_of
+    from fedtheory.report.networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
 
     need_torch()
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly, first_found)
-    values = sorted(set(lambdas))
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else published.options
+    options = {**({} if data is None else published.options), **change.options}
     panels = []
     for name in sets:
         plain, net = (
@@ -73,8 +73,11 @@ def compute(
             plain, net = (replace(digits_of(p, "mlp-100-100"), rounds=rounds) for p in (plain, net))
         elif published.rounds is not None:
             plain, net = (replace(p, rounds=min(p.rounds, published.rounds)) for p in (plain, net))
-        runs = {v: replace(net, hyperparameters={**net.hyperparameters, "l1": v}) for v in values}
-        alone = replace(net, hyperparameters={**net.hyperparameters, "epsilon": 0.0})
+        chosen = float(net.hyperparameters["l1"])  # Table 5's
+        plain, net = change(plain), change(net)
+        values = sorted({0.0, chosen, *lambdas})
+        runs = {v: net.with_values({"l1": v}) for v in values}
+        alone = net.with_values({"epsilon": 0.0})
         found = measured({"baseline": plain, "alone": alone, **runs}, sets, used, keep, progress, **options)
         panels.append(
             {
@@ -84,7 +87,7 @@ def compute(
                 "participation": net.participation,
                 "rounds": net.rounds,
                 "epsilon": net.hyperparameters["epsilon"],
-                "table_5": net.hyperparameters["l1"],
+                "table_5": chosen,
                 "lambdas": np.array(values),
                 "baseline": found["baseline"],
                 "runs": [found[v] for v in values],
@@ -95,7 +98,7 @@ def compute(
         "panels": panels,
         "method": method,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }
@@ -113,7 +116,7 @@ def _share(panel: dict[str, Any], run: dict[str, Any]) -> np.ndarray:
 
 def _largest_kept(panel: dict[str, Any]) -> float | None:
     """The largest lambda_1 up to which the mean accuracy stays within `MARGIN` points of that without an l1 term."""
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     first = panel["runs"][0]["test_accuracy"]
     kept = None
@@ -146,8 +149,8 @@ def _colours(values: Any) -> list[Any]:
 def draw(data: dict[str, Any], number: str) -> Any:
     """Curves of all lambda_1, the accuracy at the end, and what is sent."""
     from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
-    from paper_figures._networks.drawing import band, from_below, legend
-    from paper_figures._networks.words import ends, short
+    from fedtheory.report.networks.drawing import band, from_below, legend
+    from fedtheory.report.networks.words import ends, short
 
     panels = data["panels"]
     figure, axes = new_figure(10.4, 3.2 * len(panels) + 1.2, len(panels), 3, width_ratios=(1.35, 1, 1))
@@ -212,7 +215,7 @@ def _finding(data: dict[str, Any]) -> str:
 
 def _three(panel: dict[str, Any]) -> tuple[str, str, str]:
     """Shares that are sent with lambda_1 of Table 5 alone, with epsilon too, and with epsilon alone."""
-    from paper_figures._networks.words import percent
+    from fedtheory.report.networks.words import percent
 
     chosen = int(np.argmin(abs(np.asarray(panel["lambdas"]) - panel["table_5"])))
     shares = [_share(panel, r) for r in (panel["alone"], panel["runs"][chosen], panel["runs"][0])]
@@ -225,7 +228,7 @@ def _three(panel: dict[str, Any]) -> tuple[str, str, str]:
 def caption(data: dict[str, Any], number: str) -> str:
     """What lambda_1 does to both, where accuracy falls, and which value the paper's rule picks here."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import difference, joined, percent, spread, where
+    from fedtheory.report.networks.words import difference, joined, percent, spread, where
 
     parts = [where(data)]
     for panel in data["panels"]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.families import METHODS, SPLIT_WORDS, compute
-from paper_figures._networks.runs import Published
+from fedtheory.report.networks.families import METHODS, SPLIT_WORDS, compute
+from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURES"]
 
@@ -45,7 +45,7 @@ def _printed(panel: dict[str, Any], what: str, number: str) -> dict[str, float]:
 
     dataset = "mnist" if panel["dataset"] == "digits" else panel["dataset"]
     table = printed_tables.table(f"fedelasticnet-table{number[-1]}")
-    cells = {m: table.value(panel["split"], dataset, m) for m in METHODS}
+    cells: dict[str, Any] = {m: table.value(panel["split"], dataset, m) for m in METHODS}
     if any(v is None for v in cells.values()):
         return {}
     if what == "nonzeros":
@@ -64,8 +64,8 @@ def _name(row: str) -> str:
 def draw(data: dict[str, Any], what: str, number: str) -> Any:
     """A panel a data set and split: one line a method, a point a seed, and the printed number."""
     from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, headline, new_figure
-    from paper_figures._networks.drawing import dots
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import dots
+    from fedtheory.report.networks.words import short
 
     panels, rows = data["panels"], _ROWS[what]
     columns = min(3, len(panels))
@@ -126,7 +126,7 @@ def _finding(data: dict[str, Any], what: str) -> str:
 
 def caption(data: dict[str, Any], what: str, number: str) -> str:
     """Where, every method's figure, and what the paper claims of them."""
-    from paper_figures._networks.words import joined, where
+    from fedtheory.report.networks.words import joined, where
 
     rows = _ROWS[what]
     said = joined([f"{_name(row)} {_shown(*_range(data, what, row), what)}" for row in rows])

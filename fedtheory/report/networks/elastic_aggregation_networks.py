@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import WHOLE, Published
+from fedtheory.report.networks.runs import AS_SET, WHOLE, Change, Published
 
 __all__ = ["FIGURES"]
 
@@ -30,18 +30,19 @@ def _preset(dataset: str, method: str) -> Any:
 def _small(method: str, network: str, rounds: int, **more: Any) -> Any:
     """The MNIST row's setting on scikit-learn's digits: 5 of 50 clients a round, batches of 10; tau, mu and the "
     "share held out as there."""
-    from paper_figures._networks.runs import on_digits
+    from fedtheory.report.networks.runs import on_digits
 
     preset = on_digits(_preset("mnist", method), network, CLIENTS)
     hyper = dict(preset.hyperparameters)
     if "probe_batch" in hyper:
         hyper["probe_batch"] = BATCH
-    return replace(preset, **({"batch_size": BATCH, "rounds": rounds, "cohort": 5, "hyperparameters": hyper} | more))
+    given: dict[str, Any] = {"batch_size": BATCH, "rounds": rounds, "cohort": 5, "hyperparameters": hyper}
+    return replace(preset, **(given | more))
 
 
 def _gain(methods: Mapping[str, Any]) -> np.ndarray:
     """Elastic minus naive at the end, in points, seed by seed."""
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     return difference(methods["elastic"]["test_accuracy"], methods["naive"]["test_accuracy"])
 
@@ -50,9 +51,10 @@ def _gain(methods: Mapping[str, Any]) -> np.ndarray:
 def compute_table(
     networks: Sequence[str] = ("logistic", "mlp-100-100", "cnn-8-16"),
     rounds: int = 40,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("mnist", "cifar100", "emnist", "cifar10", "cinic10-200", "cinic10"),
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -66,20 +68,21 @@ def compute_table(
         'panels': 'dataset', 'network', 'clients', 'cohort', 'rounds', 'methods' {'naive', 'elastic': what `measured` returns}.
     """
     from fedtheory.neural.data import digits
-    from paper_figures._networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
 
     need_torch()
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         presets = {(n, m): _small(m, n, rounds) for n in networks for m in METHODS}
     else:
         sets, notes = found_sets(datasets, data, seed, progress or quietly)
         presets = {(n, m): _preset(n, m) for n in sets for m in METHODS}
         if published.rounds is not None:
             presets = {key: replace(p, rounds=min(p.rounds, published.rounds)) for key, p in presets.items()}
+    presets = {key: change(p) for key, p in presets.items()}
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else published.options
+    options = {**({} if data is None else published.options), **change.options}
     found = measured(presets, sets, used, keep, progress, **options)
     panels = []
     for name in dict.fromkeys(n for n, _ in presets):
@@ -89,7 +92,7 @@ def compute_table(
     return {
         "panels": panels,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }
@@ -100,17 +103,15 @@ def _printed_gains() -> dict[str, float]:
     from fedtheory.neural.benchmarks import printed_tables
 
     table = printed_tables.table("elastic-table")
-    return {
-        dataset: 100 * (table.value(split, dataset, "elastic") - table.value(split, dataset, "naive"))
-        for split, dataset in table.rows
-    }
+    cells: dict[str, Any] = {d: [table.value(s, d, m) for m in ("elastic", "naive")] for s, d in table.rows}
+    return {dataset: 100 * (elastic - naive) for dataset, (elastic, naive) in cells.items()}
 
 
 def draw_table(data: dict[str, Any]) -> Any:
     """Curves on the left; on the right the gain at the end beside every printed one."""
     from fedtheory.plotting.style import METHOD_COLOURS, headline, new_figure
-    from paper_figures._networks.drawing import band, dots, from_below, legend
-    from paper_figures._networks.words import name_of, short
+    from fedtheory.report.networks.drawing import band, dots, from_below, legend
+    from fedtheory.report.networks.words import name_of, short
 
     panels, printed = data["panels"], _printed_gains()
     figure, axes = new_figure(2.7 * len(panels) + 4.2, 4.0, 1, len(panels) + 1, width_ratios=[1] * len(panels) + [1.4])
@@ -154,7 +155,7 @@ def _finding_table(data: dict[str, Any]) -> str:
 
 def caption_table(data: dict[str, Any]) -> str:
     """Gains here and as printed."""
-    from paper_figures._networks.words import data_words, joined, name_of, seen, spread, where
+    from fedtheory.report.networks.words import data_words, joined, name_of, seen, spread, where
 
     first = data["panels"][0]
     rounded = where(
@@ -185,7 +186,7 @@ def _varied(what: str, value: Any) -> dict[str, Any]:
 def compute_settings(
     network: str = "mlp-100-100",
     rounds: int = 40,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     seed: int = 0,
     keep: Path | str | None = None,
     progress: Any = None,
@@ -198,8 +199,8 @@ def compute_settings(
         'varied' {what: {'values', 'naive', 'elastic' (values, seeds): accuracies at the end, in percent}}, and what was run.
     """
     from fedtheory.neural.data import digits
-    from paper_figures._networks.runs import DIGITS, measured, seeds_from
-    from paper_figures._networks.words import ends
+    from fedtheory.report.networks.runs import DIGITS, measured, seeds_from
+    from fedtheory.report.networks.words import ends
 
     presets = {
         (what, value, m): _small(m, network, rounds, **_varied(what, value))
@@ -227,7 +228,7 @@ def compute_settings(
 def draw_settings(data: dict[str, Any]) -> Any:
     """Accuracies above, gains below, one column for each thing that is varied."""
     from fedtheory.plotting.style import METHOD_COLOURS, headline, new_figure
-    from paper_figures._networks.drawing import legend
+    from fedtheory.report.networks.drawing import legend
 
     figure, axes = new_figure(10.4, 5.6, 2, len(SETTINGS), sharey="row", height_ratios=(1.2, 1))
     for (what, (words, _)), (above, below) in zip(SETTINGS.items(), axes.T, strict=True):
@@ -269,7 +270,7 @@ def _finding_settings(data: dict[str, Any]) -> str:
 
 def caption_settings(data: dict[str, Any]) -> str:
     """The mean gains, one by one, against 'significant improvements'."""
-    from paper_figures._networks.words import data_words, joined, signed
+    from fedtheory.report.networks.words import data_words, joined, signed
 
     parts = [
         f"{data_words(data)}; {data['clients']} clients, {data['rounds']} rounds, {len(data['seeds'])} seeds. These "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import WHOLE, Published
+from fedtheory.report.networks.runs import AS_SET, WHOLE, Change, Published
 
 __all__ = ["FIGURE"]
 
@@ -22,10 +23,11 @@ NAMES = {"gaussian": "Gaussian", "laplace": "Laplace"}
 
 def compute(
     rounds: int = 100,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar10", "mnist"),
     first_found: bool = False,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -35,7 +37,7 @@ def compute(
 
     Parameters
     ----------
-    As `paper_figures.fedelasticnet_lambda1.compute` takes them.
+    As `fedtheory.report.networks.fedelasticnet_lambda1.compute` takes them.
 
     Returns
     -------
@@ -45,18 +47,18 @@ def compute(
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
-    from paper_figures._networks.families import digits_of
-    from paper_figures._networks.runs import DIGITS, found_sets, kept_or, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.families import digits_of
+    from fedtheory.report.networks.runs import DIGITS, found_sets, kept_or, need_torch, quietly, seeds_from
 
     need_torch()
     notes: list[str] = []
     told = progress or quietly
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
     else:
         sets, notes = found_sets(datasets, data, seed, told, first_found)
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {} if data is None else {**published.options, "most_tested": 10}
+    options = {**({} if data is None else {**published.options, "most_tested": 10}), **change.options}
     panels = []
     for name in sets:
         methods = {}
@@ -66,19 +68,12 @@ def compute(
                 preset = replace(digits_of(preset, "mlp-100-100"), rounds=rounds)
             elif published.rounds is not None:
                 preset = replace(preset, rounds=min(preset.rounds, published.rounds))
+            preset = change(preset)
             rows = []
             for s in used:
                 what = {"updates": "of the last round", "side": SIDE, **options}
-                rows.append(
-                    kept_or(
-                        keep,
-                        preset,
-                        sets[name],
-                        s,
-                        what,
-                        lambda p=preset, n=name, s=s: _described(_sent(p, sets[n], s, options)),
-                    )
-                )
+                make = partial(_made, preset, sets[name], s, options)
+                rows.append(kept_or(keep, replace(preset, seed=s), sets[name], s, what, make))
             told(f"{preset.name}: {100 * np.mean([r['zero'] for r in rows]):.0f} % of the numbers are 0")
             methods[m] = {key: np.array([r[key] for r in rows]) for key in rows[0]}
         panels.append(
@@ -94,10 +89,14 @@ def compute(
     return {
         "panels": panels,
         "seeds": used,
-        "notes": notes,
+        "notes": [*notes, *change.notes()],
         "published": data is not None,
         "most": options.get("most"),
     }
+
+
+def _made(preset: Any, samples: Any, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    return _described(_sent(preset, samples, seed, options))
 
 
 def _sent(preset: Any, samples: Any, seed: int, options: dict[str, Any]) -> np.ndarray:
@@ -166,8 +165,8 @@ def _described(values: np.ndarray) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Any:
     """A row a data set, a panel a method: shares in bins of a quarter of a standard deviation, and the two laws."""
     from fedtheory.plotting.style import METHOD_COLOURS, METHOD_NAMES, headline, new_figure
-    from paper_figures._networks.drawing import legend
-    from paper_figures._networks.words import percent, short
+    from fedtheory.report.networks.drawing import legend
+    from fedtheory.report.networks.words import percent, short
 
     panels = data["panels"]
     figure, axes = new_figure(10.4, 3.3 * len(panels) + 1.1, len(panels), len(METHODS), sharex=True, sharey=True)
@@ -224,7 +223,7 @@ def _finding(data: dict[str, Any]) -> str:
 def caption(data: dict[str, Any]) -> str:
     """Zeros, kurtosis, distances and entropies in words, against what section 4 says of the figure."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import joined, percent, where
+    from fedtheory.report.networks.words import joined, percent, where
 
     parts = [where(data)]
     for panel in data["panels"]:

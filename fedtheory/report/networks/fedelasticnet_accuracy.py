@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.families import PAIRS, SPLIT_WORDS, compute
-from paper_figures._networks.runs import Published
+from fedtheory.report.networks.families import PAIRS, compute, place
+from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURES"]
 
 
+def _pairs(panel: dict[str, Any]) -> list[tuple[str, str]]:
+    """Baselines and their elastic nets, of which both were run."""
+    return [pair for pair in PAIRS if set(pair) <= panel["methods"].keys()]
+
+
 def _points(panel: dict[str, Any]) -> list[Any]:
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     methods = panel["methods"]
-    return [difference(methods[b]["test_accuracy"], methods[a]["test_accuracy"]) for a, b in PAIRS]
+    return [difference(methods[b]["test_accuracy"], methods[a]["test_accuracy"]) for a, b in _pairs(panel)]
+
+
+def _reached(data: dict[str, Any]) -> str:
+    """'FedDyn ends at 95.1 %, SCAFFOLD at 94.0 %': means over the panels and the seeds that did not diverge."""
+    from fedtheory.plotting.style import METHOD_NAMES
+    from fedtheory.report.networks.words import ends
+
+    means = {}
+    for m in dict.fromkeys(m for p in data["panels"] for m in p["methods"]):
+        values = np.concatenate([100 * ends(p["methods"][m]["test_accuracy"]) for p in data["panels"] if m in p["methods"]])
+        if np.isfinite(values).any():
+            means[m] = float(np.nanmean(values))
+    return ", ".join(f"{METHOD_NAMES[m]}{'' if n else ' ends'} at {v:.1f} %" for n, (m, v) in enumerate(means.items()))
 
 
 def _largest_loss(data: dict[str, Any]) -> tuple[float, str, str]:
@@ -23,9 +43,9 @@ def _largest_loss(data: dict[str, Any]) -> tuple[float, str, str]:
     from fedtheory.plotting.style import METHOD_NAMES
 
     losses = [
-        (float(p.mean()), METHOD_NAMES[net], SPLIT_WORDS[panel["split"]])
+        (float(p.mean()), METHOD_NAMES[net], place(panel))
         for panel in data["panels"]
-        for (_, net), p in zip(PAIRS, _points(panel), strict=True)
+        for (_, net), p in zip(_pairs(panel), _points(panel), strict=True)
         if p.size == len(data["seeds"])
     ]
     return min(losses, default=(float("nan"), "no elastic net", "any split"))
@@ -35,14 +55,14 @@ def _diverged(data: dict[str, Any]) -> str:
     """'Algorithm 3 diverges in 2 of 9 runs', or '' where nothing does."""
     from fedtheory.plotting.style import METHOD_NAMES
 
-    runs = len(data["panels"]) * len(data["seeds"])
-    counts = {m: sum(len(p["methods"][m]["errors"]) for p in data["panels"]) for m in data["panels"][0]["methods"]}
-    return ", ".join(f"{METHOD_NAMES[m]} diverges in {n} of {runs} runs" for m, n in counts.items() if n)
+    where = {m: [p["methods"][m] for p in data["panels"] if m in p["methods"]] for p in data["panels"] for m in p["methods"]}
+    counts = {m: (sum(len(row["errors"]) for row in rows), len(rows) * len(data["seeds"])) for m, rows in where.items()}
+    return ", ".join(f"{METHOD_NAMES[m]} diverges in {n} of {runs} runs" for m, (n, runs) in counts.items() if n)
 
 
 def draw(data: dict[str, Any]) -> Any:
     """Curves with the range over the seeds, and the differences at the end."""
-    from paper_figures._networks.drawing import accuracy_figure
+    from fedtheory.report.networks.drawing import accuracy_figure
 
     loss, net, _ = _largest_loss(data)
     finding = (
@@ -51,20 +71,26 @@ def draw(data: dict[str, Any]) -> Any:
         else "No elastic net loses accuracy"
     )
     finding = f"{finding} ({net})" if loss < 0 else finding
+    if not _pairs(data["panels"][0]):
+        finding = _reached(data) or "Nothing to show"
     if diverged := _diverged(data):
-        finding = f"{diverged}; where none does, {finding[0].lower()}{finding[1:]}"
-    several = (
-        f"line: mean of {len(data['seeds'])} seeds, band: all of them; dashed: the baseline, solid: its elastic net"
-    )
-    return accuracy_figure(data, finding, f"{several}; bar on the right: mean difference")
+        low = finding if not _pairs(data["panels"][0]) else f"{finding[0].lower()}{finding[1:]}"
+        finding = f"{diverged}; where none does, {low}"
+    n = len(data["seeds"])
+    lines = f"line: mean of {n} seeds, band: all of them; " if n > 1 else "one seed; "
+    several = f"{lines}dashed: the baseline, solid: its elastic net"
+    shown = any(_pairs(panel) for panel in data["panels"])
+    return accuracy_figure(data, finding, f"{several}; bar on the right: mean difference" if shown and n > 1 else several)
 
 
 def caption(data: dict[str, Any]) -> str:
     """Where it was run, the differences panel by panel, and what the paper says."""
-    from paper_figures._networks.words import cited, data_words, where
+    from fedtheory.report.networks.words import cited, data_words, where
 
     loss, net, split = _largest_loss(data)
-    said = [f"{data_words(p)}, {SPLIT_WORDS[p['split']]}: {cited(PAIRS, _points(p))}" for p in data["panels"]]
+    if not _pairs(data["panels"][0]):  # nothing that the paper compares
+        return " ".join([where(data), f"{_reached(data)}.", *([f"{_diverged(data)}."] if _diverged(data) else []), *data["notes"]])
+    said = [f"{data_words(p)}, {place(p)}: {cited(_pairs(p), _points(p))}" for p in data["panels"]]
     paper = (
         "The paper says that FedElasticNet 'maintains the classification accuracy or incurs marginal degradation', "
         "with a gap between "

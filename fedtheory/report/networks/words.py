@@ -104,8 +104,11 @@ def ends(values: Any, last: int = LAST) -> np.ndarray:
 
 
 def difference(ours: Any, theirs: Any) -> np.ndarray:
-    """Ours minus theirs at the end, seed by seed, in points; seeds on which either diverged are left out."""
-    points = 100 * (ends(ours) - ends(theirs))
+    """Ours minus theirs at the end of what both have done, seed by seed, in points; seeds on which either diverged are left out."""
+    ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+    here = np.isfinite(ours[:, -1]) & np.isfinite(theirs[:, -1])
+    both = min(ours.shape[1], theirs.shape[1])
+    points = 100 * (ends(ours[here, :both]) - ends(theirs[here, :both]))
     return points[np.isfinite(points)]
 
 

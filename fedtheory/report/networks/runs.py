@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from fedtheory.neural.data import Data
 
 __all__ = [
+    "AS_SET",
     "DIGITS",
     "WHOLE",
+    "Change",
     "Published",
     "Told",
     "found_sets",
@@ -60,12 +63,12 @@ class Published:
     Attributes
     ----------
     rounds : at most so many; None: the paper's
-    seeds : int
+    seeds : how many, or which
     most : samples of a client that are used; None: all
     """
 
     rounds: int | None = None
-    seeds: int = 3
+    seeds: int | Sequence[int] = 3
     most: int | None = None
 
     @property
@@ -75,6 +78,35 @@ class Published:
 
 
 WHOLE = Published()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs from the settings of a figure in all of its runs.
+
+    Attributes
+    ----------
+    values : of 'lr', 'l1', 'l2' and 'epsilon', in the methods that have them
+    fields : of `Preset`: epochs, clip...
+    options : as `Preset.make_problem` takes them: device, dtype, autocast
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, preset: Preset) -> Preset:
+        """The setting with these values."""
+        return replace(preset.with_values(self.values), **self.fields)
+
+    def notes(self) -> list[str]:
+        """A sentence for a caption, where something differs."""
+        both = [(k, v) for k, v in {**self.values, **self.fields}.items() if k != "rounds"]  # a caption says them anyway
+        said = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in both]
+        return [f"Set by the caller in all runs that have it: {', '.join(said)}."] if said else []
+
+
+AS_SET = Change()
 
 
 def quietly(words: str) -> None:
@@ -91,9 +123,9 @@ def need_torch() -> None:
         ) from error
 
 
-def seeds_from(seed: int, seeds: int) -> list[int]:
-    """So many seeds, the first of which is the one asked for."""
-    return [seed + i for i in range(seeds)]
+def seeds_from(seed: int, seeds: int | Sequence[int]) -> list[int]:
+    """So many seeds, the first of which is the one asked for; or those that are named."""
+    return [seed + i for i in range(seeds)] if isinstance(seeds, int) else list(seeds)
 
 
 def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIENTS, **more: Any) -> Preset:
@@ -146,7 +178,7 @@ def _digest(preset: Preset, data: Data, seed: int, options: Mapping[str, Any]) -
     made_with = provenance(seed, arrays="torch")
     samples = hashlib.blake2b(digest_size=16)
     for array in (data.train_x, data.train_y, data.test_x, data.test_y):
-        samples.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        samples.update(np.ascontiguousarray(array).data.cast("B"))
     key = {
         "preset": asdict(preset),
         "data": [data.name, samples.hexdigest()],
@@ -230,7 +262,7 @@ def simulated(
         "solver": repr(solver),
         **options,
     }
-    rows = [kept_or(keep, preset, data, s, about, lambda s=s: run(s)) for s in seeds]
+    rows = [kept_or(keep, preset, data, s, about, partial(run, s)) for s in seeds]
     return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
 
@@ -244,8 +276,9 @@ def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapp
     """One run as JSON values: a kept one, or run now, from its checkpoint on where it was interrupted."""
     from fedtheory.neural.benchmarks.run import run_preset
 
+    preset = replace(preset, seed=seed)
     if keep is None:
-        return _finished(run_preset(preset, data, None, seed=seed, progress=False, **options))
+        return _finished(run_preset(preset, data, None, progress=False, **options))
     folder = keep / _digest(preset, data, seed, options)
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.json")
@@ -253,10 +286,10 @@ def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapp
     found = _kept(path)
     if found is None:
         try:
-            found = _finished(run_preset(preset, data, folder, seed=seed, progress=False, **options))
+            found = _finished(run_preset(preset, data, folder, progress=False, **options))
         except CheckpointError:  # of another machine or library, or damaged: it may go, for nothing of it was shown
             checkpoint.unlink(missing_ok=True)
-            found = _finished(run_preset(preset, data, folder, seed=seed, progress=False, **options))
+            found = _finished(run_preset(preset, data, folder, progress=False, **options))
         write_json(path, found)
         checkpoint.unlink(missing_ok=True)  # the models of all clients: large, and not needed once the run is done
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import WHOLE, Published
+from fedtheory.report.networks.runs import AS_SET, WHOLE, Change, Published
 
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
@@ -39,7 +39,7 @@ def _preset(dataset: str, method: str) -> Preset:
 
 def _small(method: str, deal: dict[str, Any], network: str, rounds: int) -> Preset:
     """On the digits: ten clients, all of which take part."""
-    from paper_figures._networks.runs import on_digits
+    from fedtheory.report.networks.runs import on_digits
 
     given = on_digits(
         _preset("mnist", method),
@@ -69,10 +69,11 @@ def compute(
     classes: Sequence[int] = (0, 5, 2, 1),
     networks: Sequence[str] = ("mlp-100-100",),
     rounds: int = 40,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar100", "mnist"),
     own_deal: bool = False,
     published: Published = WHOLE,
+    change: Change = AS_SET,
     seed: int = 0,
     data: Path | str | None = None,
     keep: Path | str | None = None,
@@ -84,7 +85,7 @@ def compute(
     ----------
     classes : m of the splits, 0 for IID
     own_deal : on ``data``, the split and the participation of Table 2's presets, and not those of ``classes``
-    The others are as `paper_figures._networks.families.compute` takes them.
+    The others are as `fedtheory.report.networks.families.compute` takes them.
 
     Returns
     -------
@@ -92,13 +93,13 @@ def compute(
         'panels', a data set and split each: 'dataset', 'network', 'split', 'clients', 'participation', 'rounds', 'methods'.
     """
     from fedtheory.neural.data import digits
-    from paper_figures._networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
 
     need_torch()
     presets: dict[tuple[str, str, str], Preset] = {}
     notes: list[str] = []
     if data is None:
-        sets = {DIGITS: digits()}
+        sets: dict[str, Any] = {DIGITS: digits()}
         for network in networks:
             presets |= {
                 (network, s, m): _small(m, d, network, rounds) for s, d in _deals(classes).items() for m in methods
@@ -110,11 +111,10 @@ def compute(
                 for m in methods:
                     preset = _preset(name, m)
                     last = preset.rounds if published.rounds is None else min(preset.rounds, published.rounds)
-                    presets[name, split, m] = replace(
-                        preset, rounds=last, **({} if deal is None else {"partition": deal})
-                    )
+                    presets[name, split, m] = replace(preset, rounds=last, partition=preset.partition if deal is None else deal)
+    presets = {key: change(p) for key, p in presets.items()}
     used = seeds_from(seed, seeds if data is None else published.seeds)
-    options = {"most": SAMPLES} if data is None else published.options
+    options = {**({"most": SAMPLES} if data is None else published.options), **change.options}
     found = measured(presets, sets, used, keep, progress, **options)
     panels = []
     for name, split in dict.fromkeys((n, s) for n, s, _ in presets):
@@ -122,7 +122,8 @@ def compute(
         about = {k: getattr(first, k) for k in ("dataset", "network", "clients", "rounds")}
         of = {m: found[name, split, m] for m in methods}
         panels.append(about | {"split": split, "participation": "100%" if data is None else "10%", "methods": of})
-    return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": options.get("most")}
+    about = {"notes": [*notes, *change.notes()], "published": data is not None, "most": options.get("most")}
+    return {"panels": panels, "seeds": used, **about}
 
 
 # --- Figure 1 ---------------------------------------------------------------------------------------------------------
@@ -136,8 +137,8 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
         method_style,
         new_figure,
     )
-    from paper_figures._networks.drawing import band, dots, legend
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import band, dots, legend
+    from fedtheory.report.networks.words import short
 
     rows = list(dict.fromkeys((p["dataset"], p["network"]) for p in data["panels"]))
     splits = list(dict.fromkeys(p["split"] for p in data["panels"]))
@@ -171,7 +172,7 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
 
 def _lost(panels: list[dict[str, Any]], method: str) -> np.ndarray:
     """Points of accuracy between the first split and the last, at the end of the runs, seed by seed."""
-    from paper_figures._networks.words import difference
+    from fedtheory.report.networks.words import difference
 
     return difference(panels[0]["methods"][method]["test_accuracy"], panels[-1]["methods"][method]["test_accuracy"])
 
@@ -199,7 +200,7 @@ def _finding_1(data: dict[str, Any]) -> str:
 def caption_1(data: dict[str, Any]) -> str:
     """What each method loses, against 'EFL is affected by far the least'."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import joined, where
+    from fedtheory.report.networks.words import joined, where
 
     splits = list(dict.fromkeys(p["split"] for p in data["panels"]))
     losses = _losses(data)
@@ -231,14 +232,15 @@ def _printed(panel: dict[str, Any], method: str) -> float:
     from fedtheory.neural.benchmarks import printed_tables
 
     dataset = "mnist" if panel["dataset"] == "digits" else panel["dataset"]
-    return 100 * float(printed_tables.table("efl-table2").value("non-iid", dataset, method))
+    cell: Any = printed_tables.table("efl-table2").value("non-iid", dataset, method)
+    return 100 * float(cell)
 
 
 def draw_table_2(data: dict[str, Any]) -> Any:
     """A panel a data set: best mean test accuracy of each method, and the printed one."""
     from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, new_figure
-    from paper_figures._networks.drawing import dots
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import dots
+    from fedtheory.report.networks.words import short
 
     panels = data["panels"]
     figure, axes = new_figure(max(8.6, 4.0 * len(panels)), 4.0, 1, len(panels))
@@ -288,7 +290,7 @@ def _finding_2(data: dict[str, Any]) -> str:
 def caption_2(data: dict[str, Any]) -> str:
     """The order of the methods here and as printed."""
     from fedtheory.plotting.style import METHOD_NAMES
-    from paper_figures._networks.words import joined, short, where
+    from fedtheory.report.networks.words import joined, short, where
 
     parts = [where(data)]
     for panel in data["panels"]:

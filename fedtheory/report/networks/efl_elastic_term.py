@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from paper_figures._networks.runs import Published
+from fedtheory.report.networks.runs import Published
 
 __all__ = ["FIGURES"]
 
@@ -25,7 +25,7 @@ def _sets(
 ) -> tuple[dict[str, Any], list[str]]:
     """What is trained on: the digits, or what of ``datasets`` the folder has."""
     from fedtheory.neural.data import digits
-    from paper_figures._networks.runs import DIGITS, found_sets, need_torch, quietly
+    from fedtheory.report.networks.runs import DIGITS, found_sets, need_torch, quietly
 
     need_torch()
     if data is None:
@@ -33,11 +33,11 @@ def _sets(
     return found_sets(datasets, data, seed, progress or quietly, first_found)
 
 
-def _setting(dataset: str, network: str | None, lam: float, rounds: int, **more: Any) -> Any:
+def _setting(dataset: str, network: str | None, lam: float, rounds: int | None, **more: Any) -> Any:
     """EFL without compression, so that the elastic term is all that changes; on the digits ten clients with two "
     "classes each."""
     from fedtheory.neural.benchmarks import presets
-    from paper_figures._networks.runs import DIGITS, on_digits
+    from fedtheory.report.networks.runs import DIGITS, on_digits
 
     efl = presets.get(f"efl/{'mnist' if dataset == DIGITS else dataset}/non-iid/10-of-100/efl")
     hyper = {"lam": lam, "fisher": "empirical", **more}
@@ -46,7 +46,7 @@ def _setting(dataset: str, network: str | None, lam: float, rounds: int, **more:
             on_digits(efl, network or "logistic", CLIENTS, partition=DEAL, cohort=0, rounds=rounds),
             hyperparameters=hyper,
         )
-    return replace(efl, hyperparameters=hyper, rounds=min(rounds, efl.rounds), cohort=0)
+    return replace(efl, hyperparameters=hyper, rounds=min(rounds or efl.rounds, efl.rounds), cohort=0)
 
 
 def _solver(preset: Any, lr: float) -> Any:
@@ -61,7 +61,7 @@ def compute_figure_2(
     lambdas: Sequence[float] = LAMBDAS,
     steps: Sequence[float] = (0.1, 1.0),
     rounds: int = 60,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar100", "mnist", "sent140", "shakespeare"),
     first_found: bool = False,
     published: Published = THIRTY,
@@ -81,10 +81,11 @@ def compute_figure_2(
         'panels': 'dataset', 'network', 'step', 'lambdas', 'best' (index), 'trial' (the first seed's accuracy at the end, one a lambda),
         'accuracy' and 'loss' (lambdas, seeds, rounds + 1); NaN after a divergence.
     """
-    from paper_figures._networks.runs import DIGITS, quietly, seeds_from, simulated
+    from fedtheory.report.networks.runs import DIGITS, quietly, seeds_from, simulated
 
     sets, notes = _sets(data, datasets, first_found, seed, progress)
-    told, used = progress or quietly, seeds_from(seed, 1 + (seeds if data is None else published.seeds))
+    told, shown = progress or quietly, seeds_from(seed, seeds if data is None else published.seeds)
+    used = [max(shown) + 1, *shown]  # the first chooses the best lambda, and is not shown
     options = {"most": SAMPLES} if data is None else published.options
     panels = []
     for name in sets:
@@ -119,7 +120,7 @@ def _curves(panel: dict[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
     from fedtheory.plotting.style import METHOD_COLOURS
 
     last = len(panel["lambdas"]) - 1
-    out = [
+    out: list[tuple[int, str, dict[str, Any]]] = [
         (0, "λ = 0", {"color": "#000000", "linestyle": "--", "zorder": 3}),
         (panel["best"], "best λ > 0 of those tried", {"color": METHOD_COLOURS["efl"]}),
     ]
@@ -131,8 +132,8 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
     from matplotlib.ticker import LogLocator
 
     from fedtheory.plotting.style import headline, new_figure
-    from paper_figures._networks.drawing import band, legend
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import band, legend
+    from fedtheory.report.networks.words import short
 
     panels = data["panels"]
     figure, axes = new_figure(max(8.6, 3.0 * len(panels) + 0.6), 6.0, 2, len(panels), sharex=False)
@@ -176,7 +177,7 @@ def _diverged(panel: dict[str, Any], index: int) -> int:
 
 def _gain(panel: dict[str, Any]) -> np.ndarray:
     """Best lambda minus lambda = 0 at the end, in points, over the seeds with which neither diverges."""
-    from paper_figures._networks.words import ends
+    from fedtheory.report.networks.words import ends
 
     accuracy = np.asarray(panel["accuracy"], dtype=float)
     best, none = (ends(accuracy[i]) for i in (panel["best"], 0))
@@ -192,12 +193,13 @@ def _finding_2(data: dict[str, Any]) -> str:
         return "With the best λ tried, some runs of every panel diverge"
     if max(gains) < 1:
         low, high = (round(g, 1) + 0.0 for g in (min(gains), max(gains)))  # no -0.0
-        return f"The elastic term changes the accuracy by {low:+.1f} to {high:+.1f} points{also}"
+        by = f"{low:+.1f}" if low == high else f"{low:+.1f} to {high:+.1f}"
+        return f"The elastic term changes the accuracy by {by} points{also}"
     return f"The elastic term gains up to {max(gains):.1f} points of accuracy, and loses up to {max(0.0, -min(gains)):.1f}{also}"
 
 
 def _change(panel: dict[str, Any], lam: float) -> str:
-    from paper_figures._networks.words import ends, spread
+    from fedtheory.report.networks.words import ends, spread
 
     if len(gain := _gain(panel)):
         return f"λ = {lam:g} changes the accuracy at the end by {spread(gain)} points"
@@ -207,7 +209,7 @@ def _change(panel: dict[str, Any], lam: float) -> str:
 
 def caption_2(data: dict[str, Any]) -> str:
     """Gains panel by panel, stability, and what the paper says of it."""
-    from paper_figures._networks.words import short, where
+    from fedtheory.report.networks.words import short, where
 
     parts = [where(data)]
     rescued, broken = 0, 0
@@ -254,7 +256,7 @@ def compute_figure_3(
     network: str = "mlp-100-100",
     rates: Sequence[float] = (1.0, 0.5, 0.2),
     rounds: int = 80,
-    seeds: int = 5,
+    seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("sent140", "shakespeare", "mnist"),
     first_found: bool = False,
     published: Published = THIRTY,
@@ -270,7 +272,7 @@ def compute_figure_3(
     dict
         'panels': 'dataset', 'network', 'rates', 'rules', 'accuracy' (rules, rates, seeds, rounds + 1).
     """
-    from paper_figures._networks.runs import DIGITS, quietly, seeds_from, simulated
+    from fedtheory.report.networks.runs import DIGITS, quietly, seeds_from, simulated
 
     sets, notes = _sets(data, datasets, first_found, seed, progress)
     told, used = progress or quietly, seeds_from(seed, seeds if data is None else published.seeds)
@@ -313,8 +315,8 @@ def compute_figure_3(
 def draw_figure_3(data: dict[str, Any]) -> Any:
     """A column a share of active clients, a row a data set."""
     from fedtheory.plotting.style import METHOD_COLOURS, headline, new_figure
-    from paper_figures._networks.drawing import band, legend
-    from paper_figures._networks.words import short
+    from fedtheory.report.networks.drawing import band, legend
+    from fedtheory.report.networks.words import short
 
     panels, rates = data["panels"], data["panels"][0]["rates"]
     figure, axes = new_figure(
@@ -338,7 +340,7 @@ def draw_figure_3(data: dict[str, Any]) -> Any:
 
 def _ends_3(panel: dict[str, Any]) -> np.ndarray:
     """Accuracy at the end in percent (rules, rates, seeds)."""
-    from paper_figures._networks.words import ends
+    from fedtheory.report.networks.words import ends
 
     values = np.asarray(panel["accuracy"], dtype=float)
     return 100 * np.stack([[ends(v) for v in rule] for rule in values])
@@ -352,7 +354,7 @@ def _finding_3(data: dict[str, Any]) -> str:
 
 def caption_3(data: dict[str, Any]) -> str:
     """Both rules at every rate, and what the paper says."""
-    from paper_figures._networks.words import joined, short, signed, where
+    from fedtheory.report.networks.words import joined, short, signed, where
 
     parts = [where(data)]
     for panel in data["panels"]:

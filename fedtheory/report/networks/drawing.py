@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, method_style, new_figure
-from paper_figures._networks.families import PAIRS, SPLIT_WORDS
-from paper_figures._networks.words import data_words, difference, short
+from fedtheory.report.networks.families import PAIRS, place
+from fedtheory.report.networks.words import LAST, data_words, difference, short
 
-_BENEATH = {
+_BENEATH: dict[str, dict[str, Any]] = {
     "-": {"linewidth": 2.8, "alpha": 0.5},
     "--": {"zorder": 3},
 }  # so that both of a pair are seen where they agree
@@ -20,11 +20,14 @@ __all__ = ["accuracy_figure", "band", "dots", "from_below", "legend"]
 
 
 def band(panel: Any, x: Any, values: Any, **style: Any) -> None:
-    """Mean over the seeds, and the range of all of them: values (seeds, len(x)); what is NaN in all seeds is not "
-    "drawn."""
+    """Mean over the seeds, and the range of all of them: values (seeds, len(x)), NaN where a round was not measured.
+
+    A seed without a number at the end is not drawn at all, for its run diverged.
+    """
     x, values = np.asarray(x, dtype=float), np.asarray(values, dtype=float)
+    values = values[np.isfinite(values[:, -1])]
     kept = np.isfinite(values).all(axis=0)
-    if not kept.any():
+    if not values.size or not kept.any():
         return
     x, values = x[kept], values[:, kept]
     style = {"linewidth": 1.4, **style}
@@ -56,24 +59,28 @@ def dots(panel: Any, y: float, points: np.ndarray, colour: str, marker: str = "o
 
 
 def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
-    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, "
-    "seed by seed."""
+    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, seed by seed.
+
+    Where values were tried, a row a data set and split, a column a value.
+    """
     panels = data["panels"]
-    names = list(dict.fromkeys(data_words(p) for p in panels))
-    splits = list(dict.fromkeys(p["split"] for p in panels))
-    columns = len(splits) + 1
+    rows = [(data_words(p), p["split"] if any(q.get("own") for q in panels) else "") for p in panels]
+    names = list(dict.fromkeys(rows))
+    columns = 1 + max(map(rows.count, names))
     figure, axes = new_figure(max(8.6, 3.1 * columns), 3.0 * len(names) + 1.3, len(names), columns)
     for row, name in enumerate(names):
-        of_row = [p for p in panels if data_words(p) == name]
+        of_row = [p for p, its in zip(panels, rows, strict=True) if its == name]
         for n, (panel, axis) in enumerate(zip(of_row, axes[row], strict=False)):
             curves = [100 * np.asarray(m["test_accuracy"], dtype=float) for m in panel["methods"].values()]
             for method, values in zip(panel["methods"], curves, strict=True):
                 style = method_style(method, paired=True)
                 band(axis, np.arange(values.shape[1]), values, **style, **_BENEATH.get(style["linestyle"], {}))
-            axis.set(title=f"{short(panel) if n == 0 else ''}\n{SPLIT_WORDS[panel['split']]}", xlabel="round")
+            axis.set(title=f"{short(panel) if n == 0 else ''}\n{place(panel)}", xlabel="round")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             if n:
                 axis.sharey(axes[row, 0])
+        for axis in axes[row, len(of_row) : -1]:
+            axis.set_visible(False)
         from_below(
             axes[row, 0],
             [100 * np.asarray(m["test_accuracy"], dtype=float) for p in of_row for m in p["methods"].values()],
@@ -96,14 +103,16 @@ def _differences(axis: Any, panels: list[dict[str, Any]]) -> None:
                 ticks.append(y)
                 short = METHOD_NAMES[net].replace("Algorithm", "Alg.")
                 words.append(
-                    f"{SPLIT_WORDS[panel['split']]}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}"
+                    f"{place(panel)}, {short}" if len(panels) > 1 else f"{short} − {METHOD_NAMES[plain]}"
                 )
                 y -= 1.0
         y -= 0.5
+    axis.set_visible(bool(ticks))
     axis.axvline(0, color="#000000", linewidth=0.9)
     left, right = axis.get_xlim()
     axis.set_xlim(min(left, -1.0), max(right, 1.0))  # a tenth of a point is not to look like much
     axis.set_yticks(ticks, words, fontsize=7.5)
     axis.set_ylim(y + 0.8, 0.7)
     axis.grid(axis="y", visible=False)
-    axis.set(title="at the end: elastic net\nminus its baseline", xlabel="points of accuracy")
+    last = min([LAST, *(p["rounds"] for p in panels)])
+    axis.set(title=f"elastic net minus its baseline,\nmean of the last {last} rounds", xlabel="points of accuracy")

@@ -1,0 +1,189 @@
+"""A local step recorded once and replayed: a GPU then waits for no Python between the small kernels of a step.
+
+What a step reads lies in tensors that stay where they are: the models, the tables of the whole walk, and the number of the step. Rows
+that have arrived are left as they are, so that one recording serves every step of a walk, and the walks of later rounds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedtheory.neural.interface import NetworkOnSamples
+    from fedtheory.neural.penalty import Penalty
+
+__all__ = ["CudaGraph", "Graph", "Walks", "of_problem"]
+
+KEPT = 2  # recordings of a problem, each of which holds its models and gradients
+
+
+class Graph(Protocol):
+    """Work of a device, recorded."""
+
+    def record(self, work: Callable[[], None]) -> None:
+        """Take down what `work` launches, without doing it. Raises RuntimeError where it needs the host on the way."""
+
+    def replay(self) -> None:
+        """Do what was recorded again, on the same tensors."""
+
+
+class CudaGraph:
+    """`torch.cuda.CUDAGraph`."""
+
+    def __init__(self) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+
+    def record(self, work: Callable[[], None]) -> None:
+        with torch.cuda.graph(self._graph):
+            work()
+
+    def replay(self) -> None:
+        self._graph.replay()
+
+
+class Walks:
+    """The recorded steps of one problem, by what they depend on."""
+
+    def __init__(self, graph: Callable[[], Graph] = CudaGraph) -> None:
+        self._graph, self._steps = graph, dict[Any, _Step]()
+        self.refused = False
+
+    def __reduce__(self) -> Any:  # recordings are of this process and this problem
+        return Walks, (self._graph,)
+
+    def walk(
+        self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None], y: Tensor, tables: tuple[Any, ...]
+    ) -> bool:
+        """All steps of y (R, d), in place; False where they cannot be recorded, and y is as it was.
+
+        Parameters
+        ----------
+        clip : `SGD.clip` and `SGD.clip_spares`
+        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are 0 once a row has arrived
+        """
+        if self.refused:
+            return False
+        samples, weights, _ = tables
+        steps = len(samples)
+        room = 1 << (steps - 1).bit_length()  # so that a few samples more or less need no other recording
+        key = (tuple(y.shape), samples.shape[1:], room, weights is None, clip, _numbers(penalty))
+        step = self._steps.pop(key, None)
+        try:
+            if step is None:
+                while len(self._steps) >= KEPT:
+                    del self._steps[next(iter(self._steps))]  # the one not used for longest
+                step = _Step(problem, penalty, clip, y, tables, room, self._graph())
+            else:
+                step.fill(penalty, y, tables)
+        except torch.OutOfMemoryError:
+            self._steps.clear()
+            raise
+        except RuntimeError as error:
+            self.refused = True
+            warnings.warn(
+                f"a training step cannot be recorded as a CUDA graph ({str(error).splitlines()[0]}), so that every step is launched "
+                "from Python, which is slower: leave out of the module and the loss what asks for a tensor's values, as .item() does",
+                UserWarning,
+                stacklevel=2,
+            )
+            return False
+        self._steps[key] = step
+        for _ in range(steps):
+            step.graph.replay()
+        y.copy_(step.y)
+        return True
+
+
+def _numbers(penalty: Penalty) -> tuple[Any, ...]:
+    """What of a penalty a recording holds as numbers; of its tensors, the shapes."""
+    return penalty.prox, *(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in _parts(penalty).values())
+
+
+def _parts(penalty: Penalty) -> dict[str, Any]:
+    return {name: getattr(penalty, name) for name in ("pull", "anchor", "slope", "curvature", "ridge", "l1")}
+
+
+class _Step:
+    """One step, its tensors, and its recording."""
+
+    def __init__(
+        self,
+        problem: NetworkOnSamples,
+        penalty: Penalty,
+        clip: tuple[float | None, str | None],
+        y: Tensor,
+        tables: tuple[Any, ...],
+        room: int,
+        graph: Graph,
+    ) -> None:
+        self.problem, self.clip, self.graph = problem, clip, graph
+        self.y, self.at = y.clone(), torch.zeros(1, dtype=torch.int64, device=y.device)
+        self.tables = [None if a is None else a.new_zeros((room, *a.shape[1:])) for a in tables]
+        self.penalty, penalty.compiled = penalty, False
+        for name, value in _parts(penalty).items():
+            if isinstance(value, torch.Tensor):
+                setattr(penalty, name, value.clone())
+        self.bound = problem.engine.bind(self.y)
+        self.fill(penalty, y, tables)
+        self._tried()
+        self.fill(penalty, y, tables)
+
+    def fill(self, penalty: Penalty, y: Tensor, tables: tuple[Any, ...]) -> None:
+        """The tensors of another walk."""
+        self.y.copy_(y)
+        self.at.zero_()
+        for mine, given in zip(self.tables, tables, strict=True):
+            if mine is not None:
+                mine[: len(given)].copy_(given)
+        for name, value in _parts(penalty).items():
+            if isinstance(value, torch.Tensor):
+                getattr(self.penalty, name).copy_(value)
+
+    def _tried(self) -> None:
+        """Record, and compare what is replayed with what the step does by itself. Raises RuntimeError where they differ."""
+        start = self.y.clone()
+        for _ in range(2):  # the first lets libraries choose their kernels and take their memory
+            self.y.copy_(start)
+            self.at.zero_()
+            self._once()
+        alone = self.y.clone()
+        self.y.copy_(start)
+        self.at.zero_()
+        self.graph.record(self._once)
+        self.y.copy_(start)
+        self.at.zero_()
+        self.graph.replay()
+        difference, size = (alone - self.y).abs().max(), (alone - start).abs().max()
+        if bool(difference > 1e-3 * size) or int(self.at) != 1:  # a number that is none passes: the run itself will tell it
+            raise RuntimeError("replayed, it does not give what it gives alone")
+
+    def _once(self) -> None:
+        now: list[Any] = [None if a is None else a.index_select(0, self.at)[0] for a in self.tables]
+        (samples, weights, lr), (limit, spares) = now, self.clip
+        problem, y, penalty = self.problem, self.y, self.penalty
+        with torch.no_grad():
+            x = problem.inputs.index_select(0, samples.reshape(-1)).reshape(*samples.shape, *problem.inputs.shape[1:])
+            targets = problem.targets[samples]
+            before = y.clone()
+            if limit is None:
+                problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound)
+            else:
+                penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights), lr, limit, spares)
+            penalty.after(y, lr)
+            y.copy_(torch.where(lr > 0, y, before))
+            self.at.add_(1)
+
+
+def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
+    """Where steps of this problem are recorded: on a GPU, with images as they are, and a loss that takes the weights it needs."""
+    if problem.device.type != "cuda" or problem.augment is not None:
+        return None
+    if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):
+        return None
+    return problem.walks

@@ -1,0 +1,123 @@
+"""Recurrent layers of several models at once: one batched product a layer for the inputs, and one a time step for the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["recurrent"]
+
+
+def recurrent(
+    mode: str, x: Tensor, h: Tensor | None, c: Tensor | None, weights: list[Tensor], layers: int, directions: int, biased: bool
+) -> tuple[Tensor, ...]:
+    """What `torch.nn.LSTM`, `GRU` or `RNN` makes of x (R, T, b, i): outputs (R, T, b, H'), last h (R, L', b, H), and last c of an LSTM.
+
+    Parameters
+    ----------
+    mode : 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'
+    h, c : (R, L', b, H) or None
+        First states, None for zeros; L' = layers times directions.
+    weights : of each layer and direction w_ih (R, G, i), w_hh (R, G, H) and, where biased, b_ih and b_hh (R, G), as torch has them
+    """
+    per = 4 if biased else 2
+    last: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for layer in range(layers):
+        found = []
+        for way in range(directions):
+            at = layer * directions + way
+            own = weights[per * at : per * (at + 1)]
+            start = tuple(None if s is None else s[:, at] for s in (h, c))
+            out, *ends = _one_layer(mode, x.flip(1) if way else x, start, *own)
+            found.append(out.flip(1) if way else out)
+            for kept, end in zip(last, ends, strict=False):
+                kept.append(end)
+        x = found[0] if directions == 1 else torch.cat(found, dim=-1)
+    return (x, *(torch.stack(kept, dim=1) for kept in last if kept))
+
+
+def _one_layer(
+    mode: str, x: Tensor, start: tuple[Any, ...], w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    count, times, b, width = x.shape
+    h = x.new_zeros(count, b, w_h.shape[-1]) if start[0] is None else start[0]
+    gru = mode == "GRU"
+    bias = b_x if gru or b_x is None or b_h is None else b_x + b_h  # a GRU's new gate takes its own within the product
+    flat = x.reshape(count, times * b, width)
+    gates = torch.bmm(flat, w_x.mT) if bias is None else torch.baddbmm(bias[:, None], flat, w_x.mT)
+    gates = gates.reshape(count, times, b, -1)
+    if mode == "LSTM":
+        c = torch.zeros_like(h) if start[1] is None else start[1]
+        return _Lstm.apply(gates, w_h, h, c)
+    outputs = []
+    for t in range(times):
+        h = _gru(gates[:, t], h, w_h, b_h) if gru else _plain(gates[:, t], h, w_h, mode)
+        outputs.append(h)
+    return torch.stack(outputs, dim=1), h
+
+
+def _gru(gates: Tensor, h: Tensor, w_h: Tensor, b_h: Tensor | None) -> Tensor:
+    own = torch.bmm(h, w_h.mT) if b_h is None else torch.baddbmm(b_h[:, None], h, w_h.mT)
+    r_x, z_x, n_x = gates.chunk(3, dim=-1)
+    r_h, z_h, n_h = own.chunk(3, dim=-1)
+    r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    n = torch.tanh(n_x + r * n_h)
+    return n + z * (h - n)
+
+
+def _plain(gates: Tensor, h: Tensor, w_h: Tensor, mode: str) -> Tensor:
+    z = torch.baddbmm(gates, h, w_h.mT)
+    return torch.tanh(z) if mode == "RNN_TANH" else torch.relu(z)
+
+
+class _Lstm(torch.autograd.Function):
+    """Gates before their nonlinearities from the inputs (R, T, b, 4H), w_h (R, 4H, H), h and c (R, b, H) -> all h, the last h and c.
+
+    i, f, g, o as torch orders them: c <- f c + i g, h <- o tanh(c).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, w_h: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        count, times, b, _ = gates.shape
+        width = w_h.shape[-1]
+        made = torch.empty_like(gates)  # i, f, g, o
+        states, cells, squashed = (gates.new_empty(count, times, b, width) for _ in range(3))
+        turned, before, cell = w_h.mT, h, c
+        for t in range(times):
+            z = torch.baddbmm(gates[:, t], before, turned)
+            now = made[:, t]
+            torch.sigmoid(z, out=now)
+            torch.tanh(z[..., 2 * width : 3 * width], out=now[..., 2 * width : 3 * width])
+            i, f, g, o = now.split(width, dim=-1)
+            torch.mul(f, cell, out=cells[:, t])
+            cell = cells[:, t].addcmul_(i, g)
+            torch.tanh(cell, out=squashed[:, t])
+            before = torch.mul(o, squashed[:, t], out=states[:, t])
+        ctx.save_for_backward(w_h, h, c, made, states, cells, squashed)
+        return states, before.clone(), cell.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g_all: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        w_h, h, c, made, states, cells, squashed = ctx.saved_tensors
+        count, times, b, width = states.shape
+        back = torch.empty_like(made)
+        g_h, g_c = g_h.clone(), g_c.clone()
+        for t in range(times - 1, -1, -1):
+            i, f, g, o = made[:, t].split(width, dim=-1)
+            y, before = squashed[:, t], cells[:, t - 1] if t else c
+            g_h = g_h + g_all[:, t]
+            g_c.addcmul_(g_h * o, 1 - y * y)
+            now = back[:, t]
+            inner = torch.cat([g_c * g, g_c * before, g_c * i, g_h * y], dim=-1)
+            slope = made[:, t] * (1 - made[:, t])
+            slope[..., 2 * width : 3 * width] = 1 - g * g
+            torch.mul(inner, slope, out=now)
+            g_c = g_c * f
+            g_h = torch.bmm(now, w_h)
+        flat = back.reshape(count, times * b, -1)
+        earlier = torch.cat([h[:, None], states[:, :-1]], dim=1).reshape(count, times * b, width)
+        return back, torch.bmm(flat.mT, earlier), g_h, g_c

@@ -1,0 +1,187 @@
+"""All models in one graph: their parameters stacked, the sum of their losses, one backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedtheory.neural.engines.base import Engine, shares, whole
+from fedtheory.neural.engines.chain import chain_widths
+from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
+from fedtheory.neural.flat import FlatModule
+from fedtheory.neural.losses import Loss, count_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Stacked"]
+
+
+class Stacked(Engine):
+    """One graph for any module that `torch.func.vmap` can take, with the rules of `fedtheory.neural.engines.layers`.
+
+    The models' losses are added and differentiated once. Products of linear layers are added to the weights in `step`, without a
+    gradient in between.
+    """
+
+    name = "stacked"
+
+    def __init__(self, flat: FlatModule, loss: Loss) -> None:
+        super().__init__(flat, loss)
+        self._net = FlatModule(batched_layers(flat.module, flat.names))
+        self._stacked = torch.func.vmap(self._net.run)
+
+    chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which compiled steps walk along on small batches
+
+    def settle(self, inputs: Any) -> None:
+        self.chain = chain_widths(self.flat, inputs) if self.autocast is None else None
+
+    def work(self, inputs: Any) -> float:
+        """Multiplications and additions of a forward pass of one sample, by torch's counter, on these few samples (n, ...)."""
+        leaves = self.flat.views(self.flat.initial()[None])
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self._all(leaves, _one_row(inputs))
+        return counter.get_total_flops() / count_of(inputs)
+
+    def bind(self, params: Tensor) -> dict[str, Tensor]:
+        return {name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()}
+
+    def _all(self, leaves: dict[str, Tensor], inputs: Any) -> Any:
+        """Outputs (R, b, ...) of all models."""
+        if self.chain is not None:
+            return along_the_chain(list(leaves.items()), inputs)
+        with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
+            return self._stacked(leaves, inputs)
+
+    def _losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
+        return self.loss.of_all(self._all(leaves, inputs), targets, weights)
+
+    def _mixed_losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
+        some = next(iter(leaves.values()))
+        with self._mixed(some.device):
+            outputs = self._all(leaves, inputs)
+        return self.loss.of_all(whole(outputs, some.dtype), targets, weights)
+
+    def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+        if self._grouped(weights):
+            return self._in_groups(self.value, params, inputs, targets, weights)
+        with torch.no_grad():
+            return self._losses(self.flat.views(params), inputs, targets, weights)
+
+    def gradient(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+        if self._grouped(weights):
+            return self._in_groups(self.gradient, params, inputs, targets, weights)
+        tape = None if self.autocast else Tape()
+        found = self._backward(self.bind(params), tape, lambda leaves: self._mixed_losses(leaves, inputs, targets, weights))
+        out = self._collected(found, tape, params)
+        return out if self._scale == 1.0 else out.div_(self._scale)
+
+    def _backward(
+        self, leaves: dict[str, Tensor], tape: Tape | None, losses: Callable[[dict[str, Tensor]], Tensor]
+    ) -> dict[str, Tensor | None]:
+        """The leaves' gradients, but for what the tape has; None: nothing of this leaf is outside the tape."""
+        with torch.enable_grad(), put_off(tape):
+            total = losses(leaves).sum()
+            total = total if self._scale == 1.0 else total * self._scale
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        return dict(zip(leaves, found, strict=True))
+
+    @torch.no_grad()
+    def _collected(self, found: dict[str, Tensor | None], tape: Tape | None, like: Tensor) -> Tensor:
+        """Gradients (R, d)."""
+        out = torch.empty_like(like)
+        for name, piece in self.flat.views(out).items():
+            gradient, products = found[name], [] if tape is None else tape.products.get(name, [])
+            if gradient is not None:
+                piece.copy_(gradient)
+            elif products and products[0][1] is not None:
+                g, h = products[0]
+                torch.bmm(g.mT, h, out=piece)
+                products = products[1:]
+            else:
+                piece.zero_()
+            for g, h in products:
+                piece.add_(g.sum(dim=1)) if h is None else piece.baddbmm_(g.mT, h)  # of a shared layer, several
+        return out
+
+    def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
+        def energy(leaves: dict[str, Tensor]) -> Tensor:
+            outputs = self._all(leaves, inputs)
+            each = outputs.reshape(*outputs.shape[:2], -1).square().sum(dim=2)
+            return (each * shares(counts, outputs.shape[1], params)).sum(dim=1)
+
+        tape = Tape()
+        return self._collected(self._backward(self.bind(params), tape, energy), tape, params)
+
+    def step(
+        self,
+        params: Tensor,
+        inputs: Any,
+        targets: Any,
+        weights: Tensor | None,
+        lr: float | Tensor,
+        penalise: Callable[[], float],
+        bound: dict[str, Tensor] | None = None,
+    ) -> None:
+        if self.autocast or self._grouped(weights):
+            return super().step(params, inputs, targets, weights, lr, penalise, bound)
+        leaves, tape = self.bind(params) if bound is None else bound, Tape()
+        found = self._backward(leaves, tape, lambda z: self._losses(z, inputs, targets, weights))
+        factor = penalise()
+        with torch.no_grad():
+            for name, leaf in leaves.items():
+                _move(leaf, found[name], tape.products.get(name, []), lr, factor)
+
+    def _grouped(self, weights: Tensor | None) -> bool:
+        """Whether padded samples cannot be weighed away: rows with as many real samples are then computed together."""
+        return weights is not None and (not self.loss.weighted or self.flat.depends_on_batch)
+
+    def _in_groups(self, what: Callable[..., Tensor], params: Tensor, inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
+        """what(...) of rows with equal numbers of real samples, which come first in their rows, without the padding."""
+        assert weights is not None
+        counts = (weights > 0).sum(dim=1)
+        out: Tensor | None = None
+        for count in counts.unique().tolist():
+            rows = torch.nonzero(counts == count)[:, 0]
+            found = what(params[rows], _cut(inputs, rows, count), _cut(targets, rows, count))
+            out = found.new_empty((len(params), *found.shape[1:])) if out is None else out
+            out[rows] = found
+        assert out is not None
+        return out
+
+
+def _one_row(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: _one_row(v) for name, v in values.items()}
+    return tuple(_one_row(v) for v in values) if isinstance(values, tuple) else values[None]
+
+
+def _cut(values: Any, rows: Tensor, count: int) -> Any:
+    if isinstance(values, dict):
+        return {name: _cut(v, rows, count) for name, v in values.items()}
+    return tuple(_cut(v, rows, count) for v in values) if isinstance(values, tuple) else values[rows, :count]
+
+
+def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float) -> None:
+    """leaf (R, ...) <- factor leaf - lr (gradient + products), in place; lr a number, or (R, 1)."""
+    one = isinstance(lr, float)
+    for n, (g, h) in enumerate(products):
+        beta = factor if n == 0 else 1.0
+        g = g * lr[..., None] if isinstance(lr, torch.Tensor) else g
+        alpha = -lr if one else -1.0
+        if h is None:
+            ones = g.new_ones(()).expand(len(g), 1, g.shape[1])
+            leaf[:, None].baddbmm_(ones, g, beta=beta, alpha=alpha)
+        else:
+            leaf.baddbmm_(g.mT, h, beta=beta, alpha=alpha)
+    if not products and factor != 1.0:
+        leaf.mul_(factor)
+    if gradient is not None:
+        if isinstance(lr, torch.Tensor):
+            leaf.addcmul_(gradient, lr.reshape(-1, *(1,) * (leaf.ndim - 1)), value=-1.0)
+        else:
+            leaf.sub_(gradient, alpha=lr)

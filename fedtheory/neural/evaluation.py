@@ -1,0 +1,202 @@
+"""What models make of samples: hits and losses, summed on the device, and brought to the host once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from fedtheory.arrays import to_numpy
+from fedtheory.errors import MissingCapability
+from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.threads import in_pieces
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedtheory.neural.flat import FlatModule
+
+__all__ = ["accuracy_of_clients", "counts", "objective", "on_test_set", "sums"]
+
+ON_GPU = 4096  # samples of a piece
+MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
+_BYTES: WeakKeyDictionary[FlatModule, int] = WeakKeyDictionary()
+
+
+def sums(
+    problem: NetworkOnSamples,
+    points: Tensor,
+    inputs: Any,
+    targets: Tensor,
+    samples: np.ndarray | None = None,
+    shares: np.ndarray | None = None,
+    keep: Callable[[Any, Tensor], Any] | None = None,
+) -> tuple[Tensor, list[Any]]:
+    """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are NaN where nothing is classified.
+
+    Parameters
+    ----------
+    points : (M, d)
+        Models; each piece of samples is fetched once for all of them.
+    inputs, targets : n samples
+    samples : int (m,) or None
+        Numbers of those that count; None: all, in their order.
+    shares : (m,), (2, m) or None
+        What each is multiplied with, or what its hit is and what its loss is; None: 1.
+    keep : callable(outputs, targets)
+        Called with those of every piece and model; what it returned is the list, by pieces in the order of the samples.
+
+    Notes
+    -----
+    On a CPU, pieces run in as many threads as torch may use, each on one core. The numbers depend on neither.
+    """
+    device = problem.device
+    count = len(targets) if samples is None else len(samples)
+    index = None if samples is None else torch.from_numpy(samples).to(device)
+    share = None if shares is None else torch.from_numpy(np.ascontiguousarray(shares, dtype=float)).to(device)
+
+    def piece(part: slice) -> tuple[Tensor, list[Any]]:
+        chosen = part if index is None else index[part]
+        x, t, s = inputs[chosen], targets[chosen], None if share is None else share[..., part]
+        found, kept = [], []
+        with torch.no_grad():
+            for point in points:
+                outputs = problem.engine.outputs(point, x)
+                found.append(_sums(torch.stack([_hits(problem, outputs, t), problem.loss.each(outputs, t).to(torch.float64)]), s))
+                if keep is not None:
+                    kept.append(keep(outputs, t))
+        return torch.stack(found), kept
+
+    done = in_pieces(problem, count, _size(problem, inputs, count), piece, "evaluation")
+    if not done:
+        return torch.zeros(len(points), 2, dtype=torch.float64, device=device), []
+    return torch.stack([found for found, _ in done]).sum(dim=0), [outputs for _, kept in done for outputs in kept]
+
+
+def _sums(each: Tensor, share: Tensor | None) -> Tensor:
+    """(2, b) -> (2,)."""
+    return each.sum(dim=1) if share is None else (each * share).sum(dim=1)
+
+
+def _hits(problem: NetworkOnSamples, outputs: Any, targets: Tensor) -> Tensor:
+    """The share of each sample's labels that are right (b,), of those that count."""
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != targets.ndim + 1 or targets.is_floating_point():
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=targets.device)
+    axis, ignored = problem.loss.labels or (-1, None)
+    right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
+    if ignored is None:
+        return right.mean(dim=1)
+    counted = (targets != ignored).reshape(len(targets), -1)
+    return (right * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+
+
+def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
+    """What each of the clients' samples counts for in a mean of the loss (n,): class weights, 0 where a label is ignored, else 1."""
+    found = problem.loss.mass(problem.targets[torch.from_numpy(samples).to(problem.device)])
+    return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
+
+
+def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
+    """Samples of a piece, from the sizes of the problem alone."""
+    if problem.device.type == "cuda":
+        return ON_GPU
+    if problem.flat not in _BYTES:
+        _BYTES[problem.flat] = _largest_output(problem.flat, inputs[: min(2, count)])
+    return max(1, min(MOST, IN_CACHE // _BYTES[problem.flat]))
+
+
+def _largest_output(flat: FlatModule, inputs: Any) -> int:
+    """Bytes for each sample of the largest tensor that a part of the module returns."""
+    found = [1]
+
+    def look(part: Any, given: Any, returned: Any) -> None:
+        tensors = returned if isinstance(returned, tuple | list) else (returned,)
+        found.extend(t.numel() * t.element_size() // len(inputs) for t in tensors if isinstance(t, torch.Tensor))
+
+    hooks = [part.register_forward_hook(look) for part in flat.module.modules()]
+    try:
+        with torch.no_grad():
+            flat.call(flat.initial(), inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return max(found)
+
+
+def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any], Any] | None = None) -> tuple[np.ndarray, list[Any]]:
+    """Mean (hit, loss) over the test set of each model (M, d): (M, 2), and what `keep` returned.
+
+    Raises
+    ------
+    MissingCapability
+        The problem was made without test samples.
+    """
+    if problem.test is None:
+        raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
+    once = None if keep is None else lambda outputs, _: keep(outputs)
+    mass, labels = problem.loss.mass(problem.test[1]), problem.loss.labels
+    if mass is None:
+        total, kept = sums(problem, points, *problem.test, keep=once)
+        return to_numpy(total) / len(problem.test[1]), kept
+    counted = (problem.test[1] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
+    with np.errstate(invalid="ignore"):  # a test set of ignored labels has no mean, as in torch
+        shares = np.stack([own / own.sum() for own in (to_numpy(counted).astype(float), to_numpy(mass).astype(float))])
+    total, kept = sums(problem, points, *problem.test, shares=shares, keep=once)
+    return to_numpy(total), kept
+
+
+def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
+    """`NeuralProblem.evaluate_clients`: server models (S, d), personal ones (S, N, d) -> (S,)."""
+    if problem.test is None or problem.test[1].is_floating_point() or (problem.tested is None and problem.test[1].ndim != 1):
+        raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
+    if problem.tested is None:
+        return _by_label(problem, x, personal)
+    clients = [k for k, own in enumerate(problem.tested) if len(own)]
+    if personal is not None:
+        each = [_each_hit(problem, personal[:, k], problem.tested[k]).mean(dim=1) for k in clients]
+        return to_numpy(torch.stack(each)).mean(axis=0)
+    ends = np.cumsum([len(problem.tested[k]) for k in clients])[:-1]  # one pass over all of them
+    hits = to_numpy(_each_hit(problem, x, np.concatenate(problem.tested)))
+    return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
+
+
+def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
+    """(M, m), on the device."""
+    inputs, targets = problem.test  # type: ignore[misc]  # the caller has looked
+    _, kept = sums(problem, points, inputs, targets, samples, keep=partial(_hits, problem))
+    return torch.stack([torch.cat(kept[m :: len(points)]) for m in range(len(points))])
+
+
+def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
+    """On the common test set, its labels as frequent as among each client's own samples."""
+    held, tested = to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
+    classes = int(max(held.max(), tested.max())) + 1
+    there = np.bincount(tested, minlength=classes)
+    share = np.stack([np.bincount(held[c], minlength=classes) for c in problem.client_samples]) * (there > 0)
+    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
+
+    def accuracies(points: Tensor) -> np.ndarray:
+        """(M, classes)"""
+        hits = to_numpy(_each_hit(problem, points, None))
+        return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
+
+    if personal is None:
+        return (accuracies(x) @ share.T).mean(axis=1)
+    return np.mean([accuracies(personal[:, k]) @ own for k, own in enumerate(share)], axis=0)
+
+
+def objective(problem: NetworkOnSamples, weights: np.ndarray, x: Tensor) -> Tensor:
+    """sum_k weights_k f_k at (..., d), from one pass over all samples that count."""
+    share = np.zeros(len(problem.targets))
+    for w, held in zip(weights, problem.client_samples, strict=True):
+        counted = counts(problem, held)
+        np.add.at(share, held, w * counted / counted.sum())
+    used, points = np.nonzero(share)[0], x.reshape(-1, problem.dim)
+    everybody = None if len(used) == len(share) else used
+    losses = sums(problem, points, problem.inputs, problem.targets, everybody, share[used])[0][:, 1]
+    squares = (points * points).sum(dim=1)
+    return (losses + problem.ridge / 2 * squares).to(x.dtype).reshape(x.shape[:-1])

@@ -1,0 +1,239 @@
+"""Recorded steps, on a pretend device: a tape of what torch computed, replayed without the Python that led to it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from fedtheory import Uniform, algorithms, simulate
+from fedtheory.local import SGD
+from fedtheory.local.objective import LocalObjective
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+from fedtheory.neural import captured  # noqa: E402
+from fedtheory.neural.networks import CharLstm  # noqa: E402
+from fedtheory.neural.penalty import Penalty  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
+
+RNG = np.random.default_rng(0)
+IMAGES, LABELS = RNG.normal(size=(60, 2, 3, 3)), RNG.integers(0, 3, 60)
+TEXTS, LETTERS = RNG.integers(0, 9, (60, 5)), RNG.integers(0, 9, 60)
+RAGGED = np.split(RNG.permutation(60), [7, 20, 41])
+EVEN = np.split(RNG.permutation(60), 4)
+HOST = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique")
+
+
+class Tape(TorchDispatchMode):
+    """What is computed, with the tensors it was computed on; what needs the host fails, as it does while a GPU records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function).removeprefix("aten.")
+        by_mask = name.startswith("index") and any(isinstance(a, torch.Tensor) and a.dtype == torch.bool for a in tree_leaves(args[1:]))
+        if by_mask or any(name.startswith(asking) for asking in HOST):  # how many are chosen is known to the host first
+            raise RuntimeError(f"operation not permitted when stream is capturing: {function}")
+        found = function(*args, **(kwargs or {}))
+        self.done.append((function, args, kwargs or {}, found))
+        return found
+
+
+class PretendGraph:
+    """Replays a tape into the tensors it was recorded with; unlike a GPU, it does the work as it records."""
+
+    records = 0
+
+    def record(self, work) -> None:
+        PretendGraph.records += 1
+        tape = Tape()
+        with tape:
+            work()
+        self._done = tape.done
+
+    def replay(self) -> None:
+        with torch.no_grad():
+            for function, args, kwargs, before in self._done:
+                for old, new in zip(tree_leaves(before), tree_leaves(function(*args, **kwargs)), strict=True):
+                    if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
+                        old.copy_(new)
+
+
+class PlainGraph:
+    """Does the work again."""
+
+    def record(self, work) -> None:
+        self.replay = work
+
+
+def network(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    if kind == "lstm":
+        return CharLstm(9, 9, embedding=4, hidden=6)
+    if kind == "cnn":
+        return nn.Sequential(nn.Conv2d(2, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
+    return nn.Sequential(nn.Flatten(), nn.Linear(18, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def problem(kind: str = "mlp", engine: str = "stacked", clients=RAGGED, **options) -> NeuralProblem:
+    data = (TEXTS, LETTERS) if kind == "lstm" else (IMAGES, LABELS)
+    return NeuralProblem(network(kind), *data, clients, engine=engine, **{"ridge": 0.01, "dtype": "float64", **options})
+
+
+def run(p: NeuralProblem, algorithm, solver: SGD, rounds: int = 3) -> np.ndarray:
+    how = dict(scenarios=2, seed=1, local_solver=solver, like=p.like_array(), record=())
+    return simulate(p, algorithm, rounds, p.initial(), Uniform(3), **how).x
+
+
+@pytest.fixture
+def on_pretend(monkeypatch):
+    """Problems on the CPU record their steps with the given kind of graph; returns the function that says which."""
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+
+    def use(graph):
+        walks = {}
+
+        def of_problem(p, weighted):
+            fits = not weighted or p.loss.weighted
+            return walks.setdefault(id(p.engine), captured.Walks(graph)) if graph is not None and fits else None
+
+        monkeypatch.setattr(captured, "of_problem", of_problem)
+        return walks
+
+    return use
+
+
+ELASTIC = algorithms.FedElasticNetDyn(0.01, 0.5)
+CASES = [
+    (algorithms.FedAvg(), {}),
+    (algorithms.FedDyn(0.5), {"epoch_decay": 0.5}),
+    (ELASTIC, {}),
+    (ELASTIC, {"l1": "prox", "epoch_decay": 0.5}),
+    (ELASTIC, {"clip": 0.3}),
+    (ELASTIC, {"clip": 0.3, "clip_spares": "curvature", "l1": "prox"}),
+    (algorithms.Scaffold(), {}),
+]
+
+
+@pytest.mark.parametrize("clients", [RAGGED, EVEN], ids=["ragged", "even"])
+@pytest.mark.parametrize(("kind", "engine"), [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop")])
+@pytest.mark.parametrize(("algorithm", "options"), CASES, ids=str)
+def test_whole_runs_on_the_tape_are_those_without(algorithm, options, kind, engine, clients, on_pretend):
+    """To the last bit those of the same steps done by Python, and to rounding those of the steps that are not recorded."""
+    solver, found = SGD(4, 0.1, epochs=2, **options), {}
+    for graph in (None, PlainGraph, PretendGraph):
+        walks = on_pretend(graph)
+        found[graph] = run(problem(kind, engine, clients), algorithm, solver)
+        assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
+    np.testing.assert_array_equal(found[PretendGraph], found[PlainGraph])
+    np.testing.assert_allclose(found[PretendGraph], found[None], rtol=1e-10, atol=1e-12)
+
+
+def test_one_recording_serves_all_rounds(on_pretend):
+    walks, before = on_pretend(PretendGraph), PretendGraph.records
+    p = problem(clients=EVEN)
+    run(p, algorithms.FedDyn(0.5), SGD(4, 0.1, epochs=2, decay=0.9), rounds=4)
+    assert PretendGraph.records == before + 1
+    for batch in (2, 3, 4, 5, 6, 7):
+        run(p, algorithms.FedDyn(0.5), SGD(batch, 0.1, epochs=1), rounds=1)
+    (kept,) = walks.values()
+    assert len(kept._steps) == captured.KEPT
+
+
+@pytest.mark.parametrize("asks", [lambda v: v * float(v > -1), lambda v: v[v > -9].mean()], ids=["number", "mask"])
+def test_a_loss_that_asks_the_host_is_walked_step_by_step(asks, on_pretend):
+    def loss(outputs, targets):
+        return asks(nn.functional.cross_entropy(outputs, targets, reduction="none").mean()[None]).sum()
+
+    solver = SGD(5, 0.1, epochs=1)
+    on_pretend(None)
+    expected = run(problem("mlp", "auto", EVEN, loss=loss), algorithms.FedAvg(), solver)
+    on_pretend(PretendGraph)
+    with pytest.warns(UserWarning, match=r"cannot be recorded as a CUDA graph \(operation not permitted.*leave out") as told:
+        found = run(problem("mlp", "auto", EVEN, loss=loss), algorithms.FedAvg(), solver)
+    assert sum("CUDA graph" in str(w.message) for w in told) == 1
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_recording_that_gives_other_numbers_is_not_used(on_pretend):
+    class Forgetful(PretendGraph):
+        def replay(self) -> None:
+            self._done = self._done[:-3]
+            super().replay()
+
+    on_pretend(None)
+    expected = run(problem(), algorithms.FedAvg(), SGD(4, 0.1, epochs=1))
+    on_pretend(Forgetful)
+    with pytest.warns(UserWarning, match="does not give what it gives alone"):
+        np.testing.assert_array_equal(run(problem(), algorithms.FedAvg(), SGD(4, 0.1, epochs=1)), expected)
+
+
+def test_memory_that_is_short_is_told_to_those_who_halve(on_pretend):
+    class Full(PretendGraph):
+        def record(self, work) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    on_pretend(Full)
+    with pytest.raises(MemoryError, match="one model does not fit"):
+        run(problem(), algorithms.FedAvg(), SGD(4, 0.1, epochs=1))
+
+
+def test_only_a_gpu_records_and_problems_can_be_copied():
+    p = problem()
+    assert captured.of_problem(p, False) is None
+    p.walks._steps["one"] = object()
+    for other in (copy.deepcopy(p.walks), pickle.loads(pickle.dumps(p.walks))):
+        assert not other._steps
+
+
+def test_problems_of_a_gpu_record_unless_something_forbids_it():
+    """The conditions by themselves, as no GPU is asked for."""
+    from types import SimpleNamespace
+
+    p, walks = problem(), object()
+
+    def on_gpu(**other):
+        given = {"device": torch.device("cuda"), "augment": None, "loss": p.loss, "flat": p.flat, "walks": walks, **other}
+        return captured.of_problem(SimpleNamespace(**given), True)
+
+    assert on_gpu() is walks
+    assert on_gpu(augment="flip-crop") is None
+    assert on_gpu(loss=SimpleNamespace(weighted=False)) is None
+    assert on_gpu(flat=SimpleNamespace(depends_on_batch=True)) is None
+
+
+def test_recordings_of_other_solvers_are_not_taken(on_pretend):
+    """One problem, walked with one solver and then with another of the same shapes."""
+    method = algorithms.FedElasticNetDyn(0.01, 0.5)
+    for first, second in (
+        (SGD(4, 0.1, epochs=1), SGD(4, 0.1, epochs=1, clip=0.1)),
+        (SGD(4, 0.1, epochs=1, clip=0.1), SGD(4, 0.1, epochs=1, clip=0.1, clip_spares="curvature")),
+        (SGD(4, 0.1, epochs=1), SGD(4, 0.1, epochs=1, l1="prox")),
+    ):
+        on_pretend(PretendGraph)
+        alone = run(problem(), method, second)
+        on_pretend(PretendGraph)
+        p = problem()
+        assert not np.array_equal(run(p, method, first), alone)
+        np.testing.assert_array_equal(run(p, method, second), alone)
+
+
+def test_rows_that_have_arrived_stay_to_the_last_bit():
+    """Whatever a step would make of them: a proximal step rounds, and a gradient may be no number."""
+    p = problem(dtype="float32")
+    y = torch.stack([p.initial(), p.initial() + 0.1, torch.full((p.dim,), 1e38)])
+    center = 0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0))
+    penalty = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
+    tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1)
+    tables[2][:, 0] = 0.1
+    got, walks = y.clone(), captured.Walks(PlainGraph)
+    assert walks.walk(p, penalty, (None, None), got, tables)
+    assert torch.equal(got[1:], y[1:]) and not torch.equal(got[0], y[0])

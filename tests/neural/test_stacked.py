@@ -1,0 +1,259 @@
+"""All clients' models in one graph: the gradients of one after another, whatever layers and forward passes a network has."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+
+import numpy as np
+import pytest
+
+from fedtheory import Uniform, algorithms, simulate
+from fedtheory.errors import MissingCapability
+from fedtheory.local import SGD
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from fedtheory.neural.engines.base import Loop  # noqa: E402
+from fedtheory.neural.engines.chain import chain_widths  # noqa: E402
+from fedtheory.neural.engines.stacked import Stacked  # noqa: E402
+from fedtheory.neural.flat import FlatModule  # noqa: E402
+from fedtheory.neural.losses import Loss  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
+
+G = torch.Generator().manual_seed(0)
+
+
+class Texts(nn.Module):
+    """Embedding, a recurrent layer, and a linear layer on its last output."""
+
+    def __init__(self, kind, batch_first=True, **options) -> None:
+        super().__init__()
+        self.embedding, self.first = nn.Embedding(7, 4), batch_first
+        self.layer = kind(4, 5, batch_first=batch_first, **options)
+        self.head = nn.Linear(10 if options.get("bidirectional") else 5, 3)
+
+    def forward(self, x):
+        x = self.embedding(x)
+        outputs, state = self.layer(x if self.first else x.transpose(0, 1))
+        last = state[0] if isinstance(state, tuple) else state
+        return self.head(outputs[:, -1] if self.first else outputs[-1]) + last[-1].sum(dim=1, keepdim=True)
+
+
+class FromAState(Texts):
+    def forward(self, x):
+        x = self.embedding(x)
+        h = x.new_ones(1, len(x), 5) / 2
+        outputs, _ = self.layer(x, (h, 2 * h) if isinstance(self.layer, nn.LSTM) else h)
+        return self.head(outputs[:, -1])
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.place = nn.Embedding(7, 8), nn.Parameter(torch.randn(6, 8))
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.norm(self.layer(self.embedding(x) + self.place)).mean(dim=1))
+
+
+class Tied(nn.Module):
+    """Weights that two layers share, and a layer that is passed twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.head = nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 3)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.head(self.b(torch.tanh(self.a(self.a(x)))))
+
+
+def images(*layers, units) -> nn.Module:
+    return nn.Sequential(nn.Unflatten(1, (3, 2, 2)), nn.Upsample(scale_factor=3), *layers, nn.Flatten(), nn.Linear(units, 3))
+
+
+def frozen() -> nn.Module:
+    module = images(nn.Conv2d(3, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.GELU(), nn.AdaptiveAvgPool2d(2), units=16)
+    module[2].weight.requires_grad_(False)
+    module[3].bias.requires_grad_(False)
+    return module
+
+
+NUMBERS = {
+    "tanh": lambda: nn.Sequential(nn.Linear(12, 6, bias=False), nn.Tanh(), nn.Linear(6, 3)),
+    "layer norm": lambda: nn.Sequential(nn.Linear(12, 6), nn.LayerNorm(6), nn.SiLU(), nn.Linear(6, 3)),
+    "tied": Tied,
+    "convolution": lambda: images(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.ReLU(), nn.MaxPool2d(2), units=4),
+    "no bias, dilated": lambda: images(nn.Conv2d(3, 4, 2, dilation=2, bias=False), nn.ReLU(), units=64),
+    "groups": lambda: images(nn.Conv2d(3, 6, 3, groups=3), nn.ReLU(), units=96),
+    "same": lambda: images(nn.Conv2d(3, 4, (2, 3), padding="same"), nn.GroupNorm(2, 4), nn.ReLU(), units=144),
+    "frozen": frozen,
+}
+TEXTS = {
+    **{f"{k.__name__} {o}": lambda k=k, o=o: Texts(k, **o) for k in (nn.LSTM, nn.GRU, nn.RNN)
+       for o in ({}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": False})},
+    **{f"{k.__name__} from a state": lambda k=k: FromAState(k) for k in (nn.LSTM, nn.GRU)},
+    "relu": lambda: Texts(nn.RNN, nonlinearity="relu"),
+    "attention": Attention,
+}  # fmt: skip
+
+
+def gradients(make, texts: bool, engine, weights=None, autocast=None, dtype=torch.float64):
+    torch.manual_seed(0)
+    flat = FlatModule(make().to(dtype))
+    g = torch.Generator().manual_seed(1)
+    params = flat.initial() + 0.1 * torch.randn(3, flat.dim, generator=g, dtype=torch.float64).to(dtype)
+    x = torch.randint(7, (3, 5, 6), generator=g) if texts else torch.randn(3, 5, 12, generator=g, dtype=torch.float64).to(dtype)
+    made = engine(flat, Loss("cross_entropy"))
+    made.autocast = autocast
+    made.settle(x[0, :2])
+    given = params, x, torch.randint(3, (3, 5), generator=g), weights
+    return made.gradient(*given), made.value(*given), made.output_gradient(params, x, torch.tensor([5, 2, 1]))
+
+
+@pytest.mark.parametrize("make, texts", [*((m, False) for m in NUMBERS.values()), *((m, True) for m in TEXTS.values())],
+                         ids=[*NUMBERS, *TEXTS])  # fmt: skip
+def test_models_side_by_side_have_the_gradients_of_one_after_another(make, texts):
+    weights = torch.tensor([[0.2] * 5, [0.5, 0.5, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0]], dtype=torch.float64)
+    for w in (None, weights):
+        for found, wanted in zip(gradients(make, texts, Stacked, w), gradients(make, texts, Loop, w), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+            assert float(wanted.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("make, texts", [(NUMBERS["convolution"], False), (NUMBERS["tanh"], False), (TEXTS["attention"], True)])
+def test_mixed_precision_is_as_near_as_bfloat16_is(make, texts):
+    (found, *_), (wanted, *_) = (gradients(make, texts, Stacked, autocast=a, dtype=torch.float32) for a in ("bfloat16", None))
+    off = float((found - wanted).norm() / wanted.norm())
+    assert 1e-6 < off < 0.05
+
+
+def test_attention_is_one_product_for_all_models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # vmap warns where it takes one after another
+        gradients(Attention, True, Stacked)
+
+
+def test_a_graph_does_not_outlive_its_step():
+    """Else memory grows until the garbage collector runs: a tape of products once held the graph that held the tape."""
+    flat = FlatModule(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)))
+    for chain in (True, False):
+        engine = Stacked(flat, Loss("cross_entropy"))
+        if chain:
+            engine.settle(torch.zeros(2, 6))
+        assert (engine.chain is not None) == chain
+        gc.collect()
+        gc.disable()
+        try:
+            before = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+            for _ in range(5):
+                params = flat.initial().expand(2, -1).clone()
+                engine.step(params, torch.ones(2, 4, 6), torch.zeros(2, 4, dtype=torch.int64), None, 0.1, lambda: 1.0)
+            del params
+            assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before
+        finally:
+            gc.enable()
+
+
+# --- chains -------------------------------------------------------------------------------------------------------------
+class Written(nn.Module):
+    """A chain as public code writes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(12, 6), nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = x.view(x.size(0), -1)
+        x = functional.relu(self.first(x))
+        return self.last(self.second(x).relu())
+
+
+class Skipping(Written):
+    def forward(self, x):
+        return self.last(self.second(self.first(x.flatten(1)).relu()).relu()) * 2
+
+
+class Turned(Written):
+    def forward(self, x):
+        return super().forward(x.transpose(1, 2).contiguous())
+
+
+class Backwards(Written):
+    """The layers are not passed in the order in which they are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 3), nn.Linear(12, 6)
+        self.second = nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.first(self.second(self.last(x.flatten(1)).relu()).relu())
+
+
+@pytest.mark.parametrize(("make", "widths"), [(Written, (12, 6, 5, 3)), (Skipping, None), (Turned, None), (Backwards, None)])
+def test_a_forward_pass_of_ones_own_may_be_a_chain(make, widths):
+    torch.manual_seed(0)
+    assert chain_widths(FlatModule(make()), torch.randn(2, 3, 4, generator=G)) == widths
+
+
+def problem(module, engine="auto", loss="cross_entropy"):
+    rng = np.random.default_rng(0)
+    clients = np.split(rng.permutation(40), [4, 11, 12, 30])
+    data = rng.normal(size=(40, 3, 4)), rng.integers(0, 3, 40)
+    return NeuralProblem(module, *data, clients, loss, 0.01, dtype="float64", engine=engine)
+
+
+def run(p):
+    more = dict(seed=1, local_solver=SGD(4, 0.1, epochs=2), like=p.like_array(), record=())
+    return simulate(p, algorithms.FedElasticNetDyn(0.01, 0.5), 3, p.initial(), Uniform(3), **more).x
+
+
+@pytest.mark.parametrize("make", [Written, Skipping, Turned])
+def test_it_is_walked_as_one_model_after_another(make):
+    torch.manual_seed(0)
+    module = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        p = problem(module)
+    assert p.engine.name == "stacked"
+    np.testing.assert_allclose(run(p), run(problem(module, "loop")), rtol=1e-10, atol=1e-13)
+
+
+# --- what cannot be stacked ---------------------------------------------------------------------------------------------
+class Branching(Written):
+    def forward(self, x):
+        y = super().forward(x)
+        return y if float(y.detach().sum()) > 0 else 2 * y
+
+
+class Counting(Written):
+    """What it computes depends on how often it was called: two models at once get one answer where two calls get two."""
+
+    def forward(self, x):
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.calls * super().forward(x)
+
+
+def test_a_module_that_cannot_be_stacked_is_walked_by_the_loop_with_a_reason():
+    torch.manual_seed(0)
+    module = Branching()
+    with pytest.warns(UserWarning, match=r"trained one after another: Branching cannot be computed for several at once \(.*item"):
+        p = problem(module)
+    assert p.engine.name == "loop" and p.engine.samplewise is None
+    with pytest.raises(MissingCapability, match=r"engine='stacked' cannot take this module.*use engine='auto'"):
+        problem(module, "stacked")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = problem(module, "loop")
+    np.testing.assert_array_equal(run(p), run(same))
+
+
+def test_other_gradients_side_by_side_are_noticed():
+    with pytest.warns(UserWarning, match="its gradient is another one then"):
+        assert problem(Counting()).engine.name == "loop"

@@ -82,6 +82,10 @@ class APFL(Algorithm):
                 "or SGD"
             )
         refuse_noise(solver, "APFL")
+        if self.adaptive and not solver.reports_steps:
+            raise MissingCapability(
+                f"{type(solver).__name__} remembers gradients, and alpha's step in the paper is a plain one: use adaptive=False, or SGD"
+            )
         if self.adaptive and getattr(solver, "clip", None) is not None:
             raise MissingCapability(
                 f"clip = {solver.clip!r} bounds the gradients of models, and the step of alpha has no clipped form in the paper: use "  # type: ignore[attr-defined]

@@ -94,17 +94,17 @@ def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Arra
 
 
 def no_step_size(solver: LocalSolver, what: str = "this method", instead: str = "") -> MissingCapability:
-    """The error of a method that divides by the local step size, with a local solver that takes no gradient steps.
+    """The error of a method that divides by the local step size, with a local solver whose steps are no step size times a gradient.
 
     Parameters
     ----------
     what : the method, or the option of it that divides
     instead : what else can be done, before "a gradient local solver"
     """
-    return MissingCapability(
-        f"{type(solver).__name__} takes no gradient steps, and {what} divides by the local step size: "
-        f"use {instead}a gradient local solver"
-    )
+    name, memory = type(solver).__name__, not solver.reports_steps
+    has = f"{name} steps along what it remembers, not along gradients" if memory else f"{name} takes no gradient steps"
+    plain = "a local solver without a memory, such as SGD or GradientSteps" if memory else "a gradient local solver"
+    return MissingCapability(f"{has}, and {what} divides by the local step size: use {instead}{plain}")
 
 
 def step_sum(

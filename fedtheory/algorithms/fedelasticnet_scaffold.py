@@ -97,7 +97,7 @@ class FedElasticNetScaffold(Algorithm):
         check_messages(self)
 
     def check(self, solver: LocalSolver) -> None:
-        if self.option == "difference" and isinstance(solver, Exact):
+        if self.option == "difference" and (isinstance(solver, Exact) or not solver.reports_steps):
             raise no_step_size(solver, *OPTION_2)
 
     def check_run(self, problem: Problem, rounds: int) -> None:

@@ -140,7 +140,7 @@ class Scaffold(Algorithm):
         require(plain or self.send == "update", "send", self.send, "with a compressor or control='recovered', use send='update'")
 
     def check(self, solver: LocalSolver) -> None:
-        if self.option == "difference" and isinstance(solver, Exact):
+        if self.option == "difference" and (isinstance(solver, Exact) or not solver.reports_steps):
             raise no_step_size(solver, *OPTION_2)
 
     def check_run(self, problem: Problem, rounds: int) -> None:

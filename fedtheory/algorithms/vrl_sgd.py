@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, per_client
+from fedtheory.algorithms.base import Algorithm, no_step_size, per_client
 from fedtheory.arrays import Array, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import MissingCapability
@@ -18,7 +18,9 @@ __all__ = ["VRLSGD", "VRLSGDState", "check_steps", "common_step_sum"]
 
 
 def check_steps(solver: LocalSolver, method: str) -> None:
-    """Raise `MissingCapability` for a local solver that takes no gradient steps."""
+    """Raise `MissingCapability` for a local solver whose steps are no step size times a gradient."""
+    if not solver.reports_steps:
+        raise no_step_size(solver, method)
     if isinstance(solver, Exact):
         raise MissingCapability(
             f"{type(solver).__name__} takes no gradient steps, and the corrections of {method} are divided by the local step size: "

@@ -4,12 +4,14 @@ from fedtheory.local.exact import Exact
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.local_sgd import Constant, InverseTime, LocalSGD, TheoremStep
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
+from fedtheory.local.optimisers import Adam, Momentum
 from fedtheory.local.sgd import SGD, GradientSteps
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.local.subgradient import Schedule, SubgradientSteps
 
 __all__ = [
     "SGD",
+    "Adam",
     "Constant",
     "Exact",
     "ExactProx",
@@ -19,6 +21,7 @@ __all__ = [
     "LocalResult",
     "LocalSGD",
     "LocalSolver",
+    "Momentum",
     "Schedule",
     "SubgradientSliding",
     "SubgradientSteps",

@@ -152,6 +152,7 @@ class LocalSolver:
     """
 
     honours_steps: ClassVar[bool] = False  # stops each row after Rows.steps, where they are given
+    reports_steps: ClassVar[bool] = True  # y is the start minus step sizes times gradients, and `LocalResult.step_sum` their sum
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         """Raise early when the problem lacks what the solver needs."""

@@ -16,7 +16,7 @@ from fedtheory.local.shifted_gradients import View
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
 
-__all__ = ["SGD", "GradientSteps"]
+__all__ = ["SGD", "GradientSteps", "MiniBatchSolver"]
 
 
 def _require(condition: bool, name: str, value: Any, limit: str) -> None:
@@ -88,38 +88,10 @@ class GradientSteps(LocalSolver):
 
 
 @dataclass(frozen=True)
-class SGD(LocalSolver):
-    """Mini-batch SGD on the local objective, without replacement within an epoch.
+class MiniBatchSolver(LocalSolver):
+    """What solvers that walk through mini-batches share: which samples a step takes, of what size it is, and what is clipped.
 
-    Each client shuffles its samples anew in every epoch and takes them `batch_size` at a time; the last batch of an epoch holds what is
-    left. Clients of unequal size therefore make unequal numbers of steps, unless `steps` is given. The order is a function of
-    (seed, round, epoch, scenario, client) alone: it does not depend on the cohort's layout, the array library or the chunks.
-
-    Parameters
-    ----------
-    batch_size : int >= 1
-        A client with fewer samples uses all of them.
-    lr : float > 0
-        y <- y - lr * gradient; it has the unit of 1/curvature.
-    epochs, steps : int >= 1
-        Exactly one: passes through the client's samples, or steps.
-    decay, epoch_decay : float in (0, 1]
-        In round t and epoch e (from 0) the step size is lr * decay**(t - 1) * epoch_decay**e.
-    l1 : 'subgradient' or 'prox'
-        As in `GradientSteps`.
-    clip : float > 0 or None
-        Every client's gradient is multiplied by min(1, clip/(norm + 1e-6)) at every step, as torch.nn.utils.clip_grad_norm_ does it and
-        FedDyn's public code with clip = 10 (github.com/alpemreacar/FedDyn, utils_general.py). It takes the gradient of the mini-batch's
-        loss and of the penalty, the l1 subgradient included (not the prox, which comes after the step); the problem's ridge, weight
-        decay there, is added afterwards, and so is the momentum of `Mime`. `APFL` clips the gradients of its two models one by one.
-    clip_spares : None or 'curvature'
-        'curvature': the penalty's curvature * y is added after the clipping too, its -curvature * center is clipped. So does FedDyn's
-        public code in FedDyn itself, which leaves alpha to the optimizer's weight decay, but not in FedProx.
-
-    Notes
-    -----
-    ``step_sum`` is a number when all clients of the problem make the same steps, and (..., 1) otherwise. It counts a clipped step as a
-    whole one.
+    The parameters are those of `SGD`.
     """
 
     batch_size: int
@@ -173,7 +145,7 @@ class SGD(LocalSolver):
         groups = [np.nonzero(sizes == size)[0] for size in np.unique(sizes)]  # one schedule a group: batches stay dense
         if len(groups) == 1:
             y, taken = self._walk(problem, objective, start, rows, int(sizes[0]))
-            return LocalResult(y, step_sum=taken)
+            return LocalResult(y, step_sum=taken if self.reports_steps else None)
         parts, sums = [], np.zeros((len(sizes), 1, 1))
         for group in groups:
             index = astype_like(group, start)
@@ -185,6 +157,8 @@ class SGD(LocalSolver):
             parts.append(y)
         back = astype_like(np.argsort(np.concatenate(groups)), start)
         y = xp.take(xp.concat(parts, axis=0), back, axis=0)
+        if not self.reports_steps:
+            return LocalResult(y)
         step_sum = astype_like(np.ascontiguousarray(np.broadcast_to(sums, (*start.shape[:2], 1))), start)
         return LocalResult(y, step_sum=step_sum)
 
@@ -192,25 +166,71 @@ class SGD(LocalSolver):
         self, problem: Problem, objective: LocalObjective, y: Array, rows: Rows, samples: int
     ) -> tuple[Array, float]:
         """All steps of clients that hold `samples` samples each: the last point and the sum of the step sizes."""
-        total, epoch_now, order = 0.0, -1, np.empty((0, 0, 0), dtype=int)
+        total, epoch_now, order, memory = 0.0, -1, np.empty((0, 0, 0), dtype=int), None
         for epoch, first, last, lr in self.schedule(samples, rows.round_index):
             if epoch != epoch_now:
                 order, epoch_now = _orders(rows, samples, epoch), epoch
             batch = astype_like(np.ascontiguousarray(order[:, :, first:last]), y)
-            y = self._step(problem, objective, y, problem.client_batch_gradient(y, batch), lr)
+            y, memory = self._step(problem, objective, y, problem.client_batch_gradient(y, batch), lr, memory)
             total += lr
         return y, total
 
-    def _step(self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float) -> Array:
-        if self.clip is None:
-            return _move(objective, y, gradient, lr, self.l1)
-        prox = self.l1 == "prox"
+    def _step(
+        self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float, memory: Any
+    ) -> tuple[Array, Any]:
+        """The point after one step, and what the solver remembers of its steps, which is None before the first."""
+        raise NotImplementedError
+
+    def _clipped(self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array) -> Array:
+        """What a clipped step goes along."""
+        limit, prox = cast(float, self.clip), self.l1 == "prox"
         if isinstance(problem, View):
-            along = problem.clipped_direction(objective, y, gradient, prox, self.clip, self.clip_spares)
-        else:
-            along = clipped_direction(objective, y, gradient, problem.ridge, prox, self.clip, self.clip_spares)
-        y = y - lr * along
-        return objective.prox(y, lr) if prox else y
+            return problem.clipped_direction(objective, y, gradient, prox, limit, self.clip_spares)
+        return clipped_direction(objective, y, gradient, problem.ridge, prox, limit, self.clip_spares)
+
+
+@dataclass(frozen=True)
+class SGD(MiniBatchSolver):
+    """Mini-batch SGD on the local objective, without replacement within an epoch.
+
+    Each client shuffles its samples anew in every epoch and takes them `batch_size` at a time; the last batch of an epoch holds what is
+    left. Clients of unequal size therefore make unequal numbers of steps, unless `steps` is given. The order is a function of
+    (seed, round, epoch, scenario, client) alone: it does not depend on the cohort's layout, the array library or the chunks.
+
+    Parameters
+    ----------
+    batch_size : int >= 1
+        A client with fewer samples uses all of them.
+    lr : float > 0
+        y <- y - lr * gradient; it has the unit of 1/curvature.
+    epochs, steps : int >= 1
+        Exactly one: passes through the client's samples, or steps.
+    decay, epoch_decay : float in (0, 1]
+        In round t and epoch e (from 0) the step size is lr * decay**(t - 1) * epoch_decay**e.
+    l1 : 'subgradient' or 'prox'
+        As in `GradientSteps`.
+    clip : float > 0 or None
+        Every client's gradient is multiplied by min(1, clip/(norm + 1e-6)) at every step, as torch.nn.utils.clip_grad_norm_ does it and
+        FedDyn's public code with clip = 10 (github.com/alpemreacar/FedDyn, utils_general.py). It takes the gradient of the mini-batch's
+        loss and of the penalty, the l1 subgradient included (not the prox, which comes after the step); the problem's ridge, weight
+        decay there, is added afterwards, and so is the momentum of `Mime`. `APFL` clips the gradients of its two models one by one.
+    clip_spares : None or 'curvature'
+        'curvature': the penalty's curvature * y is added after the clipping too, its -curvature * center is clipped. So does FedDyn's
+        public code in FedDyn itself, which leaves alpha to the optimizer's weight decay, but not in FedProx.
+
+    Notes
+    -----
+    ``step_sum`` is a number when all clients of the problem make the same steps, and (..., 1) otherwise. It counts a clipped step as a
+    whole one.
+    """
+
+    def _step(
+        self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float, memory: Any
+    ) -> tuple[Array, Any]:
+        if self.clip is None:
+            return _move(objective, y, gradient, lr, self.l1), None
+        y = y - lr * self._clipped(problem, objective, y, gradient)
+        return objective.prox(y, lr) if self.l1 == "prox" else y, None
 
 
 def sample_order(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from fedtheory.problems.base import Problem, check_layers, check_weights, weight
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from fedtheory.local.sgd import SGD
+    from fedtheory.local.sgd import MiniBatchSolver
 
 __all__ = ["NeuralProblem"]
 
@@ -340,6 +340,6 @@ class NeuralProblem(Problem):
 
     # --- local training -----------------------------------------------------------------------------------------------
     @memory.computed_there
-    def walk(self, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
-        """Mini-batch SGD of all rows side by side: what `fedtheory.local.SGD` asks of problems that bring their own loop."""
+    def walk(self, solver: MiniBatchSolver, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
+        """Mini-batch steps of all rows side by side: what `fedtheory.local.SGD` asks of problems that bring their own loop."""
         return walk(self, solver, objective, start, rows)

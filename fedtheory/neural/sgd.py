@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.local.sgd import SGD, sample_order
+from fedtheory.local.sgd import SGD, MiniBatchSolver, sample_order
 from fedtheory.neural import captured
 from fedtheory.neural.augment import augmented, draws
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.optimisers import RememberedSteps
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
 
@@ -32,7 +33,7 @@ class _Plan:
     is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
     """
 
-    def __init__(self, problem: NetworkOnSamples, solver: SGD, rows: Rows) -> None:
+    def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
         clients, columns = np.nonzero(rows.valid)
         counts = problem.sample_counts[clients]
         schedules = {int(held): solver.schedule(int(held), rows.round_index) for held in np.unique(counts)}
@@ -70,8 +71,8 @@ def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) 
     return place, real / (last - first), np.array([lr for *_, lr in schedule]), int(epoch[-1, 0]) + 1
 
 
-def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
-    """`SGD`'s steps on f_k + penalty for all rows: start (N, B, d)."""
+def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
+    """The solver's steps on f_k + penalty for all rows: start (N, B, d)."""
     plan = _Plan(problem, solver, rows)
     n, b = torch.from_numpy(plan.clients), torch.from_numpy(plan.columns)
     out = start.clone()
@@ -90,6 +91,8 @@ def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, star
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
         side_by_side(problem, plan.lengths, piece)
+    if not solver.reports_steps:
+        return LocalResult(out)
     sums = plan.lr.sum(axis=1)
     if np.ptp(sums) == 0:
         return LocalResult(out, step_sum=float(sums[0]))
@@ -98,13 +101,14 @@ def walk(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, star
     return LocalResult(out, step_sum=taken)
 
 
-def is_compiled(problem: NetworkOnSamples, solver: SGD, objective: LocalObjective) -> bool:
+def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """Whether the rows are walked by compiled code, one after the other."""
-    return problem.augment is None and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
+    plain = isinstance(solver, SGD) and problem.augment is None
+    return plain and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
 
 
 def _steps(
-    problem: NetworkOnSamples, solver: SGD, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
+    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor, plan: _Plan, part: slice, stop: Event
 ) -> None:
     """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
     device, engine = problem.device, problem.engine
@@ -119,7 +123,8 @@ def _steps(
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     how = None if plan.how is None else torch.from_numpy(plan.how[part]).to(device)
     steps = torch.from_numpy(np.ascontiguousarray(lrs)).to(y)[..., None]  # (T, R, 1), for steps at which the rows' sizes differ
-    walks = captured.of_problem(problem, weights is not None)
+    remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
+    walks = captured.of_problem(problem, weights is not None) if remembered is None else None
     if walks is not None:
         tables = samples, None if weights is None else weights.transpose(0, 1), steps
         if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
@@ -142,6 +147,9 @@ def _steps(
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]
+            if remembered is not None:
+                remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w), lr)
+                continue
             if solver.clip is None:
                 engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound)
             else:  # the whole gradient must be known before it moves anything

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedtheory.errors import InvalidInput
 from fedtheory.verification.check import Check
 
 __all__ = ["Case", "Plan"]
@@ -56,3 +57,11 @@ class Case:
     on_progress: Callable[[int, int, int], None] | None = None
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+
+    def check_solver(self) -> None:
+        """Raise `InvalidInput` for local work with a memory of gradients: every statement is about plain steps, or exact work."""
+        if self.local_solver is not None and not self.local_solver.reports_steps:
+            raise InvalidInput(
+                f"local work by {type(self.local_solver).__name__}, which steps along what it remembers of gradients: the papers' "
+                "statements are about plain gradient steps or exact local solutions"
+            )

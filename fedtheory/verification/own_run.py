@@ -134,6 +134,7 @@ def bound(
         rounds = getattr(algorithm, "rounds", None) if rounds is None else rounds
         record = Record(None, whole_number("rounds", rounds, remedy="the horizon of the bound"))
     case = case_of(statement, problem, algorithm, rounds=record.rounds, **options)
+    case.check_solver()
     made = setting_of(statement).own_run(statement, chosen, case, record)
     if made.sides.relation != "<=":
         raise InvalidInput(f"{statement.id} [{chosen.name}] is an equality: it has no bound; assert_statement compares its two sides")
@@ -203,6 +204,7 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
     if bad.any():
         return refused(f"the model of round {int(np.argwhere(bad)[0][0])} is not finite: the run diverged", "inconclusive")
     try:
+        case.check_solver()
         made = setting.own_run(statement, form, case, record)
     except (NotCertified, NotRecorded) as error:
         return refused(str(error), "inconclusive")

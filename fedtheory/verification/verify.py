@@ -14,7 +14,7 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.simulation.simulate import check_start
-from fedtheory.verification.check import CONFIDENCE, judge_view
+from fedtheory.verification.check import CONFIDENCE, Check, judge_view, outside
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.registry import get, setting_of
 from fedtheory.verification.series import keeping
@@ -97,10 +97,22 @@ def verify(
     checks = [judge_view(statement, f, None) for f in identities]
     if data:
         with keeping():
-            checks += setting_of(statement).verify(statement, data, case)
+            checks += _judged(statement, data, case)
     order = {f.name: i for i, f in enumerate(chosen)}
     again = partial(_again, statement, data, case) if data else None
     return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case))
+
+
+def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+    """One check a form."""
+    setting = setting_of(statement)
+    try:
+        case.check_solver()
+    except InvalidInput as error:
+        wanted = setting.rule_of(case), "any"
+        rules = [next((r for r in wanted if r in f.established), next(iter(f.established))) for f in forms]
+        return [outside(statement, f, rule, str(error), case.problem.name) for f, rule in zip(forms, rules, strict=True)]
+    return setting.verify(statement, forms, case)
 
 
 def _setup(case: Case) -> str:
@@ -124,7 +136,7 @@ def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int)
     if is_dataclass(case.algorithm) and any(f.name == "rounds" for f in fields(case.algorithm)):
         shorter = replace(shorter, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)  # type: ignore[type-var]
     with keeping():
-        return setting_of(statement).verify(statement, forms, shorter)
+        return _judged(statement, forms, shorter)
 
 
 def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
@@ -141,7 +153,9 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     """
     statement = get(statement) if isinstance(statement, str) else statement
     chosen = statement.form(form)
-    return setting_of(statement).witness(statement, chosen, case_of(statement, problem, algorithm, **options))
+    case = case_of(statement, problem, algorithm, **options)
+    case.check_solver()
+    return setting_of(statement).witness(statement, chosen, case)
 
 
 def _case(

@@ -23,10 +23,12 @@ from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import FedTheoryError, MissingCapability
 from fedtheory.local import (
     SGD,
+    Adam,
     Exact,
     ExactProx,
     GradientSteps,
     LocalSGD,
+    Momentum,
     Schedule,
     SubgradientSliding,
     SubgradientSteps,
@@ -135,6 +137,8 @@ SLIDE = A.FedMLS(1.0, 1.0, ROUNDS, 2.0, 1.0)
 RUNS = {  # method, problem, local solver, who takes part
     "fedavg": (A.FedAvg(), LEAST, BATCHES, Uniform(2)),
     "fedavg with feedback": (A.FedAvg("cohort", "update", messages.TopK(k=1), messages.ST(0.4)), "Logistic", BATCHES, Uniform(2)),
+    "fedavg, momentum": (A.FedAvg(), LEAST, Momentum(2, 0.1, epochs=1, nesterov=True), Uniform(2)),
+    "fedelasticnet-prox, adam": (A.FedElasticNetProx(0.1, 0.8), LEAST, Adam(2, 0.1, epochs=1, l1="prox", eps=1e-3), Uniform(2)),
     "fedprox": (A.FedProx(0.8, "samples"), "Logistic", Exact(), Bernoulli(0.5)),
     "fedprox, subgradients": (A.FedProx(0.8), "Hinge", SubgradientSteps(STEPS, Schedule("inverse-sqrt", 0.1), 2.0), Uniform(2)),
     "scaffold": (A.Scaffold("difference"), "Huber", WALK, Uniform(2)),

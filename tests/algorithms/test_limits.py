@@ -340,7 +340,7 @@ def test_apfls_local_solvers():
             algorithms.APFL(0.5).check(solver)
     algorithms.APFL(0.5, adaptive=True).check(GradientSteps(2, 0.1))
     with pytest.raises(errors.MissingCapability, match=r"^clip = 0.7 .*adaptive=False or clip=None"):
-        algorithms.APFL(0.5, adaptive=True).check(SimpleNamespace(clip=0.7))
+        algorithms.APFL(0.5, adaptive=True).check(SimpleNamespace(clip=0.7, reports_steps=True))
     algorithms.APFL(0.5).check(SimpleNamespace(clip=0.7))
     algorithms.APFL(0.5).check(SimpleNamespace(radius=math.inf))
     with pytest.raises(errors.MissingCapability, match="two models at once"):

@@ -1,9 +1,12 @@
-"""FedElasticNet's Tables 2 and 3 with other seeds: one row after another, what is there already left out.
+"""The rows of a paper's table on MNIST and EMNIST-L with several seeds: one run after another, what is there already left out.
 
-    python validation/published/more_seeds.py DATA [--dataset mnist] [--seeds 1,2] [--minutes 60]
+    python validation/published/more_seeds.py DATA fedelasticnet-table2 --dataset mnist --seeds 1,2
+    python validation/published/more_seeds.py DATA fedelasticnet-table4 --dataset emnist-l --split dirichlet-0.3
+    python validation/published/more_seeds.py DATA efl-table2 --dataset mnist
 
-Every finished run is written at once to more_seeds.json beside this file: our figures in the tables' units, the mean accuracy of the
-last ten rounds, and what the run was made with. Seed 0 is in bench_fedelasticnet.json.
+Every finished run is written at once to seeds_of_TABLE.json beside this file: what was measured, in the table's units (Table 2's runs
+give Table 3's as well), the mean accuracy of the last ten rounds, and what the run was made with. Seed 0 of Tables 2 and 3 is in
+bench_fedelasticnet.json.
 """
 
 from __future__ import annotations
@@ -20,40 +23,52 @@ from fedtheory.neural.benchmarks import presets
 from fedtheory.neural.benchmarks.run import cells, load_data, run_preset
 from fedtheory.provenance import to_jsonable, write_atomic
 
-HERE = Path(__file__).parent / "more_seeds.json"
+HERE = Path(__file__).parent
 
 
-def _row(preset: Any, seed: int, data: Any) -> dict[str, Any]:
+def _row(table: str, preset: Any, seed: int, data: Any) -> dict[str, Any]:
     result = run_preset(preset, data, None, seed=seed, progress=False)
-    (two,), (three,) = (cells(f"fedelasticnet-table{n}", [result]) for n in (2, 3))
+    (cell,) = cells(table, [result])
     accuracy = result.series("test_accuracy")
     part = result.provenance["parts"][-1] if result.provenance else {}
-    return {
-        "seed": seed, "rounds": result.rounds, "error": result.error, "nonzeros": two["measured"], "entropy": three["measured"],
-        "entropies": three["entropies"],
-        "accuracy_last_ten": float(np.nanmean(accuracy[-10:])) if len(accuracy) else None, "parameters": result.parameters,
-        "seconds": round(result.seconds, 1), "commit": part.get("commit"), "engine": part.get("engine"),
-    }  # fmt: skip
+    out = {"seed": seed, "rounds": result.rounds, "error": result.error}
+    if table == "fedelasticnet-table2":
+        (entropy,) = cells("fedelasticnet-table3", [result])
+        out |= {"nonzeros": cell["measured"], "entropy": entropy["measured"], "entropies": entropy["entropies"]}
+    elif table == "fedelasticnet-table4":
+        out |= {"entropy": cell["measured"], "entropies": cell["entropies"]}
+    else:
+        out |= {"measured": cell["measured"]}
+    return out | {
+        "accuracy_last_ten": float(np.nanmean(accuracy[-10:])) if len(accuracy) else None,
+        "parameters": result.parameters,
+        "seconds": round(result.seconds, 1),
+        "commit": part.get("commit"),
+        "engine": part.get("engine"),
+    }
 
 
 def main(
     data: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with the data sets' published files.")],
+    table: Annotated[str, typer.Argument(help="fedelasticnet-table2 (and 3), fedelasticnet-table4 or efl-table2.")],
     dataset: Annotated[str, typer.Option(help="Data sets, with commas.")] = "mnist,emnist-l",
-    seeds: Annotated[str, typer.Option(help="Seeds, with commas.")] = "1,2",
+    split: Annotated[str, typer.Option(help="Splits, with commas; all by default.")] = "",
+    seeds: Annotated[str, typer.Option(help="Seeds, with commas.")] = "0,1,2",
     minutes: Annotated[float, typer.Option(help="Begin no run after so many.")] = 600.0,
 ) -> None:
     """Run what is missing."""
-    began = time.monotonic()
-    kept: dict[str, Any] = json.loads(HERE.read_text()) if HERE.exists() else {}
+    began, path = time.monotonic(), HERE / f"seeds_of_{table.replace('-', '_')}.json"
     for name in dataset.split(","):
         samples = load_data(name, data, 0, progress=False)
+        wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
         for seed in map(int, seeds.split(",")):
-            for preset in presets.of_table("fedelasticnet-table2", name):
+            for preset in wanted:
                 key = f"{preset.name}@seed={seed}"
+                kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
                 if key in kept or time.monotonic() - began > 60 * minutes:
                     continue
-                kept[key] = _row(preset, seed, samples)
-                write_atomic(HERE, json.dumps(to_jsonable(dict(sorted(kept.items()))), indent=1) + "\n")
+                kept[key] = _row(table, preset, seed, samples)
+                write_atomic(path, json.dumps(to_jsonable(dict(sorted(kept.items()))), indent=1) + "\n")
                 print(key, f"{kept[key]['seconds']} s", flush=True)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,12 +27,12 @@ from fedtheory.provenance import to_jsonable, write_atomic
 HERE = Path(__file__).parent
 
 
-def _row(table: str, preset: Any, seed: int, data: Any) -> dict[str, Any]:
-    result = run_preset(preset, data, None, seed=seed, progress=False)
+def _row(table: str, preset: Any, data: Any) -> dict[str, Any]:
+    result = run_preset(preset, data, None, progress=False)
     (cell,) = cells(table, [result])
     accuracy = result.series("test_accuracy")
     part = result.provenance["parts"][-1] if result.provenance else {}
-    out = {"seed": seed, "rounds": result.rounds, "error": result.error}
+    out: dict[str, Any] = {"seed": preset.seed, "rounds": result.rounds, "error": result.error}
     if table == "fedelasticnet-table2":
         (entropy,) = cells("fedelasticnet-table3", [result])
         out |= {"nonzeros": cell["measured"], "entropy": entropy["measured"], "entropies": entropy["entropies"]}
@@ -49,7 +50,9 @@ def _row(table: str, preset: Any, seed: int, data: Any) -> dict[str, Any]:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with the data sets' published files.")],
+    data: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="Folder with the data sets' published files.")
+    ],
     table: Annotated[str, typer.Argument(help="fedelasticnet-table2 (and 3), fedelasticnet-table4 or efl-table2.")],
     dataset: Annotated[str, typer.Option(help="Data sets, with commas.")] = "mnist,emnist-l",
     split: Annotated[str, typer.Option(help="Splits, with commas; all by default.")] = "",
@@ -62,12 +65,12 @@ def main(
         samples = load_data(name, data, 0, progress=False)
         wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
         for seed in map(int, seeds.split(",")):
-            for preset in wanted:
-                key = f"{preset.name}@seed={seed}"
+            for preset in (replace(p, seed=seed) for p in wanted):
+                key = preset.name
                 kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
                 if key in kept or time.monotonic() - began > 60 * minutes:
                     continue
-                kept[key] = _row(table, preset, seed, samples)
+                kept[key] = _row(table, preset, samples)
                 write_atomic(path, json.dumps(to_jsonable(dict(sorted(kept.items()))), indent=1) + "\n")
                 print(key, f"{kept[key]['seconds']} s", flush=True)
 

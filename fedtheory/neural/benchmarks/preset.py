@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -134,12 +135,21 @@ class Preset:
             return Full()
         return FedDynBernoulli(self.probability) if self.feddyn_cohorts else Bernoulli(self.probability)
 
-    def make_solver(self) -> SGD:
+    def make_solver(self, sample_counts: Sequence[int] | np.ndarray | None = None) -> SGD:
+        """The local solver; `sample_counts` are the clients' numbers of training samples.
+
+        FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On clients of unequal size they make as many
+        as a client of the mean size makes in its epochs.
+        """
         from fedtheory.local.sgd import SGD
 
         dynamic = self.algorithm in ("feddyn", "fedelasticnet-dyn")
         spares: Literal["curvature"] | None = "curvature" if self.clip is not None and dynamic else None
-        return SGD(self.batch_size, self.lr, epochs=self.epochs, decay=self.decay, clip=self.clip, clip_spares=spares)
+        epochs: int | None = self.epochs
+        steps: int | None = None
+        if self.algorithm in ("fedgate", "vrl-sgd") and sample_counts is not None and np.ptp(sample_counts) > 0:
+            epochs, steps = None, self.epochs * math.ceil(float(np.mean(sample_counts)) / self.batch_size)
+        return SGD(self.batch_size, self.lr, epochs, steps, decay=self.decay, clip=self.clip, clip_spares=spares)
 
     def make_problem(
         self, data: Data, seed: int = 0, most: int | None = None, most_tested: int | None = None, **options: Any

@@ -113,7 +113,7 @@ def run_preset(
             preset.make_algorithm(),
             total,
             preset.make_sampling(),
-            preset.make_solver(),
+            preset.make_solver(problem.sample_counts),
             preset.seed,
             tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
             checkpoint=path,
@@ -169,7 +169,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     preset = replace(
         preset,
         network=problem["name"].rpartition(", ")[2],
-        epochs=solver["epochs"],
+        epochs=preset.epochs if solver["epochs"] is None else solver["epochs"],  # equal steps stand for epochs
         clip=solver.get("clip"),
         augment=problem.get("augment"),
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",

@@ -60,6 +60,13 @@ def test_every_preset_can_be_made():
         assert preset.method in column
 
 
+def test_methods_that_divide_by_the_steps_make_equal_ones():
+    gate, average = (presets.get(f"efl/mnist/non-iid/{m}") for m in ("all/fedgate", "10-of-100/fedavg"))
+    assert (gate.make_solver([600, 600]).epochs, gate.make_solver([600, 600]).steps) == (1, None)
+    assert (gate.make_solver([590, 625]).epochs, gate.make_solver([590, 625]).steps) == (None, 61)  # the mean, 607.5, in tens
+    assert average.make_solver([590, 625]).epochs == 1
+
+
 def test_table_5_reaches_the_methods():
     made = {m: presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}").make_algorithm() for m in METHODS}
     assert (made["algorithm-3"].l1, made["algorithm-3"].l2, made["algorithm-3"].epsilon) == (1e-4, 5e-2, 5e-3)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from fedtheory.neural.parts import gathered
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -168,7 +170,7 @@ class _Step:
         (samples, weights, lr), (limit, spares) = now, self.clip
         problem, y, penalty = self.problem, self.y, self.penalty
         with torch.no_grad():
-            x = problem.inputs.index_select(0, samples.reshape(-1)).reshape(*samples.shape, *problem.inputs.shape[1:])
+            x = gathered(problem.inputs, samples)
             targets = problem.targets[samples]
             before = y.clone()
             if limit is None:

@@ -13,6 +13,7 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.parts import has_labels
 from fedtheory.neural.threads import in_pieces
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def sums(
     problem: NetworkOnSamples,
     points: Tensor,
     inputs: Any,
-    targets: Tensor,
+    targets: Any,
     samples: np.ndarray | None = None,
     shares: np.ndarray | None = None,
     keep: Callable[[Any, Tensor], Any] | None = None,
@@ -82,10 +83,10 @@ def _sums(each: Tensor, share: Tensor | None) -> Tensor:
     return each.sum(dim=1) if share is None else (each * share).sum(dim=1)
 
 
-def _hits(problem: NetworkOnSamples, outputs: Any, targets: Tensor) -> Tensor:
+def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     """The share of each sample's labels that are right (b,), of those that count."""
-    if not isinstance(outputs, torch.Tensor) or outputs.ndim != targets.ndim + 1 or targets.is_floating_point():
-        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=targets.device)
+    if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
     right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
@@ -151,7 +152,7 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
 
 def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """`NeuralProblem.evaluate_clients`: server models (S, d), personal ones (S, N, d) -> (S,)."""
-    if problem.test is None or problem.test[1].is_floating_point() or (problem.tested is None and problem.test[1].ndim != 1):
+    if problem.test is None or not has_labels(problem.test[1]) or (problem.tested is None and problem.test[1].ndim != 1):
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)

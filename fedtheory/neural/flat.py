@@ -11,18 +11,31 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.neural.parts import Parts, mapped, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["FlatModule", "as_module_takes", "own_copy"]
+__all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy"]
 
 _THREAD = threading.local()
 
 
-def as_module_takes(inputs: Tensor) -> Tensor:
+def as_module_takes(inputs: Any) -> Any:
     """Inputs with integers, which are kept as small as they came, as int64."""
-    return inputs if inputs.is_floating_point() else inputs.to(torch.int64)
+    return mapped(_whole_numbers, inputs)
+
+
+def _whole_numbers(inputs: Tensor) -> Tensor:
+    return inputs if inputs.is_floating_point() or inputs.dtype == torch.bool else inputs.to(torch.int64)
+
+
+def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a module is called with: a tensor, the tensors of a tuple by position, those of a dict by keyword."""
+    inputs = unpacked(as_module_takes(Parts(inputs) if isinstance(inputs, dict | tuple) else inputs))
+    if isinstance(inputs, dict):
+        return (), inputs
+    return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
 
 
 def check_parameters(module: Any) -> None:
@@ -161,14 +174,14 @@ class FlatModule:
             for name, shape, a, b in zip(self.names, self.shapes, self.offsets[:-1], self.offsets[1:], strict=True)
         }
 
-    def call(self, flat: Tensor, inputs: Tensor) -> Any:
+    def call(self, flat: Tensor, inputs: Any) -> Any:
         """The module's output with the parameters flat (d,)."""
         return self.run(self.views(flat), inputs)
 
-    def run(self, pieces: dict[str, Tensor], inputs: Tensor) -> Any:
-        """The module's output with these parameters by name; integers, which may be kept in fewer bytes, go in as int64."""
+    def run(self, pieces: dict[str, Tensor], inputs: Any) -> Any:
+        """The module's output with these parameters by name, on what `arguments` makes of the inputs."""
         pieces = pieces | {other: pieces[name] for other, name in self._shared.items()}
-        return torch.func.functional_call(self._own_module(), pieces, (as_module_takes(inputs),), tie_weights=False)
+        return torch.func.functional_call(self._own_module(), pieces, *arguments(inputs), tie_weights=False)
 
     def _own_module(self) -> nn.Module:
         """The module, or this thread's copy of it: for the time of a call, it holds what it is called with."""

@@ -157,7 +157,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     Parameters
     ----------
     loss : name or callable, as `NeuralProblem` takes it
-    sample : (inputs, targets) tensors, or None
+    sample : (inputs, targets), as `NeuralProblem` has them, or None
         A small batch, on which the loss is evaluated once.
 
     Raises
@@ -172,8 +172,9 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         No loss of that name.
     """
     torch = _torch()
-    from fedtheory.neural.flat import FlatModule
+    from fedtheory.neural.flat import FlatModule, arguments
     from fedtheory.neural.losses import Loss
+    from fedtheory.neural.parts import described, tensors
 
     FlatModule(module)
     measure = Loss(loss)
@@ -181,20 +182,22 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         return
     inputs, targets = sample
     kept = {name: value.clone() for name, value in module.named_buffers()}
-    on_gpu = inputs.device.type == "cuda"
+    device = tensors(inputs)[0].device
+    on_gpu = device.type == "cuda"
 
     def drawn() -> Any:
-        return torch.cuda.get_rng_state(inputs.device) if on_gpu else torch.get_rng_state()
+        return torch.cuda.get_rng_state(device) if on_gpu else torch.get_rng_state()
 
-    with torch.random.fork_rng(devices=[inputs.device] if on_gpu else []):
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
         before = drawn()
         try:
-            outputs = module(inputs)
+            given, named = arguments(inputs)
+            outputs = module(*given, **named)
             value = measure(outputs, targets)
         except FedTheoryError:
             raise
         except Exception as error:  # whatever a user's module or loss raises
-            shapes = f"inputs {tuple(inputs.shape)} {inputs.dtype} and targets {tuple(targets.shape)} {targets.dtype}"
+            shapes = f"{described('inputs', inputs)} and {described('targets', targets)}"
             raise InvalidInput(
                 f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
             ) from error

@@ -17,6 +17,7 @@ from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.optimisers import RememberedSteps
+from fedtheory.neural.parts import gathered
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
 
@@ -130,7 +131,7 @@ def _steps(
         if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
             return
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
-    shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
+    rows, bound = y, engine.bind(y)
     with torch.no_grad():
         targets = problem.targets[samples]
         for j, r in enumerate(walking):
@@ -139,10 +140,9 @@ def _steps(
             if r < len(rows):
                 rows = y[:r]
                 bound = engine.bind(rows)
-            x = problem.inputs.index_select(0, samples[j, :r].reshape(-1))
+            x = gathered(problem.inputs, samples[j, :r])
             if how is not None:
-                x = augmented(x, how[:r, j].reshape(-1, 3))
-            x = x.reshape(r, -1, *shape)
+                x = augmented(x.flatten(0, 1), how[:r, j].reshape(-1, 3)).reshape(x.shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes

@@ -13,7 +13,8 @@ from fedtheory.neural.engines.base import Engine, shares, whole
 from fedtheory.neural.engines.chain import chain_widths
 from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.flat import FlatModule
-from fedtheory.neural.losses import Loss, count_of
+from fedtheory.neural.losses import Loss
+from fedtheory.neural.parts import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,8 +45,8 @@ class Stacked(Engine):
         """Multiplications and additions of a forward pass of one sample, by torch's counter, on these few samples (n, ...)."""
         leaves = self.flat.views(self.flat.initial()[None])
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            self._all(leaves, _one_row(inputs))
-        return counter.get_total_flops() / count_of(inputs)
+            self._all(leaves, inputs[None])
+        return counter.get_total_flops() / len(inputs)
 
     def bind(self, params: Tensor) -> dict[str, Tensor]:
         return {name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()}
@@ -55,7 +56,7 @@ class Stacked(Engine):
         if self.chain is not None:
             return along_the_chain(list(leaves.items()), inputs)
         with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
-            return self._stacked(leaves, inputs)
+            return self._stacked(leaves, unpacked(inputs))
 
     def _losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
         return self.loss.of_all(self._all(leaves, inputs), targets, weights)
@@ -147,23 +148,11 @@ class Stacked(Engine):
         out: Tensor | None = None
         for count in counts.unique().tolist():
             rows = torch.nonzero(counts == count)[:, 0]
-            found = what(params[rows], _cut(inputs, rows, count), _cut(targets, rows, count))
+            found = what(params[rows], inputs[rows, :count], targets[rows, :count])
             out = found.new_empty((len(params), *found.shape[1:])) if out is None else out
             out[rows] = found
         assert out is not None
         return out
-
-
-def _one_row(values: Any) -> Any:
-    if isinstance(values, dict):
-        return {name: _one_row(v) for name, v in values.items()}
-    return tuple(_one_row(v) for v in values) if isinstance(values, tuple) else values[None]
-
-
-def _cut(values: Any, rows: Tensor, count: int) -> Any:
-    if isinstance(values, dict):
-        return {name: _cut(v, rows, count) for name, v in values.items()}
-    return tuple(_cut(v, rows, count) for v in values) if isinstance(values, tuple) else values[rows, :count]
 
 
 def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float) -> None:

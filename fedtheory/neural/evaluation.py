@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["accuracy_of_clients", "counts", "objective", "on_test_set", "sums"]
+__all__ = ["accuracy_of_clients", "alike", "counts", "objective", "on_test_set", "sums"]
 
 ON_GPU = 4096  # samples of a piece
 MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
+OF_ONE_BATCH = 500
 _BYTES: WeakKeyDictionary[FlatModule, int] = WeakKeyDictionary()
 
 
@@ -101,8 +102,15 @@ def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
 
+def alike(count: int) -> int:
+    """Samples of a piece where a sample's output depends on its batch: pieces of much the same size, `OF_ONE_BATCH` at most."""
+    return -(-count // -(-max(count, 1) // OF_ONE_BATCH))
+
+
 def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
     """Samples of a piece, from the sizes of the problem alone."""
+    if problem.flat.depends_on_batch:
+        return alike(count)
     if problem.device.type == "cuda":
         return ON_GPU
     if problem.flat not in _BYTES:

@@ -163,8 +163,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     Raises
     ------
     MissingCapability
-        A layer with running statistics (BatchNorm), for which GroupNorm is to be used, or with another buffer that changes; a forward
-        pass that draws at random (dropout); complex parameters.
+        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a forward pass that draws at random
+        but for dropout; complex parameters.
     InvalidInput
         No torch module; no parameters, or some without a size yet (lazy layers); a module that cannot take the inputs, or a loss that
         fails on its outputs, is not a scalar, or not differentiable.
@@ -172,6 +172,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         No loss of that name.
     """
     torch = _torch()
+    from fedtheory.neural.dropout import KeyedDropout
     from fedtheory.neural.flat import FlatModule, arguments
     from fedtheory.neural.losses import Loss
     from fedtheory.neural.parts import described, tensors
@@ -192,7 +193,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         before = drawn()
         try:
             given, named = arguments(inputs)
-            outputs = module(*given, **named)
+            with KeyedDropout():  # whose masks follow from keys
+                outputs = module(*given, **named)
             value = measure(outputs, targets)
         except FedTheoryError:
             raise
@@ -203,8 +205,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
             ) from error
         if not torch.equal(before, drawn()):
             raise MissingCapability(
-                f"a forward pass of {type(module).__name__} draws at random (dropout?), so that its loss is no function of the "
-                "parameters and a run could not be repeated: leave dropout out, or turn it off with module.eval()"
+                f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
+                "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
             )
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):

@@ -44,8 +44,9 @@ class NeuralProblem(Problem):
     Parameters
     ----------
     module : torch.nn.Module
-        Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, not BatchNorm; no
-        dropout, unless it is in eval mode.
+        Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, or
+        BatchNorm in eval mode or without running statistics. Dropout is drawn in the local steps of `fedtheory.local.SGD` and its kin,
+        and off in all that is measured.
     inputs, targets : arrays or tensors (n, ...), or dicts or tuples of them
         All clients' samples. The module is called with a dict's entries as keyword arguments, with a tuple's as positional ones.
         Targets of several parts go with a loss of one's own, which is given them as they came.
@@ -82,7 +83,7 @@ class NeuralProblem(Problem):
         without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
         gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
-        BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
+        Running statistics that change, random numbers but for dropout, complex parameters; an engine that cannot do this module.
     """
 
     convex = False
@@ -136,6 +137,7 @@ class NeuralProblem(Problem):
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
         sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        self.flat.settle(few[0])
         self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
         self._check_finite()
         if self.loss.weighted and isinstance(self.targets, Parts):
@@ -253,6 +255,8 @@ class NeuralProblem(Problem):
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
+        if self.flat.dropout:
+            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at chosen samples: use .eval()")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)
@@ -323,6 +327,7 @@ class NeuralProblem(Problem):
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
         mass = evaluation.counts(self, samples)
+        piece = evaluation.alike(len(samples)) if self.flat.depends_on_batch else piece
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
@@ -340,7 +345,7 @@ class NeuralProblem(Problem):
     def objective(self, x: Tensor) -> Tensor:
         """F at (..., d), from one pass over all samples."""
         self.like(x)
-        if not self.loss.weighted:  # a mean over samples of several clients would weigh them alike
+        if not self.loss.weighted or self.flat.depends_on_batch:  # a mean over samples of several clients would be another one
             return super().objective(x)
         return evaluation.objective(self, self.weights, x)
 

@@ -103,6 +103,7 @@ def configuration(
             "augment": problem.augment,
             "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
             "start": _digest(x0),
+            **({"dropout": list(problem.flat.dropout)} if problem.flat.dropout else {}),
             **({"precision": problem.precision} if problem.precision != "highest" else {}),
             **({"constants": _digest(*constants)} if constants else {}),
         },

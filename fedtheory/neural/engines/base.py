@@ -57,8 +57,10 @@ class Engine:
             ]
         return torch.stack(rows)
 
-    def gradient(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
-        """Gradients (R, d)."""
+    def gradient(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+    ) -> Tensor:
+        """Gradients (R, d); with keys int64 (R,), dropout follows from them."""
         raise NotImplementedError
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
@@ -98,12 +100,13 @@ class Engine:
         lr: float | Tensor,
         penalise: Callable[[], float],
         bound: Any = None,
+        keys: Tensor | None = None,
     ) -> None:
         """In place: params <- penalised params - lr * gradient, the gradient taken at the old params; lr a number, or (R, 1).
 
         ``penalise()`` is called once, when the old params are needed no more, and changes them in place, but for a factor it returns.
         """
-        gradient = self.gradient(params, inputs, targets, weights)
+        gradient = self.gradient(params, inputs, targets, weights, keys)
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)
@@ -143,16 +146,18 @@ class Loop(Engine):
     def _laid_out(self, values: Tensor) -> Tensor:
         return values.contiguous(memory_format=torch.channels_last) if self.channels_last and values.ndim == 4 else values
 
-    def gradient(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+    def gradient(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+    ) -> Tensor:
         out = torch.empty_like(params)
         for r in range(len(params)):
             leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(params[r]).items()}
             x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
-            if w is not None and not self.loss.weighted:
+            if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
                 x, t, w = _cut(x, t, w)
             with torch.enable_grad():
                 with self._mixed(params.device):
-                    outputs = self.flat.run(leaves, mapped(self._laid_out, x))
+                    outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
                 value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
             pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
             torch.cat([p.reshape(-1) for p in pieces], out=out[r])

@@ -68,15 +68,16 @@ def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
     point = engine.flat.initial()
     two, both = torch.stack([point, point]), (repeated(inputs, 2), repeated(targets, 2))
 
+    keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
     plain = Loop(engine.flat, engine.loss)
     plain.settle(inputs)
     with torch.random.fork_rng(devices=[point.device] if point.device.type == "cuda" else []):
         try:
-            wanted = plain.gradient(two, *both)
+            wanted = plain.gradient(two, *both, keys=keys)
         except Exception:  # which `check_model` tells
             return None
         try:
-            found = engine.gradient(two, *both)
+            found = engine.gradient(two, *both, keys=keys)
         except Exception as error:
             return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
     off = (found - wanted).norm(), wanted.norm()

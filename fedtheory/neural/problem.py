@@ -256,7 +256,7 @@ class NeuralProblem(Problem):
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
         if self.flat.dropout:
-            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at given samples: .eval()")
+            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)

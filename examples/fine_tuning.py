@@ -1,16 +1,18 @@
 """A backbone trained in one place and frozen, and a head that ten clients train together.
 
-A small CNN learns scikit-learn's digits 0 to 4 centrally. Then ten clients, with ten images
-of two of the digits 5 to 9 each, train the new classes with FedAvg: the last layer alone, the backbone
-with its norm layers being frozen; the whole pretrained network; or a new one. Frozen parameters are
-no part of the point: they are neither trained nor sent. The step size of each is, of three, the one
-with the smallest training loss at the end.
+A small CNN with BatchNorm learns scikit-learn's digits 0 to 4 centrally. Then ten clients, with ten
+images of two of the digits 5 to 9 each, train the new classes with FedAvg: the last layer alone, the
+backbone being frozen; the whole pretrained network, the statistics of BatchNorm being frozen; or a
+new network, with GroupNorm. Frozen parameters are no part of the point: they are neither trained
+nor sent. Gradients are clipped at norm 1; the step size of each is, of three, the one with the
+smallest training loss at the end.
 
 python examples/fine_tuning.py [PICTURE]
 """
 
 import copy
 import sys
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,12 +25,12 @@ from fedtheory.problems import partitions
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, norm):
         super().__init__()
         self.backbone = nn.Sequential(
-            *(nn.Conv2d(1, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU()),
-            *(nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(4, 32), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(32, 32, 3, padding=1), nn.GroupNorm(4, 32), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()),
+            *(nn.Conv2d(1, 16, 3, padding=1), norm(16), nn.ReLU()),
+            *(nn.Conv2d(16, 32, 3, padding=1), norm(32), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(32, 32, 3, padding=1), norm(32), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()),
         )
         self.head = nn.Linear(128, 5)
 
@@ -37,8 +39,8 @@ class Network(nn.Module):
 
 
 def pretrained(images, labels, epochs=20):
-    """The network after Adam on the digits 0 to 4, with a new head."""
-    network = Network()
+    """The network after Adam on the digits 0 to 4, with a new head; its BatchNorm keeps the statistics of that time."""
+    network = Network(nn.BatchNorm2d)
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     old = torch.from_numpy(np.flatnonzero(labels < 5))
     images, labels = torch.from_numpy(images), torch.from_numpy(labels)
@@ -48,7 +50,7 @@ def pretrained(images, labels, epochs=20):
             nn.functional.cross_entropy(network(images[batch]), labels[batch]).backward()
             optimizer.step()
     network.head = nn.Linear(128, 5)
-    return network
+    return network.eval()
 
 
 def train(rounds=20, seed=0):
@@ -64,11 +66,11 @@ def train(rounds=20, seed=0):
     later = data.test_y >= 5
     test = data.inputs(data.test_x[later]), data.test_y[later] - 5
     found = {}
-    for name, network in {"head": head_only, "everything": whole, "from scratch": Network()}.items():
+    for name, network in {"head": head_only, "everything": whole, "from scratch": Network(partial(nn.GroupNorm, 4))}.items():
         problem = neural.NeuralProblem(network, images, labels, clients, nn.CrossEntropyLoss(), test=test)
         runs = []
         for lr in (0.03, 0.1, 0.3):
-            solver, record = local.SGD(10, lr, epochs=2), ["objective", "test_accuracy", "bits"]
+            solver, record = local.SGD(10, lr, epochs=2, clip=1.0), ["objective", "test_accuracy", "bits"]
             run = neural.train(problem, algorithms.FedAvg(), rounds, None, solver, seed, record, progress=False)
             runs.append({measured: values[:, 0] for measured, values in run.metrics.items()} | {"lr": lr})
         best = min(runs, key=lambda run: run["objective"][-1])

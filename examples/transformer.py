@@ -23,32 +23,34 @@ WORDS = (2, 3, 4, 5, 6)  # the clients' lengths of words
 
 
 class Transformer(nn.Module):
-    def __init__(self, width=32, layers=2):
+    def __init__(self, width=32, layers=2, dropout=0.1):
         super().__init__()
         self.letters, self.places = nn.Embedding(LETTERS + 1, width), nn.Embedding(LENGTH, width)
-        made = {"dropout": 0.0, "norm_first": True, "batch_first": True}
+        made = {"dropout": dropout, "norm_first": True, "batch_first": True}
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 2, 2 * width, **made) for _ in range(layers))
         self.norm, self.next = nn.LayerNorm(width), nn.Linear(width, LETTERS + 1)
         self.register_buffer("later", torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1))
 
-    def forward(self, texts):  # (b, length) -> (b, letters, length), as CrossEntropyLoss takes it
+    def forward(self, texts, padding):  # (b, length) each -> (b, letters, length), as CrossEntropyLoss takes it
         x = self.letters(texts) + self.places.weight
         for layer in self.layers:
-            x = layer(x, src_mask=self.later)
+            x = layer(x, src_mask=self.later, src_key_padding_mask=padding)
         return self.next(self.norm(x)).transpose(1, 2)
 
 
 def texts(rng, number, word):
-    """Texts (number, length), and the letter after each place, where the text before it determines it."""
+    """Texts of 12 to 16 letters and what is padding, (number, length), and the next letter where it is determined."""
     words = np.hstack([rng.integers(LETTERS, size=(number, word)), np.full((number, 1), SPACE)])
     whole = np.tile(words, LENGTH)[:, : LENGTH + 1]
     following = whole[:, 1:].copy()
-    following[:, :word] = IGNORED
-    return whole[:, :-1], following
+    padding = np.arange(LENGTH) >= rng.integers(12, LENGTH + 1, size=(number, 1))
+    following[padding] = following[:, :word] = IGNORED
+    return np.where(padding, SPACE, whole[:, :-1]), padding, following
 
 
 def of_all(rng, number):
-    return tuple(np.concatenate(arrays) for arrays in zip(*(texts(rng, number, word) for word in WORDS)))
+    given, padding, following = map(np.concatenate, zip(*(texts(rng, number, word) for word in WORDS)))
+    return {"texts": given, "padding": padding}, following
 
 
 def of_each_length(outputs, following):
@@ -63,8 +65,8 @@ def train(rounds=30, seed=0):
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     module, (inputs, targets), test = Transformer(), of_all(rng, 200), of_all(rng, 40)
-    writers = np.arange(len(inputs)).reshape(len(WORDS), -1)
-    mixed = rng.permutation(len(inputs)).reshape(writers.shape)
+    writers = np.arange(len(targets)).reshape(len(WORDS), -1)
+    mixed = rng.permutation(len(targets)).reshape(writers.shape)
     solver, found = local.Adam(20, 0.003, steps=10), {}
     for name, clients, method in (
         ("FedAvg", writers, algorithms.FedAvg()),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from fedtheory.errors import InvalidInput
+from fedtheory.neural.parts import Parts, described
 from fedtheory.randomness import BLOCK
 
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ __all__ = ["PAD", "augmented", "check_augment", "draws"]
 PAD = 4  # zeros on every side, of the normalised image
 
 
-def check_augment(augment: Any, inputs: Tensor) -> None:
+def check_augment(augment: Any, inputs: Any) -> None:
     """Raise `InvalidInput` unless it is None, or 'flip-crop' on images (n, channels, height, width) of floats."""
     if augment not in (None, "flip-crop"):
         raise InvalidInput(f"augment = {augment!r}: use 'flip-crop', or None for the images as they are")
-    if augment is not None and (inputs.ndim != 4 or not inputs.is_floating_point()):
-        shape = tuple(inputs.shape)
-        raise InvalidInput(f"augment = {augment!r} with inputs {shape} of {inputs.dtype}: images are (n, channels, height, width)")
+    if augment is not None and (isinstance(inputs, Parts) or inputs.ndim != 4 or not inputs.is_floating_point()):
+        raise InvalidInput(f"augment = {augment!r} with {described('inputs', inputs)}: images are (n, channels, height, width)")
 
 
 def draws(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:

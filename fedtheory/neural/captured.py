@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from fedtheory.neural.parts import gathered
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -65,11 +67,12 @@ class Walks:
         Parameters
         ----------
         clip : `SGD.clip` and `SGD.clip_spares`
-        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are 0 once a row has arrived
+        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are 0 once a row has arrived, and keys
+            of dropout (T, R) int64 or None
         """
         if self.refused:
             return False
-        samples, weights, _ = tables
+        samples, weights, *_ = tables
         steps = len(samples)
         room = 1 << (steps - 1).bit_length()  # so that a few samples more or less need no other recording
         key = (tuple(y.shape), samples.shape[1:], room, weights is None, clip, _numbers(penalty))
@@ -165,16 +168,16 @@ class _Step:
 
     def _once(self) -> None:
         now: list[Any] = [None if a is None else a.index_select(0, self.at)[0] for a in self.tables]
-        (samples, weights, lr), (limit, spares) = now, self.clip
+        (samples, weights, lr, keys), (limit, spares) = now, self.clip
         problem, y, penalty = self.problem, self.y, self.penalty
         with torch.no_grad():
-            x = problem.inputs.index_select(0, samples.reshape(-1)).reshape(*samples.shape, *problem.inputs.shape[1:])
+            x = gathered(problem.inputs, samples)
             targets = problem.targets[samples]
             before = y.clone()
             if limit is None:
-                problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound)
+                problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound, keys)
             else:
-                penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights), lr, limit, spares)
+                penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights, keys), lr, limit, spares)
             penalty.after(y, lr)
             y.copy_(torch.where(lr > 0, y, before))
             self.at.add_(1)

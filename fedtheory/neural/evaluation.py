@@ -13,6 +13,7 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.parts import has_labels
 from fedtheory.neural.threads import in_pieces
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["accuracy_of_clients", "counts", "objective", "on_test_set", "sums"]
+__all__ = ["accuracy_of_clients", "alike", "counts", "objective", "on_test_set", "sums"]
 
 ON_GPU = 4096  # samples of a piece
 MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
+OF_ONE_BATCH = 500
 _BYTES: WeakKeyDictionary[FlatModule, int] = WeakKeyDictionary()
 
 
@@ -31,7 +33,7 @@ def sums(
     problem: NetworkOnSamples,
     points: Tensor,
     inputs: Any,
-    targets: Tensor,
+    targets: Any,
     samples: np.ndarray | None = None,
     shares: np.ndarray | None = None,
     keep: Callable[[Any, Tensor], Any] | None = None,
@@ -82,10 +84,10 @@ def _sums(each: Tensor, share: Tensor | None) -> Tensor:
     return each.sum(dim=1) if share is None else (each * share).sum(dim=1)
 
 
-def _hits(problem: NetworkOnSamples, outputs: Any, targets: Tensor) -> Tensor:
+def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     """The share of each sample's labels that are right (b,), of those that count."""
-    if not isinstance(outputs, torch.Tensor) or outputs.ndim != targets.ndim + 1 or targets.is_floating_point():
-        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=targets.device)
+    if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
     right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
@@ -100,8 +102,15 @@ def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
 
+def alike(count: int) -> int:
+    """Samples of a piece where a sample's output depends on its batch: pieces of much the same size, `OF_ONE_BATCH` at most."""
+    return -(-count // -(-max(count, 1) // OF_ONE_BATCH))
+
+
 def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
     """Samples of a piece, from the sizes of the problem alone."""
+    if problem.flat.depends_on_batch:
+        return alike(count)
     if problem.device.type == "cuda":
         return ON_GPU
     if problem.flat not in _BYTES:
@@ -151,7 +160,7 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
 
 def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """`NeuralProblem.evaluate_clients`: server models (S, d), personal ones (S, N, d) -> (S,)."""
-    if problem.test is None or problem.test[1].is_floating_point() or (problem.tested is None and problem.test[1].ndim != 1):
+    if problem.test is None or not has_labels(problem.test[1]) or (problem.tested is None and problem.test[1].ndim != 1):
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)

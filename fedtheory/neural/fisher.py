@@ -10,6 +10,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.parts import has_labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +22,11 @@ ENTRIES = 2**26  # numbers in the gradients of one piece of samples
 
 def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
     """Raise `MissingCapability` for kinds that a network or its loss does not have."""
+    if problem.flat.depends_on_batch:
+        raise MissingCapability("a Fisher diagonal is a mean over samples, and here a sample's output depends on its batch (BatchNorm)")
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
-    labels = not problem.targets.is_floating_point()
+    labels = has_labels(problem.targets)
     if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and labels):
         raise MissingCapability(
             f"the model Fisher needs labels to expect over, the loss {problem.loss.name} has none: use fisher='empirical'"
@@ -44,7 +47,7 @@ def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
 
 
 def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tensor:
-    def squares(x: Tensor, t: Tensor, weights: Tensor) -> Tensor:
+    def squares(x: Any, t: Any, weights: Tensor) -> Tensor:
         stacked = problem.engine.samplewise
         if stacked is not None:  # as many models as samples, of one sample each
             return weights @ stacked.gradient(point.expand(len(x), -1), x[:, None], t[:, None]) ** 2

@@ -6,23 +6,38 @@ import copy
 import math
 import threading
 import weakref
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.neural.dropout import KeyedDropout
+from fedtheory.neural.parts import Parts, mapped, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["FlatModule", "as_module_takes", "own_copy"]
+__all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy"]
 
 _THREAD = threading.local()
 
 
-def as_module_takes(inputs: Tensor) -> Tensor:
+def as_module_takes(inputs: Any) -> Any:
     """Inputs with integers, which are kept as small as they came, as int64."""
-    return inputs if inputs.is_floating_point() else inputs.to(torch.int64)
+    return mapped(_whole_numbers, inputs)
+
+
+def _whole_numbers(inputs: Tensor) -> Tensor:
+    return inputs if inputs.is_floating_point() or inputs.dtype == torch.bool else inputs.to(torch.int64)
+
+
+def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a module is called with: a tensor, the tensors of a tuple by position, those of a dict by keyword."""
+    inputs = unpacked(as_module_takes(Parts(inputs) if isinstance(inputs, dict | tuple) else inputs))
+    if isinstance(inputs, dict):
+        return (), inputs
+    return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
 
 
 def check_parameters(module: Any) -> None:
@@ -99,11 +114,13 @@ class FlatModule:
     ----------
     names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what requires no gradient is left out
     dim : d
+    depends_on_batch : whether a sample's output depends on what else is in its batch, so that none may be padded: batch statistics
+    dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen one
 
     Raises
     ------
     MissingCapability
-        The module has buffers that a forward pass changes (running statistics of BatchNorm or InstanceNorm): they do not average, nor
+        A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval mode): they do not average, nor
         batch. Complex parameters or buffers.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
@@ -112,15 +129,11 @@ class FlatModule:
     def __init__(self, module: nn.Module) -> None:
         check_parameters(module)
         for name, part in module.named_modules():
-            if isinstance(part, torch.nn.modules.batchnorm._BatchNorm | torch.nn.SyncBatchNorm):
+            if getattr(part, "running_mean", None) is not None and part.training:
                 raise MissingCapability(
                     f"{name or 'the module'} is a {type(part).__name__}: its running statistics are no parameters, so clients' models "
-                    "would share or lose them; use torch.nn.GroupNorm"
-                )
-            if getattr(part, "running_mean", None) is not None:
-                raise MissingCapability(
-                    f"{name or 'the module'} is a {type(part).__name__} with running statistics, which are no parameters: "
-                    "use torch.nn.GroupNorm, or track_running_stats=False"
+                    "would share or lose them; use torch.nn.GroupNorm, freeze them (.eval() of that layer makes them constants), or "
+                    "take those of each batch (track_running_stats=False)"
                 )
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not parameters:
@@ -132,11 +145,21 @@ class FlatModule:
         self.offsets = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
         self.dim = self.offsets[-1]
         self._shared = _shared_between_modules(module, parameters)
+        norms = [part for part in module.modules() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm)]
+        self.depends_on_batch = any(part.running_mean is None for part in norms)
+        self.dropout: tuple[float, ...] = ()
 
-    @property
-    def depends_on_batch(self) -> bool:
-        """Whether a sample's output depends on what else is in its batch, so that none may be padded."""
-        return False
+    def settle(self, inputs: Any) -> None:
+        """Find out, on a few samples, what a forward pass drops."""
+        met = KeyedDropout()
+        try:
+            with torch.no_grad(), met:
+                self.call(self.initial(), inputs)
+        except FedTheoryError:
+            raise
+        except Exception:  # which `check_model` tells
+            return
+        self.dropout = tuple(met.shares)
 
     def initial(self) -> Tensor:
         """The module's own parameters as a vector (d,)."""
@@ -161,14 +184,21 @@ class FlatModule:
             for name, shape, a, b in zip(self.names, self.shapes, self.offsets[:-1], self.offsets[1:], strict=True)
         }
 
-    def call(self, flat: Tensor, inputs: Tensor) -> Any:
+    def call(self, flat: Tensor, inputs: Any) -> Any:
         """The module's output with the parameters flat (d,)."""
         return self.run(self.views(flat), inputs)
 
-    def run(self, pieces: dict[str, Tensor], inputs: Tensor) -> Any:
-        """The module's output with these parameters by name; integers, which may be kept in fewer bytes, go in as int64."""
+    def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | None = None) -> Any:
+        """The module's output with these parameters by name, on what `arguments` makes of the inputs.
+
+        Parameters
+        ----------
+        key : int64 () or None
+            What dropout follows from; None: nothing is dropped.
+        """
         pieces = pieces | {other: pieces[name] for other, name in self._shared.items()}
-        return torch.func.functional_call(self._own_module(), pieces, (as_module_takes(inputs),), tie_weights=False)
+        with KeyedDropout(key) if self.dropout else nullcontext():
+            return torch.func.functional_call(self._own_module(), pieces, *arguments(inputs), tie_weights=False)
 
     def _own_module(self) -> nn.Module:
         """The module, or this thread's copy of it: for the time of a call, it holds what it is called with."""

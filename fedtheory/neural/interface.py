@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from torch import Tensor
 
     from fedtheory.neural.engines.base import Engine
     from fedtheory.neural.flat import FlatModule
@@ -32,7 +31,7 @@ class NetworkOnSamples(Protocol):
         How losses and gradients of several models are computed.
     ridge : float
         The weight decay that belongs to the loss.
-    inputs, targets : (n, ...) tensors
+    inputs, targets : (n, ...) tensors, or `Parts`
         All clients' samples.
     client_samples : N int64 arrays (n_k,)
         The numbers of the samples that each client holds.
@@ -62,10 +61,10 @@ class NetworkOnSamples(Protocol):
     loss: Loss
     engine: Engine
     ridge: float
-    inputs: Tensor
-    targets: Tensor
+    inputs: Any
+    targets: Any
     sample_counts: np.ndarray
-    test: tuple[Tensor, Tensor] | None
+    test: tuple[Any, Any] | None
     tested: list[np.ndarray] | None
     precision: str
     augment: str | None

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.neural.parts import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -306,7 +307,7 @@ class Loss:
         """A user's loss of every model: by vmap, or, where that fails, one after another; the graph behind the outputs is one."""
         if not self._row_by_row:
             try:
-                return torch.func.vmap(self)(outputs, targets)
+                return torch.func.vmap(self)(outputs, unpacked(targets))
             except InvalidInput:
                 raise
             except Exception:  # branches on values, .item(), operations without a rule
@@ -327,7 +328,7 @@ class Loss:
             shares = self._shares(targets[None], None if weights is None else weights[None], each)
             return each.mean() if shares is None else (each * shares.reshape(-1)).sum()
         assert self._mean is not None
-        value = self._mean(outputs, targets)
+        value = self._mean(outputs, unpacked(targets))
         if not isinstance(value, torch.Tensor) or value.ndim != 0:
             shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
             raise InvalidInput(f"the loss {self.name} returned {shape}: it must be a scalar tensor, the mean over the batch")

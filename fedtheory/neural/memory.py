@@ -18,7 +18,7 @@ from fedtheory.neural.interface import NetworkOnSamples
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
 
-__all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "of_samples", "of_state", "rows_at_once"]
+__all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory_error", "of_samples", "of_state", "rows_at_once"]
 
 
 class OutOfMemory(FedTheoryError, MemoryError):
@@ -40,7 +40,7 @@ def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
     return max(1, min(rows, share // bytes_each))
 
 
-def _is_memory_error(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     words = ("can't allocate memory", "not enough memory", "ALLOC_FAILED")  # the CPU's allocator, and cuBLAS and cuDNN
     return isinstance(error, torch.cuda.OutOfMemoryError | MemoryError) or any(w in str(error) for w in words)
 
@@ -71,7 +71,7 @@ def in_chunks(
             a += size
             continue
         except (RuntimeError, MemoryError) as error:
-            if not _is_memory_error(error):
+            if not is_memory_error(error):
                 raise
             if min(size, total - a) == 1:
                 raise OutOfMemory(
@@ -95,7 +95,7 @@ def explained(needed: Callable[[], str], device: torch.device) -> Iterator[None]
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if isinstance(error, FedTheoryError) or not _is_memory_error(error):
+        if isinstance(error, FedTheoryError) or not is_memory_error(error):
             raise
         raise OutOfMemory(f"out of memory on {device}: {needed()}") from error
 

@@ -157,14 +157,14 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     Parameters
     ----------
     loss : name or callable, as `NeuralProblem` takes it
-    sample : (inputs, targets) tensors, or None
+    sample : (inputs, targets), as `NeuralProblem` has them, or None
         A small batch, on which the loss is evaluated once.
 
     Raises
     ------
     MissingCapability
-        A layer with running statistics (BatchNorm), for which GroupNorm is to be used, or with another buffer that changes; a forward
-        pass that draws at random (dropout); complex parameters.
+        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a forward pass that draws at random
+        but for dropout; complex parameters.
     InvalidInput
         No torch module; no parameters, or some without a size yet (lazy layers); a module that cannot take the inputs, or a loss that
         fails on its outputs, is not a scalar, or not differentiable.
@@ -172,8 +172,10 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         No loss of that name.
     """
     torch = _torch()
-    from fedtheory.neural.flat import FlatModule
+    from fedtheory.neural.dropout import KeyedDropout
+    from fedtheory.neural.flat import FlatModule, arguments
     from fedtheory.neural.losses import Loss
+    from fedtheory.neural.parts import described, tensors
 
     FlatModule(module)
     measure = Loss(loss)
@@ -181,27 +183,30 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         return
     inputs, targets = sample
     kept = {name: value.clone() for name, value in module.named_buffers()}
-    on_gpu = inputs.device.type == "cuda"
+    device = tensors(inputs)[0].device
+    on_gpu = device.type == "cuda"
 
     def drawn() -> Any:
-        return torch.cuda.get_rng_state(inputs.device) if on_gpu else torch.get_rng_state()
+        return torch.cuda.get_rng_state(device) if on_gpu else torch.get_rng_state()
 
-    with torch.random.fork_rng(devices=[inputs.device] if on_gpu else []):
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
         before = drawn()
         try:
-            outputs = module(inputs)
+            given, named = arguments(inputs)
+            with KeyedDropout():  # whose masks follow from keys
+                outputs = module(*given, **named)
             value = measure(outputs, targets)
         except FedTheoryError:
             raise
         except Exception as error:  # whatever a user's module or loss raises
-            shapes = f"inputs {tuple(inputs.shape)} {inputs.dtype} and targets {tuple(targets.shape)} {targets.dtype}"
+            shapes = f"{described('inputs', inputs)} and {described('targets', targets)}"
             raise InvalidInput(
                 f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
             ) from error
         if not torch.equal(before, drawn()):
             raise MissingCapability(
-                f"a forward pass of {type(module).__name__} draws at random (dropout?), so that its loss is no function of the "
-                "parameters and a run could not be repeated: leave dropout out, or turn it off with module.eval()"
+                f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
+                "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
             )
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):

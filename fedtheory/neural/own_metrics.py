@@ -12,6 +12,7 @@ from torch.utils import _pytree as trees  # outputs of any structure, those that
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.evaluation import on_test_set
+from fedtheory.neural.parts import described, mapped, unpacked
 from fedtheory.simulation.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class OwnMetrics:
         shared = {"test_accuracy": hits, "test_loss": losses}
         found = {name: np.array([shared[name]]) for name in self.shared}
         for name, compute in self.metrics.items():
-            value = _value(name, compute, outputs, problem.test[1].cpu())[None]  # type: ignore[index]  # checked before work
+            value = _value(name, compute, outputs, mapped(torch.Tensor.cpu, problem.test[1]))[None]  # type: ignore[index]  # checked before work
             before = self.kept[name].shape[1:] if name in self.kept else value.shape
             if value.shape != before:
                 raise InvalidInput(
@@ -132,15 +133,15 @@ def _own(value: Any) -> Any:
     return trees.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
-def _value(name: str, compute: Metric, outputs: Any, targets: Tensor) -> np.ndarray:
+def _value(name: str, compute: Metric, outputs: Any, targets: Any) -> np.ndarray:
     """What the function returns, as a float64 array. Raises `InvalidInput` where it fails, or returns no numbers."""
     try:
-        found = compute(_own(outputs), targets.clone())
+        found = compute(_own(outputs), _own(unpacked(targets)))
     except Exception as error:  # whatever a user's function does
         shape = f" {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else ""
         raise InvalidInput(
             f"metrics[{name!r}] fails on the test set ({type(error).__name__}: {error}): it is called with the module's outputs, "
-            f"a {type(outputs).__name__}{shape}, and the targets, a Tensor {tuple(targets.shape)}, on the CPU"
+            f"a {type(outputs).__name__}{shape}, and {described('the targets', targets)}, on the CPU"
         ) from error
     try:
         value = np.asarray(found.detach().cpu().to(torch.float64) if isinstance(found, torch.Tensor) else found)

@@ -21,8 +21,10 @@ from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, known_loss
 from fedtheory.neural.models import check_model
+from fedtheory.neural.parts import Parts, check_alike, made, repeated
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
+from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.trained import GivenModule
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
@@ -42,10 +44,12 @@ class NeuralProblem(Problem):
     Parameters
     ----------
     module : torch.nn.Module
-        Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, not BatchNorm; no
-        dropout, unless it is in eval mode.
-    inputs, targets : arrays or tensors (n, ...)
-        All clients' samples.
+        Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, or
+        BatchNorm in eval mode or without running statistics. Dropout is drawn in the local steps of `fedtheory.local.SGD` and its kin,
+        and off in all that is measured.
+    inputs, targets : arrays or tensors (n, ...), or dicts or tuples of them
+        All clients' samples. The module is called with a dict's entries as keyword arguments, with a tuple's as positional ones.
+        Targets of several parts go with a loss of one's own, which is given them as they came.
     clients : N sequences of sample numbers, or a `fedtheory.problems.Partition`
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
         torch's CrossEntropyLoss() and MSELoss() without options, and their functions, are the first and the last (`neural.losses`).
@@ -79,7 +83,7 @@ class NeuralProblem(Problem):
         without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
         gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
-        BatchNorm, dropout, complex parameters; an engine that cannot do this module or loss.
+        Running statistics that change, random numbers but for dropout, complex parameters; an engine that cannot do this module.
     """
 
     convex = False
@@ -133,15 +137,57 @@ class NeuralProblem(Problem):
         first = torch.from_numpy(self._clients[0][:2]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
         sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        self.flat.settle(few[0])
         self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
         self._check_finite()
+        if self.loss.weighted and isinstance(self.targets, Parts):
+            raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
         check_model(self.flat.module, loss, few)
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
         self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
-    def _samples(self, what: str, values: Any, small: bool = False) -> Tensor:
-        with memory.explained(lambda: memory.of_samples(what, values, self.dtype), self.device):
-            return as_samples(what, values, self.device, self.dtype, small)
+    @classmethod
+    def from_dataset(
+        cls,
+        module: nn.Module,
+        dataset: Any,
+        clients: Sequence[Any] | None = None,
+        *,
+        target: str | None = None,
+        test: Any = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> Self:
+        """The problem on the samples of a torch Dataset, or of a list of Datasets, one for each client.
+
+        Parameters
+        ----------
+        dataset, target, progress : as `fedtheory.neural.torch_datasets.samples_of` takes them
+        clients : N sequences of sample numbers, or a `Partition`; None with a list of Datasets
+        test : a Dataset, or a list of one for each client, whose own test samples they are; or None
+        options : what else `NeuralProblem` takes
+
+        Raises
+        ------
+        InvalidInput
+            What cannot be made tensors, as `samples_of` says; `clients` with a list of Datasets, or without one.
+        """
+        of_clients = isinstance(dataset, list | tuple)
+        if of_clients == (clients is not None):
+            how = "a list of Datasets, which says whose samples are whose, and clients" if of_clients else "one Dataset and no clients"
+            raise InvalidInput(f"{how}: give one Dataset with clients=[sample numbers of each], or a list of Datasets without")
+        inputs, targets, dealt = samples_of_all(dataset, target, progress)
+        if test is not None:
+            tested = samples_of_all(test, target, progress)
+            options |= {"test": tested[:2], "test_clients": tested[2]}
+        return cls(module, inputs, targets, clients if dealt is None else dealt, **options)  # type: ignore[arg-type]  # one is given
+
+    def _samples(self, what: str, values: Any, small: bool = False) -> Any:
+        def one(name: str, values: Any) -> Tensor:
+            with memory.explained(lambda: memory.of_samples(name, values, self.dtype), self.device):
+                return as_samples(name, values, self.device, self.dtype, small, mask=name != what)
+
+        return made(what, values, one)
 
     def _check_finite(self) -> None:
         """Targets may be whatever a loss of the user's own understands; those of the named ones are numbers."""
@@ -152,10 +198,12 @@ class NeuralProblem(Problem):
             if what.endswith("inputs") or self.loss.weighted:
                 check_finite(what, values)
 
-    def _of_test(self, test: Any) -> tuple[Tensor, Tensor]:
+    def _of_test(self, test: Any) -> tuple[Any, Any]:
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
         inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
+        check_alike(self.inputs, inputs, "inputs")
+        check_alike(self.targets, targets, "targets")
         if len(inputs) != len(targets):
             raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
         return inputs, targets
@@ -207,6 +255,8 @@ class NeuralProblem(Problem):
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
+        if self.flat.dropout:
+            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)
@@ -277,14 +327,15 @@ class NeuralProblem(Problem):
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
         mass = evaluation.counts(self, samples)
+        piece = evaluation.alike(len(samples)) if self.flat.depends_on_batch else piece
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
             compute = self.engine.gradient if gradient else self.engine.value
 
-            def some(points: slice, compute: Any = compute, x: Tensor = x, t: Tensor = t) -> Tensor:
+            def some(points: slice, compute: Any = compute, x: Any = x, t: Any = t) -> Tensor:
                 z = y[points]
-                return compute(z, x.expand(len(z), *x.shape), t.expand(len(z), *t.shape))
+                return compute(z, repeated(x, len(z)), repeated(t, len(z)))
 
             found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
             total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
@@ -294,7 +345,7 @@ class NeuralProblem(Problem):
     def objective(self, x: Tensor) -> Tensor:
         """F at (..., d), from one pass over all samples."""
         self.like(x)
-        if not self.loss.weighted:  # a mean over samples of several clients would weigh them alike
+        if not self.loss.weighted or self.flat.depends_on_batch:  # a mean over samples of several clients would be another one
             return super().objective(x)
         return evaluation.objective(self, self.weights, x)
 

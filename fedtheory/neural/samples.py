@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from fedtheory.errors import InvalidInput
+from fedtheory.neural.parts import has_labels, named
 from fedtheory.problems.partitions import Partition
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ __all__ = ["as_samples", "check_finite", "check_held", "check_targets", "own_tes
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
-def as_samples(what: str, values: Any, device: torch.device, dtype: torch.dtype, small: bool = False) -> torch.Tensor:
+def as_samples(
+    what: str, values: Any, device: torch.device, dtype: torch.dtype, small: bool = False, mask: bool = False
+) -> torch.Tensor:
     """Floats (n, ...) in the problem's dtype; whole numbers as int64, or, as texts are large, as small as they are.
+
+    With `mask`, truth values stay what they are.
 
     Raises
     ------
@@ -44,7 +49,8 @@ def as_samples(what: str, values: Any, device: torch.device, dtype: torch.dtype,
         raise InvalidInput(f"{what} is the number {values.item()}: give one entry a sample, (n, ...)")
     if values.is_floating_point():
         return values.to(device, dtype)
-    return values.to(device, values.dtype if small and values.dtype in SMALL else torch.int64)
+    kept = (small and values.dtype in SMALL) or (mask and values.dtype == torch.bool)
+    return values.to(device, values.dtype if kept else torch.int64)
 
 
 def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
@@ -68,8 +74,13 @@ def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.nda
     return [numbers.astype(np.int64, copy=False) for numbers in held]
 
 
-def check_finite(what: str, values: torch.Tensor) -> None:
+def check_finite(what: str, values: Any) -> None:
     """Raise `InvalidInput` that names the first NaN or infinity, in the dtype that the network computes in."""
+    for name, tensor in named(what, values):
+        _check_finite(name, tensor)
+
+
+def _check_finite(what: str, values: torch.Tensor) -> None:
     if not values.is_floating_point() or not values.numel():
         return
     if all(bool(torch.isfinite(end)) for end in torch.aminmax(values)):  # which a NaN is passed on by, and takes no memory
@@ -122,7 +133,7 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
     inputs : a few samples
     sets : the targets of each set of samples; those of the clients' are the first
     """
-    if loss.labels is None or any(t.is_floating_point() for t in sets.values()):
+    if loss.labels is None or not all(has_labels(t) for t in sets.values()):
         return
     axis, ignored = loss.labels
     with torch.no_grad():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, MiniBatchSolver, sample_order
 from fedtheory.neural import captured
@@ -17,8 +18,10 @@ from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.optimisers import RememberedSteps
+from fedtheory.neural.parts import gathered
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.threads import side_by_side
+from fedtheory.randomness import BLOCK
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +37,8 @@ class _Plan:
     """
 
     def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
+        if problem.flat.depends_on_batch:
+            _check_batches(problem, solver, rows.round_index)
         clients, columns = np.nonzero(rows.valid)
         counts = problem.sample_counts[clients]
         schedules = {int(held): solver.schedule(int(held), rows.round_index) for held in np.unique(counts)}
@@ -47,6 +52,7 @@ class _Plan:
         self.weights = np.zeros(shape)
         self.lr = np.zeros(shape[:2])
         self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
+        self.keys = np.zeros(shape[:2], dtype=np.int64) if problem.flat.dropout else None
         tables = {held: _table(schedule, held, widest) for held, schedule in schedules.items()}
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
             held = problem.client_samples[n]
@@ -56,10 +62,37 @@ class _Plan:
             if self.how is not None:
                 drawn = np.concatenate([draws(rows, int(n), int(b), len(held), e) for e in range(epochs)])
                 self.how[r, : len(lr)] = drawn[place]
+            if self.keys is not None:
+                self.keys[r, : len(lr)] = _keys(rows, int(n), int(b), len(lr))
             self.weights[r, : len(lr)] = weight
             self.lr[r, : len(lr)] = lr
         walking = np.arange(len(order))[:, None] < self.active
         self.full = ((self.weights > 0).all(axis=2) | ~walking).all(axis=0)
+
+
+def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_index: int) -> None:
+    """Raise `MissingCapability` where a client's batch of one sample has no statistics."""
+    for held in np.unique(problem.sample_counts).tolist():
+        if all(last - first > 1 for _, first, last, _ in solver.schedule(held, round_index)):
+            continue
+        k = int(np.flatnonzero(problem.sample_counts == held)[0])
+        one = torch.from_numpy(problem.client_samples[k][:1]).to(problem.device)
+        try:
+            with torch.no_grad():
+                problem.flat.call(problem.flat.initial(), problem.inputs[one])
+        except ValueError as error:
+            raise MissingCapability(
+                f"client {k} has {held} samples, and batch_size = {solver.batch_size} leaves a batch of one, of which batch statistics "
+                f"are not defined ({error}): choose another batch_size, or deal it another number of samples"
+            ) from error
+
+
+def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
+    """What a row's dropout follows from at each of its steps: (steps,), a function of (seed, round, scenario, client) alone."""
+    scenario = int(rows.scenarios[n, b])
+    block = scenario // BLOCK
+    generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)
+    return generator.integers(2**63, size=(scenario - block * BLOCK + 1, steps))[-1]  # the first rows of the whole block's draw
 
 
 def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -103,7 +136,7 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
 
 def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """Whether the rows are walked by compiled code, one after the other."""
-    plain = isinstance(solver, SGD) and problem.augment is None
+    plain = isinstance(solver, SGD) and problem.augment is None and not problem.flat.dropout
     return plain and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
 
 
@@ -123,14 +156,15 @@ def _steps(
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     how = None if plan.how is None else torch.from_numpy(plan.how[part]).to(device)
     steps = torch.from_numpy(np.ascontiguousarray(lrs)).to(y)[..., None]  # (T, R, 1), for steps at which the rows' sizes differ
+    keys = None if plan.keys is None else torch.from_numpy(np.ascontiguousarray(plan.keys[part].T)).to(device)  # (T, R)
     remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
     walks = captured.of_problem(problem, weights is not None) if remembered is None else None
     if walks is not None:
-        tables = samples, None if weights is None else weights.transpose(0, 1), steps
+        tables = samples, None if weights is None else weights.transpose(0, 1), steps, keys
         if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
             return
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
-    shape, rows, bound = problem.inputs.shape[1:], y, engine.bind(y)
+    rows, bound = y, engine.bind(y)
     with torch.no_grad():
         targets = problem.targets[samples]
         for j, r in enumerate(walking):
@@ -139,19 +173,19 @@ def _steps(
             if r < len(rows):
                 rows = y[:r]
                 bound = engine.bind(rows)
-            x = problem.inputs.index_select(0, samples[j, :r].reshape(-1))
+            x = gathered(problem.inputs, samples[j, :r])
             if how is not None:
-                x = augmented(x, how[:r, j].reshape(-1, 3))
-            x = x.reshape(r, -1, *shape)
+                x = augmented(x.flatten(0, 1), how[:r, j].reshape(-1, 3)).reshape(x.shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
+            key = None if keys is None else keys[j, :r]
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]
             if remembered is not None:
-                remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w), lr)
+                remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w, key), lr)
                 continue
             if solver.clip is None:
-                engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound)
+                engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound, key)
             else:  # the whole gradient must be known before it moves anything
-                penalty.clipped_step(rows, engine.gradient(rows, x, targets[j, :r], w), lr, solver.clip, solver.clip_spares)
+                penalty.clipped_step(rows, engine.gradient(rows, x, targets[j, :r], w, key), lr, solver.clip, solver.clip_spares)
             penalty.after(rows, lr)

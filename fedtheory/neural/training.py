@@ -47,6 +47,15 @@ def _digest(*arrays: Any) -> str:
     return out.hexdigest()
 
 
+def _of_samples(inputs: Any, targets: Any) -> str:
+    """The digest of samples; where they are several tensors each, of their names as well."""
+    from fedtheory.neural.parts import Parts, tensors
+
+    named = [sorted(s.given) for s in (inputs, targets) if isinstance(s, Parts) and isinstance(s.given, dict)]
+    words = [np.frombuffer(repr(named).encode(), np.uint8)] if named else []
+    return _digest(*tensors(inputs), *tensors(targets), *words)
+
+
 def _plain(value: Any) -> Any:
     """A dataclass of settings as its name and fields; everything else as it is written in Python."""
     if is_dataclass(value):
@@ -89,11 +98,12 @@ def configuration(
             "weights": _digest(problem.weights),
             "clients": _digest(*clients),
             "held_out": _digest(*kept_back),
-            "data": _digest(problem.inputs, problem.targets),
-            "test": None if problem.test is None else _digest(*problem.test),
+            "data": _of_samples(problem.inputs, problem.targets),
+            "test": None if problem.test is None else _of_samples(*problem.test),
             "augment": problem.augment,
             "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
             "start": _digest(x0),
+            **({"dropout": list(problem.flat.dropout)} if problem.flat.dropout else {}),
             **({"precision": problem.precision} if problem.precision != "highest" else {}),
             **({"constants": _digest(*constants)} if constants else {}),
         },

@@ -27,7 +27,6 @@ README = ROOT / "README.md"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if not {"statements", "commands", "api"} & set(p.relative_to(DOCS).parts))
 NAMES = [p.relative_to(DOCS).as_posix() for p in PAGES]
 STORIES = sorted((DOCS / "papers").glob("*.md"))
-ELSEWHERE = {"networks.md"}  # its code is run in tests/report
 WORD = re.compile(r"\b(FILE|FOLDER|NAME|STATEMENT|PAPER|ID)\b")
 
 
@@ -100,7 +99,7 @@ def test_every_command_that_is_shown_is_one(page, command):
         assert found["file"] in {w.name for w in shipped_witnesses()}
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and n not in ELSEWHERE and "lessons" not in n])
+@pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and "lessons" not in n])
 def test_the_python_of_a_page_runs(name, capsys):
     names = {}
     for code in blocks(text_of(DOCS / name), "python"):

@@ -80,7 +80,8 @@ def network(kind: str) -> nn.Module:
         return CharLstm(9, 9, embedding=4, hidden=6)
     if kind == "cnn":
         return nn.Sequential(nn.Conv2d(2, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
-    return nn.Sequential(nn.Flatten(), nn.Linear(18, 5), nn.ReLU(), nn.Linear(5, 3))
+    drops = [nn.Dropout(0.3)] if kind == "dropout" else []
+    return nn.Sequential(nn.Flatten(), nn.Linear(18, 5), nn.ReLU(), *drops, nn.Linear(5, 3))
 
 
 def problem(kind: str = "mlp", engine: str = "stacked", clients=RAGGED, **options) -> NeuralProblem:
@@ -123,8 +124,11 @@ CASES = [
 ]
 
 
+NETWORKS = [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop"), ("dropout", "stacked")]
+
+
 @pytest.mark.parametrize("clients", [RAGGED, EVEN], ids=["ragged", "even"])
-@pytest.mark.parametrize(("kind", "engine"), [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop")])
+@pytest.mark.parametrize(("kind", "engine"), NETWORKS)
 @pytest.mark.parametrize(("algorithm", "options"), CASES, ids=str)
 def test_whole_runs_on_the_tape_are_those_without(algorithm, options, kind, engine, clients, on_pretend):
     """To the last bit those of the same steps done by Python, and to rounding those of the steps that are not recorded."""
@@ -232,7 +236,7 @@ def test_rows_that_have_arrived_stay_to_the_last_bit():
     y = torch.stack([p.initial(), p.initial() + 0.1, torch.full((p.dim,), 1e38)])
     center = 0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0))
     penalty = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
-    tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1)
+    tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1), None
     tables[2][:, 0] = 0.1
     got, walks = y.clone(), captured.Walks(PlainGraph)
     assert walks.walk(p, penalty, (None, None), got, tables)

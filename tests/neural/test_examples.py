@@ -41,10 +41,13 @@ def test_what_the_transformer_is_asked_is_determined():
     names, _, _ = ran("transformer")
     rng = np.random.default_rng(1)
     for word in names["WORDS"]:
-        inputs, following = names["texts"](rng, 50, word)
-        assert (following[:, :word] == names["IGNORED"]).all() and (inputs[:, word] == names["SPACE"]).all()
-        assert (following[:, word:] == inputs[:, : inputs.shape[1] - word]).all()  # looking back by word + 1 places
-        assert inputs.shape == (50, names["LENGTH"]) and (inputs != names["SPACE"])[:, :word].all()
+        inputs, padding, following = names["texts"](rng, 50, word)
+        asked = ~padding
+        asked[:, :word] = False
+        assert ((following != names["IGNORED"]) == asked).all() and (inputs[:, word] == names["SPACE"]).all()
+        back = np.hstack([inputs[:, :word], inputs[:, :-word]])  # word + 1 places back from the letter that is asked for
+        assert (following == back)[asked].all() and (inputs != names["SPACE"])[:, :word].all()
+        assert {*padding.sum(axis=1)} == {0, 1, 2, 3, 4} and (np.diff(padding.astype(int)) >= 0).all()
 
 
 def test_the_transformer_looks_at_nothing_later():
@@ -52,17 +55,17 @@ def test_the_transformer_looks_at_nothing_later():
 
     names, _, _ = ran("transformer")
     torch.manual_seed(0)
-    module, text = names["Transformer"](), torch.randint(0, 8, (1, names["LENGTH"]))
-    other = text.clone()
+    module, text = names["Transformer"]().eval(), torch.randint(0, 8, (1, names["LENGTH"]))
+    other, padding = text.clone(), torch.zeros(1, names["LENGTH"], dtype=torch.bool)
     other[0, 9:] = (other[0, 9:] + 1) % 8
-    before, after = module(text), module(other)
+    before, after = module(text, padding), module(other, padding)
     assert torch.allclose(before[..., :9], after[..., :9], atol=1e-6) and not torch.allclose(before[..., 9:], after[..., 9:], atol=1e-2)
 
 
 def test_feddyn_learns_to_copy_what_fedavg_on_its_writers_does_not():
     names, lines, _ = ran("transformer")
     avg, dyn, mixed = (accuracy[-1] for accuracy in names["found"].values())
-    assert dyn.min() > 0.99 and mixed.min() > 0.99 and avg.mean() < 0.96 and avg[-1] < 0.9 < avg[0]
+    assert dyn.min() > 0.97 and mixed.min() > 0.9 and avg.mean() < 0.96 and avg[-1] < 0.85 < avg[0]
     shown = [float(v) for v in re.findall(r"\d\.\d{3}", lines[1])]
     assert np.allclose(shown, [*avg, avg.mean()], atol=6e-4)
 
@@ -73,5 +76,5 @@ def test_the_head_alone_is_trained_and_sent():
     assert (head["trained"], whole["trained"]) == (128 * 5 + 5, 14_853) and new["trained"] == whole["trained"]
     for run in (head, whole):  # ten clients, up and down, 32 bits a number, 20 rounds
         assert np.isclose(run["megabits"][-1], run["trained"] * 2 * 10 * 32 * 20 / 1e6)
-    assert head["accuracy"][-1] > 0.85 and head["accuracy"][5] > whole["accuracy"][5] + 0.1
+    assert head["megabits"][-1] < whole["megabits"][1] and head["accuracy"][-1] > whole["accuracy"][1] + 0.3
     assert f"{head['accuracy'][-1]:.1%} accuracy with {head['megabits'][-1]:.1f} megabits" in lines[4]

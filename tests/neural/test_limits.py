@@ -61,11 +61,17 @@ def test_state_that_is_no_parameter_is_refused():
         problem(Counting())
 
 
+class Noisy(nn.Linear):
+    def forward(self, x):
+        return super().forward(x + torch.randn_like(x) if self.training else x)
+
+
 def test_what_draws_at_random_is_refused():
-    module = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
-    with pytest.raises(MissingCapability, match=r"draws at random \(dropout\?\).*module\.eval"):
-        problem(module)
-    problem(module.eval())
+    with pytest.raises(MissingCapability, match=r"Noisy draws at random.*\.eval.*nn\.Dropout"):
+        problem(Noisy(6, 3))
+    problem(Noisy(6, 3).eval())
+    with pytest.raises(MissingCapability, match=r"alpha dropout.*nn\.Dropout"):
+        problem(nn.Sequential(nn.Linear(6, 3), nn.AlphaDropout(0.5)))
 
 
 def test_parameters_without_a_gradient_stay(tmp_path):

@@ -94,7 +94,7 @@ def test_memory_that_no_chunk_can_save_is_told_with_what_it_takes(monkeypatch):
     with pytest.raises(memory.OutOfMemory, match=r"on cpu: feddyn keeps 1 x 5 clients x 53 parameters x 4 bytes.*fewer clients"):
         training.train(p, Greedy(0.1), 1, record=(), progress=False)
 
-    def failing(*_):
+    def failing(*_, **__):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
 
     with monkeypatch.context() as patched:

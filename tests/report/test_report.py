@@ -271,15 +271,17 @@ def test_curves_of_a_run_that_reaches_zero(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_networks_document_runs_in_python(capsys):
-    """What docs/networks.md says of a user's own network, block after block."""
+def test_a_module_comes_back_as_the_page_of_networks_says(capsys):
     torch = pytest.importorskip("torch")
-    section = (ROOT / "docs/networks.md").read_text().split("## Your own network")[1].split("\n## ")[0]
+    from fedtheory import Uniform, algorithms, local, neural
+
+    section = (ROOT / "docs/your/network.md").read_text().split("as here two numbers in a dict")[1]
     torch.manual_seed(0)
-    blocks, names = re.findall(r"```python\n(.*?)```", section, re.S), {}
-    for code in blocks:
-        exec(compile(code, "docs/networks.md", "exec"), names)
-    assert len(blocks) == 2 and names["problem"].engine.name == "stacked"
+    names = {"np": np, "torch": torch, "neural": neural, "algorithms": algorithms, "local": local, "Uniform": Uniform}
+    names["rng"] = np.random.default_rng(0)
+    for code in re.findall(r"```python\n(.*?)```", section, re.S)[:2]:
+        exec(compile(code, "docs/your/network.md", "exec"), names)
+    assert names["problem"].engine.name == "stacked"
     trained = names["trained"]
     np.testing.assert_array_equal(torch.nn.utils.parameters_to_vector(trained.parameters()).detach(), names["run"].x[0])
     outputs = trained(torch.tensor(names["inputs"], dtype=torch.float32))

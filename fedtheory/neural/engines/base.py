@@ -14,6 +14,7 @@ import torch
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
+from fedtheory.neural.parts import mapped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,14 +41,14 @@ class Engine:
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         self.flat, self.loss = flat, loss
 
-    def settle(self, inputs: Tensor) -> None:
+    def settle(self, inputs: Any) -> None:
         """Find out, on a few samples (n, ...), what the module can take."""
 
-    def outputs(self, point: Tensor, inputs: Tensor) -> Any:
+    def outputs(self, point: Tensor, inputs: Any) -> Any:
         """What the module with the parameters point (d,) makes of inputs (n, ...), for evaluation."""
         return self.flat.call(point, inputs)
 
-    def value(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
         """Losses (R,)."""
         with torch.no_grad():
             rows = [
@@ -56,11 +57,13 @@ class Engine:
             ]
         return torch.stack(rows)
 
-    def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Gradients (R, d)."""
+    def gradient(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+    ) -> Tensor:
+        """Gradients (R, d); with keys int64 (R,), dropout follows from them."""
         raise NotImplementedError
 
-    def output_gradient(self, params: Tensor, inputs: Tensor, counts: Tensor) -> Tensor:
+    def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
         """Gradients (R, d) of the mean of ||module(input)||^2 over the first counts[r] >= 1 inputs of each row, in full precision."""
         out = torch.empty_like(params)
         for r, count in enumerate(counts.tolist()):
@@ -91,18 +94,19 @@ class Engine:
     def step(
         self,
         params: Tensor,
-        inputs: Tensor,
-        targets: Tensor,
+        inputs: Any,
+        targets: Any,
         weights: Tensor | None,
         lr: float | Tensor,
         penalise: Callable[[], float],
         bound: Any = None,
+        keys: Tensor | None = None,
     ) -> None:
         """In place: params <- penalised params - lr * gradient, the gradient taken at the old params; lr a number, or (R, 1).
 
         ``penalise()`` is called once, when the old params are needed no more, and changes them in place, but for a factor it returns.
         """
-        gradient = self.gradient(params, inputs, targets, weights)
+        gradient = self.gradient(params, inputs, targets, weights, keys)
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)
@@ -128,7 +132,7 @@ class Loop(Engine):
         images = any(isinstance(m, torch.nn.Conv2d) for m in flat.module.modules())
         self.channels_last = images and next(flat.module.parameters()).device.type == "cpu"
 
-    def settle(self, inputs: Tensor) -> None:
+    def settle(self, inputs: Any) -> None:
         if self.channels_last:
             try:
                 with torch.no_grad():
@@ -136,22 +140,24 @@ class Loop(Engine):
             except Exception:  # Tensor.view of a convolution's output; whatever else is wrong is told by those who ask next
                 self.channels_last = False
 
-    def outputs(self, point: Tensor, inputs: Tensor) -> Any:
-        return self.flat.run({n: self._laid_out(p) for n, p in self.flat.views(point).items()}, self._laid_out(inputs))
+    def outputs(self, point: Tensor, inputs: Any) -> Any:
+        return self.flat.run({n: self._laid_out(p) for n, p in self.flat.views(point).items()}, mapped(self._laid_out, inputs))
 
     def _laid_out(self, values: Tensor) -> Tensor:
         return values.contiguous(memory_format=torch.channels_last) if self.channels_last and values.ndim == 4 else values
 
-    def gradient(self, params: Tensor, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    def gradient(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+    ) -> Tensor:
         out = torch.empty_like(params)
         for r in range(len(params)):
             leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(params[r]).items()}
             x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
-            if w is not None and not self.loss.weighted:
+            if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
                 x, t, w = _cut(x, t, w)
             with torch.enable_grad():
                 with self._mixed(params.device):
-                    outputs = self.flat.run(leaves, self._laid_out(x))
+                    outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
                 value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
             pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
             torch.cat([p.reshape(-1) for p in pieces], out=out[r])

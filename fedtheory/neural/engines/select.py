@@ -11,6 +11,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.engines.base import Engine, Loop
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.losses import Loss
+from fedtheory.neural.parts import repeated
 
 if TYPE_CHECKING:
     from fedtheory.neural.flat import FlatModule
@@ -65,22 +66,18 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
     """Why two models at once do not get the gradients of one after another, in a line; None where they do, or one fails as well."""
     point = engine.flat.initial()
-    two = torch.stack([point, point])
+    two, both = torch.stack([point, point]), (repeated(inputs, 2), repeated(targets, 2))
 
-    def both(values: Any) -> Any:
-        if isinstance(values, dict):
-            return {name: both(v) for name, v in values.items()}
-        return tuple(both(v) for v in values) if isinstance(values, tuple) else torch.stack([values, values])
-
+    keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
     plain = Loop(engine.flat, engine.loss)
     plain.settle(inputs)
     with torch.random.fork_rng(devices=[point.device] if point.device.type == "cuda" else []):
         try:
-            wanted = plain.gradient(two, both(inputs), both(targets))
+            wanted = plain.gradient(two, *both, keys=keys)
         except Exception:  # which `check_model` tells
             return None
         try:
-            found = engine.gradient(two, both(inputs), both(targets))
+            found = engine.gradient(two, *both, keys=keys)
         except Exception as error:
             return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
     off = (found - wanted).norm(), wanted.norm()

@@ -13,7 +13,8 @@ from fedtheory.neural.engines.base import Engine, shares, whole
 from fedtheory.neural.engines.chain import chain_widths
 from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.flat import FlatModule
-from fedtheory.neural.losses import Loss, count_of
+from fedtheory.neural.losses import Loss
+from fedtheory.neural.parts import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,37 +34,42 @@ class Stacked(Engine):
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
         self._net = FlatModule(batched_layers(flat.module, flat.names))
+        self._net.dropout = flat.dropout
         self._stacked = torch.func.vmap(self._net.run)
 
     chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which compiled steps walk along on small batches
 
     def settle(self, inputs: Any) -> None:
-        self.chain = chain_widths(self.flat, inputs) if self.autocast is None else None
+        self.chain = None if self.autocast or self.flat.dropout else chain_widths(self.flat, inputs)
 
     def work(self, inputs: Any) -> float:
         """Multiplications and additions of a forward pass of one sample, by torch's counter, on these few samples (n, ...)."""
         leaves = self.flat.views(self.flat.initial()[None])
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            self._all(leaves, _one_row(inputs))
-        return counter.get_total_flops() / count_of(inputs)
+            self._all(leaves, inputs[None])
+        return counter.get_total_flops() / len(inputs)
 
     def bind(self, params: Tensor) -> dict[str, Tensor]:
         return {name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()}
 
-    def _all(self, leaves: dict[str, Tensor], inputs: Any) -> Any:
+    def _all(self, leaves: dict[str, Tensor], inputs: Any, keys: Tensor | None = None) -> Any:
         """Outputs (R, b, ...) of all models."""
         if self.chain is not None:
             return along_the_chain(list(leaves.items()), inputs)
         with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
-            return self._stacked(leaves, inputs)
+            return self._stacked(leaves, unpacked(inputs), *(() if keys is None else (keys,)))
 
-    def _losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
-        return self.loss.of_all(self._all(leaves, inputs), targets, weights)
+    def _losses(
+        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None = None
+    ) -> Tensor:
+        return self.loss.of_all(self._all(leaves, inputs, keys), targets, weights)
 
-    def _mixed_losses(self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
+    def _mixed_losses(
+        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None
+    ) -> Tensor:
         some = next(iter(leaves.values()))
         with self._mixed(some.device):
-            outputs = self._all(leaves, inputs)
+            outputs = self._all(leaves, inputs, keys)
         return self.loss.of_all(whole(outputs, some.dtype), targets, weights)
 
     def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
@@ -72,11 +78,13 @@ class Stacked(Engine):
         with torch.no_grad():
             return self._losses(self.flat.views(params), inputs, targets, weights)
 
-    def gradient(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+    def gradient(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+    ) -> Tensor:
         if self._grouped(weights):
-            return self._in_groups(self.gradient, params, inputs, targets, weights)
+            return self._in_groups(self.gradient, params, inputs, targets, weights, keys)
         tape = None if self.autocast else Tape()
-        found = self._backward(self.bind(params), tape, lambda leaves: self._mixed_losses(leaves, inputs, targets, weights))
+        found = self._backward(self.bind(params), tape, lambda leaves: self._mixed_losses(leaves, inputs, targets, weights, keys))
         out = self._collected(found, tape, params)
         return out if self._scale == 1.0 else out.div_(self._scale)
 
@@ -109,6 +117,9 @@ class Stacked(Engine):
         return out
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
+        if self.flat.depends_on_batch:
+            return super().output_gradient(params, inputs, counts)
+
         def energy(leaves: dict[str, Tensor]) -> Tensor:
             outputs = self._all(leaves, inputs)
             each = outputs.reshape(*outputs.shape[:2], -1).square().sum(dim=2)
@@ -126,11 +137,12 @@ class Stacked(Engine):
         lr: float | Tensor,
         penalise: Callable[[], float],
         bound: dict[str, Tensor] | None = None,
+        keys: Tensor | None = None,
     ) -> None:
         if self.autocast or self._grouped(weights):
-            return super().step(params, inputs, targets, weights, lr, penalise, bound)
+            return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
         leaves, tape = self.bind(params) if bound is None else bound, Tape()
-        found = self._backward(leaves, tape, lambda z: self._losses(z, inputs, targets, weights))
+        found = self._backward(leaves, tape, lambda z: self._losses(z, inputs, targets, weights, keys))
         factor = penalise()
         with torch.no_grad():
             for name, leaf in leaves.items():
@@ -140,30 +152,27 @@ class Stacked(Engine):
         """Whether padded samples cannot be weighed away: rows with as many real samples are then computed together."""
         return weights is not None and (not self.loss.weighted or self.flat.depends_on_batch)
 
-    def _in_groups(self, what: Callable[..., Tensor], params: Tensor, inputs: Any, targets: Any, weights: Tensor | None) -> Tensor:
+    def _in_groups(
+        self,
+        what: Callable[..., Tensor],
+        params: Tensor,
+        inputs: Any,
+        targets: Any,
+        weights: Tensor | None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
         """what(...) of rows with equal numbers of real samples, which come first in their rows, without the padding."""
         assert weights is not None
         counts = (weights > 0).sum(dim=1)
         out: Tensor | None = None
         for count in counts.unique().tolist():
             rows = torch.nonzero(counts == count)[:, 0]
-            found = what(params[rows], _cut(inputs, rows, count), _cut(targets, rows, count))
+            drawn = {} if keys is None else {"keys": keys[rows]}
+            found = what(params[rows], inputs[rows, :count], targets[rows, :count], **drawn)
             out = found.new_empty((len(params), *found.shape[1:])) if out is None else out
             out[rows] = found
         assert out is not None
         return out
-
-
-def _one_row(values: Any) -> Any:
-    if isinstance(values, dict):
-        return {name: _one_row(v) for name, v in values.items()}
-    return tuple(_one_row(v) for v in values) if isinstance(values, tuple) else values[None]
-
-
-def _cut(values: Any, rows: Tensor, count: int) -> Any:
-    if isinstance(values, dict):
-        return {name: _cut(v, rows, count) for name, v in values.items()}
-    return tuple(_cut(v, rows, count) for v in values) if isinstance(values, tuple) else values[rows, :count]
 
 
 def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float) -> None:

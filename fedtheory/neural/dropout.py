@@ -1,0 +1,167 @@
+"""Dropout whose masks follow from a key: the same for whoever computes them, in whatever order, on whatever device.
+
+torch's dropout takes numbers from a stream, so that a mask depends on all that was drawn before. Here entry i of the mask of the n-th
+dropout of a forward pass is a hash of (key, n, i), and the key is a client's at a local step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from fedtheory.errors import InvalidInput, MissingCapability
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["KeyedDropout", "kept"]
+
+# Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64, as 64-bit integers with a sign
+GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+BITS = 24  # of a uniform number, which decides about one entry
+RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+
+
+def _mixed(z: Tensor) -> Tensor:
+    """splitmix64's output function, entry by entry, of int64."""
+    z = (z ^ _shifted(z, 30)) * FIRST
+    z = (z ^ _shifted(z, 27)) * SECOND
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """z >> by with zeros coming in, as of numbers without a sign."""
+    return (z >> by) & ((1 << (64 - by)) - 1)
+
+
+def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
+    """Which entries are kept, each with probability 1 - p (to 2^-24): bool of this shape.
+
+    Parameters
+    ----------
+    key : int64 ()
+    occurrence : the number of the dropout in the forward pass
+    """
+    step = ((occurrence + 1) * GOLDEN + 2**63) % 2**64 - 2**63  # wrapped as int64 is
+    stream = _mixed(key + step)
+    index = torch.arange(1, math.prod(shape) + 1, device=key.device)
+    return (_shifted(_mixed(stream + index * GOLDEN), 64 - BITS) >= round(p * 2**BITS)).reshape(shape)
+
+
+class KeyedDropout(TorchFunctionMode):
+    """While it is entered, dropout follows the key, wherever a module calls it: nn.Dropout, functional.dropout, attention's.
+
+    Parameters
+    ----------
+    key : int64 (), or None
+        None: nothing is dropped.
+
+    Attributes
+    ----------
+    shares : list of float
+        p of every dropout that was met, in order.
+
+    Raises
+    ------
+    MissingCapability
+        Of a forward pass: dropout inside of a recurrent layer, and alpha dropout.
+    """
+
+    def __init__(self, key: Tensor | None = None) -> None:
+        super().__init__()
+        self._key = key
+        self.shares: list[float] = []
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        mine = _HANDLED.get(function)
+        if mine is not None:
+            return mine(self, *args, **(kwargs or {}))
+        if function in RECURRENT:
+            _refuse_recurrent(args)
+        return function(*args, **(kwargs or {}))
+
+    def _entries(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, axes: int | None = None) -> Tensor:
+        """x with entries set to zero, or, with `axes`, whole slices behind the first `axes`, and the others divided by 1 - p."""
+        if not training or p == 0:
+            return x
+        if not 0 < p <= 1:
+            raise InvalidInput(f"dropout with p = {p!r}: it is a probability, in [0, 1]")
+        occurrence = len(self.shares)
+        self.shares.append(float(p))
+        if self._key is None:
+            return x
+        shape = tuple(x.shape) if axes is None else (*x.shape[:axes], *(1,) * (x.ndim - axes))
+        mask = kept(self._key, occurrence, shape, p).to(x.dtype)
+        scaled = mask / (1 - p) if p < 1 else mask
+        return x.mul_(scaled) if inplace else x * scaled
+
+    def _slices(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, batched: int) -> Tensor:
+        """Whole channels of (b, c, ...), or of (c, ...) where there is no batch."""
+        return self._entries(x, p, training, inplace, 2 if x.ndim >= batched else 1)
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if dropout_p == 0 or enable_gqa:
+            given = (query, key, value, attn_mask, dropout_p, is_causal)
+            return functional.scaled_dot_product_attention(*given, scale=scale, enable_gqa=enable_gqa)
+        score = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(score.shape[-2:], dtype=torch.bool, device=score.device).tril()
+        if attn_mask is not None:
+            score = score.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype == torch.bool else score + attn_mask
+        return self._entries(score.softmax(dim=-1), dropout_p) @ value
+
+    def _heads(self, *args: Any, **kwargs: Any) -> Any:
+        """torch's function, its calls of dropout and of attention being those of here."""
+        own = {
+            "has_torch_function": lambda _: False,
+            "dropout": self._entries,
+            "scaled_dot_product_attention": self._attention,
+        }
+        whole = functional.multi_head_attention_forward
+        inner = FunctionType(whole.__code__, whole.__globals__ | own, whole.__name__, whole.__defaults__, whole.__closure__)
+        inner.__kwdefaults__ = whole.__kwdefaults__
+        return inner(*args, **kwargs)
+
+    def _alpha(self, x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+        if training and p > 0:
+            raise MissingCapability("alpha dropout has no masks that follow from a key: use nn.Dropout, or turn it off with .eval()")
+        return x
+
+
+_HANDLED: dict[Any, Callable[..., Any]] = {
+    functional.dropout: KeyedDropout._entries,
+    functional.dropout1d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=3),
+    functional.dropout2d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=3),  # (b, c, length) is taken as well
+    functional.dropout3d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=5),
+    functional.alpha_dropout: KeyedDropout._alpha,
+    functional.feature_alpha_dropout: KeyedDropout._alpha,
+    functional.scaled_dot_product_attention: KeyedDropout._attention,
+    functional.multi_head_attention_forward: KeyedDropout._heads,
+}
+
+
+def _refuse_recurrent(args: tuple[Any, ...]) -> None:
+    """torch's recurrent functions take (..., dropout, train, ...)."""
+    for share, train in pairwise(args):
+        if isinstance(share, float) and share > 0 and train is True:
+            raise MissingCapability(
+                f"a recurrent layer has dropout={share} between its layers, for which there are no masks that follow from a key: give "
+                "it dropout=0, with nn.Dropout between layers of your own, or turn it off with .eval()"
+            )

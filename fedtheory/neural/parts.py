@@ -1,0 +1,129 @@
+"""Samples that are several tensors each: a text's word numbers and its mask, say, as a dict or a tuple of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from fedtheory.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped", "named", "repeated", "tensors",
+    "unpacked",
+]  # fmt: skip
+
+
+class Parts:
+    """Tensors (n, ...) by name or by position, indexed and counted together as one tensor of samples is.
+
+    Parameters
+    ----------
+    given : dict or tuple of tensors that have the samples on their first axis
+    """
+
+    def __init__(self, given: dict[str, Tensor] | tuple[Tensor, ...]) -> None:
+        self.given = given
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Parts:
+        if isinstance(self.given, dict):
+            return Parts({name: change(t) for name, t in self.given.items()})
+        return Parts(tuple(change(t) for t in self.given))
+
+    def __getitem__(self, index: Any) -> Parts:
+        return self.map(lambda t: t[index])
+
+    def __len__(self) -> int:
+        return len(tensors(self)[0])
+
+
+def is_several(values: Any) -> bool:
+    """Whether a user's samples are several tensors: a dict, or a tuple of arrays or tensors."""
+    return isinstance(values, dict) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
+
+
+def checked(what: str, parts: Parts) -> Parts:
+    """The same. Raises `InvalidInput` where the tensors do not have as many samples."""
+    counts = {name: len(t) for name, t in named(what, parts)}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InvalidInput(f"{told} samples: give every part of {what} one entry a sample, (n, ...)")
+    return parts
+
+
+def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | Parts:
+    """one(name, values) of a tensor, or of every part."""
+    if not is_several(values):
+        return one(what, values)
+    if not values:
+        raise InvalidInput(f"{what} is an empty dict: give at least one array or tensor (n, ...)")
+    if isinstance(values, dict):
+        for name in values:
+            if not isinstance(name, str):
+                raise InvalidInput(f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, or a tuple")
+        return checked(what, Parts({name: one(f"{what}[{name!r}]", v) for name, v in values.items()}))
+    return checked(what, Parts(tuple(one(f"{what}[{i}]", v) for i, v in enumerate(values))))
+
+
+def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
+    """The tensors with their names in an error."""
+    if not isinstance(samples, Parts):
+        return [(what, samples)]
+    if isinstance(samples.given, dict):
+        return [(f"{what}[{name!r}]", t) for name, t in samples.given.items()]
+    return [(f"{what}[{i}]", t) for i, t in enumerate(samples.given)]
+
+
+def _keys(samples: Any) -> Any:
+    if not isinstance(samples, Parts):
+        return None
+    return sorted(samples.given) if isinstance(samples.given, dict) else len(samples.given)
+
+
+def check_alike(train: Any, test: Any, what: str) -> None:
+    """Raise `InvalidInput` unless the test samples have the parts that the clients' samples have."""
+    given = [_keys(s) for s in (train, test)]
+    if given[0] != given[1]:
+        told = ["one tensor" if g is None else f"a tuple of {g}" if isinstance(g, int) else f"a dict of {', '.join(g)}" for g in given]
+        raise InvalidInput(f"the clients' {what} are {told[0]}, the test {what} {told[1]}: give both the same parts")
+
+
+def tensors(samples: Any) -> list[Tensor]:
+    """The tensor, or all of them, those of a dict in the order of their names."""
+    if not isinstance(samples, Parts):
+        return [samples]
+    return [t for _, t in sorted(samples.given.items())] if isinstance(samples.given, dict) else list(samples.given)
+
+
+def mapped(change: Callable[[Tensor], Tensor], samples: Any) -> Any:
+    return samples.map(change) if isinstance(samples, Parts) else change(samples)
+
+
+def gathered(samples: Any, numbers: Tensor) -> Any:
+    """The samples of these numbers (...), as (..., *shape)."""
+    flat = numbers.reshape(-1)
+    return mapped(lambda t: t.index_select(0, flat).reshape(*numbers.shape, *t.shape[1:]), samples)
+
+
+def repeated(samples: Any, times: int) -> Any:
+    """(b, ...) -> (times, b, ...), without a copy."""
+    return mapped(lambda t: t.expand(times, *t.shape), samples)
+
+
+def unpacked(samples: Any) -> Any:
+    """As a module or a loss takes them: the tensor, or the dict or tuple of tensors."""
+    return samples.given if isinstance(samples, Parts) else samples
+
+
+def has_labels(targets: Any) -> bool:
+    """Whether targets are one tensor of whole numbers."""
+    return isinstance(targets, torch.Tensor) and not targets.is_floating_point()
+
+
+def described(what: str, samples: Any) -> str:
+    """Names, shapes and dtypes, for errors."""
+    return ", ".join(f"{name} {tuple(t.shape)} {t.dtype}" for name, t in named(what, samples))

@@ -13,6 +13,7 @@ from rich.text import Text
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
 from fedtheory.cli.bench_options import Options
 from fedtheory.cli.common import emit, out_console
+from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
 
@@ -48,14 +49,14 @@ def _chosen(table: str, o: Options) -> list[Any]:
         if o.network == "text" and preset.other_network:
             norm = ("normalisation of ResNet-50 (GroupNorm, 32 groups)",) if preset.other_network == "resnet50" else ()
             assumed = (*(a for a in preset.assumed if not a.startswith("network (the text")), *norm)
-            preset = replace(preset, network=preset.other_network, assumed=assumed)
+            preset = replace(preset, assumed=assumed).changed(network=preset.other_network)
         elif o.network not in (None, "table", "text"):
-            preset = replace(preset, network=o.network)
-        if o.epochs is not None:
-            preset = replace(preset, epochs=o.epochs)
-        preset = replace(preset, clip=o.clip, feddyn_cohorts=o.cohorts == "feddyn" and preset.probability < 1)
+            preset = preset.changed(network=o.network)
+        preset = preset.changed(epochs=o.epochs, clip=o.clip, **o.solver_fields())
+        if o.cohorts == "feddyn" and preset.probability < 1:
+            preset = preset.changed(feddyn_cohorts=True)
         if o.augment and preset.dataset.startswith("cifar"):
-            preset = replace(preset, augment="flip-crop")
+            preset = preset.changed(augment="flip-crop")
         if o.quick and o.data is None and any(p.name == preset.name for p in out):
             continue  # the digits stand for every data set: once is enough
         out.append(preset)
@@ -74,6 +75,7 @@ def _chosen(table: str, o: Options) -> list[Any]:
                 raise
             said = " ".join(f"--{option} {value:g}" for option, value in preset.own.items())
             raise InvalidInput(f"{said}, for {preset.method}: {error}") from error
+    check_solvers(out)
     return out
 
 
@@ -170,6 +172,9 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
             "code (MNIST 784-200-200-10, EMNIST-L 784-100-100-10, CIFAR 384 and 192 units), and not of those in the text (200-100; "
             "394); --network text runs the text's."
         )
+    notes += solvers_in_words(presets)
+    if any(r.provenance.get("configuration", {}).get("problem", {}).get("precision") == "tf32" for r in results):
+        notes.append("Factors of the products and convolutions of training steps were rounded to TF32 (--precision tf32).")
     mixed = sorted({r.autocast for r in results if r.autocast})
     if mixed:
         notes.append(f"Trained in mixed precision ({', '.join(mixed)}); what is measured is computed in single precision.")
@@ -262,11 +267,11 @@ def bench(table: str, o: Options) -> None:
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
         if value is not None and value < 1:
             raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural.device import as_device, as_dtype
+    from fedtheory.neural.device import as_device, as_dtype, check_precision
 
     if o.autocast is not None and o.dtype != "float32":
         raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
-    as_device(o.device), as_dtype(o.dtype)  # CUDA that is not there is told before data are read
+    check_precision(o.precision, as_device(o.device), as_dtype(o.dtype))  # CUDA that is not there is told before data are read
     if o.tensorboard is not None:
         from fedtheory.neural.training_run import summary_writer
 
@@ -306,6 +311,7 @@ def _bench_table(table: str, o: Options) -> None:
     else:
         options = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume, "tensorboard": o.tensorboard}
         options |= {} if o.autocast is None else {"autocast": o.autocast}
+        options |= {} if o.precision == "highest" else {"precision": o.precision}
         options |= {"evaluate_every": o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1), "progress": not o.json}
         if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
             options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}
@@ -331,6 +337,8 @@ def _bench_table(table: str, o: Options) -> None:
         paper = papers.TABLES[table]
         title = f"{paper.source}: {paper.title.lower()}"
     notes = _notes(table, [r.preset for r in results] or presets, results, o)
+    if o.only_report and not results:
+        notes.insert(0, f"Nothing in {out / 'runs'} was run with these settings: name the options that it was run with.")
     files = _write(table, title, rows, single, notes, results, out, o, interrupted)
     if o.json:
         emit({"table": table, "title": title, "rows": rows, "notes": notes, "files": files, "interrupted": interrupted})

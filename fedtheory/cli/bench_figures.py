@@ -88,8 +88,9 @@ def _change(name: str, o: Options, takes: Any) -> Any:
         fields["feddyn_cohorts"] = True
     if o.augment:
         fields["augment"] = "flip-crop"
-    machine = {"device": o.device, "dtype": o.dtype, "autocast": o.autocast}
-    usual = {"device": "cpu", "dtype": "float32", "autocast": None}
+    fields |= o.solver_fields()
+    machine = {"device": o.device, "dtype": o.dtype, "autocast": o.autocast, "precision": o.precision}
+    usual = {"device": "cpu", "dtype": "float32", "autocast": None, "precision": "highest"}
     options = {k: v for k, v in machine.items() if v != usual[k]}
     if "change" not in takes and (values or fields or options):
         said = ", ".join(f"--{k.replace('_', '-')}" for k in (*values, *fields, *options))

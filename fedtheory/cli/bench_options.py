@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from fedtheory.cli.local_solvers import memory_arguments
+from fedtheory.errors import InvalidInput
 
 __all__ = ["Options"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; names as its options."""
+    """What the command line says; names as its options. ``memory``: of momentum and Adam."""
 
     data: Path | None
     dataset: str | None
@@ -41,8 +46,34 @@ class Options:
     epsilon: str | None = None
     seeds: str | None = None
     record: str | None = None
+    precision: str = "highest"
+    local_solver: str = "sgd"
+    memory: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def swept(self) -> tuple[str, ...]:
         """The options whose values differ from the paper's, each a column of the table."""
         return tuple(name for name in ("lr", "l1", "l2", "epsilon") if getattr(self, name) is not None)
+
+    def solver_fields(self) -> dict[str, Any]:
+        """Of `Preset`: the local solver, where another than the papers' is asked for.
+
+        Raises
+        ------
+        InvalidInput
+            Options of another solver; no --lr with a solver whose steps are not SGD's.
+        """
+        from fedtheory.local import Adam, Momentum
+
+        arguments = memory_arguments(self.local_solver, self.memory)
+        if self.local_solver == "sgd":
+            return {}
+        made = {"momentum": Momentum, "adam": Adam}[self.local_solver]
+        made(1, 1e-12, steps=1, **arguments)  # refuses what is out of range whatever the step size
+        if self.lr is None:
+            usual = {"momentum": "0.01 with a momentum of 0.9", "adam": "0.001"}[self.local_solver]
+            raise InvalidInput(
+                f"--local-solver {self.local_solver}: the papers' step sizes are those of plain SGD, so that this one needs its own: "
+                f"add --lr, for example {usual}"
+            )
+        return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}

@@ -64,6 +64,7 @@ def run_central(o: Any) -> int:
 
     Interrupted, the rounds that were finished are what is shown and written.
     """
+    from fedtheory.cli.local_solvers import memory_arguments
     from fedtheory.cli.participation import refuse_participation
 
     like = None if o.device is None and o.dtype in (None, "float64") else array_like(o.device, o.dtype or "float64")
@@ -73,6 +74,7 @@ def run_central(o: Any) -> int:
     for name, said in flags.items():
         if o.solver[name] is not None:
             raise InvalidInput(f"--{said} {o.solver[name]}: {o.method} has local steps of its own; leave it out")
+    memory_arguments("none", o.solver, o.method, own=True)
     if o.participants is not None:
         raise InvalidInput(f"--participants {o.participants}: {o.method} has everybody in every round; leave it out")
     if o.scenarios != 1:

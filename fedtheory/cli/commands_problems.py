@@ -9,6 +9,7 @@ import typer
 
 from fedtheory.cli.app import Participants, app, examples
 from fedtheory.cli.common import Json, Out, Seed
+from fedtheory.cli.local_solvers import MEMORY_OPTIONS
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
     PROBLEM_OPTIONS,
@@ -116,10 +117,13 @@ def solve_command(
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
         "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
+        "fedtheory run fedavg breast-cancer --local-solver adam --local-lr 0.01 --epochs 2",
         "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     )
 )
-@with_options(PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options())
+@with_options(
+    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, MEMORY_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options()
+)
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
@@ -131,28 +135,30 @@ def run_command(
     participants: Participants = None,
     scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")] = 1,
     local_solver: Annotated[
-        Literal["exact", "gradient", "sgd", "local-sgd"] | None,
+        Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None,
         typer.Option(
             "--local-solver",
             help="What minimises the local objectives. Default: what the method itself trains with (local-sgd of efl); else exact, and "
-            "gradient where the problem is nonsmooth or the method needs gradient steps.",
+            "gradient where the problem is nonsmooth or the method needs gradient steps. momentum and adam step as torch.optim's "
+            "SGD(momentum=...) and Adam, with an empty memory in every round; methods that divide by the step size refuse them.",
         ),
     ] = None,
     local_steps: Annotated[
-        int | None, typer.Option("--local-steps", help="Steps of gradient and sgd, E of local-sgd (default 5).")
+        int | None, typer.Option("--local-steps", help="Steps of gradient, sgd, momentum and adam, E of local-sgd (default 5).")
     ] = None,
     local_lr: Annotated[
         float | None,
-        typer.Option("--local-lr", help="Step size of the local steps (default 1/(beta + penalty curvature))."),
+        typer.Option("--local-lr", help="Step size of the local steps (default 1/(beta + penalty curvature); adam has none)."),
     ] = None,
     local_l1: Annotated[
         Literal["subgradient", "prox"] | None,
         typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient)."),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Mini-batch of sgd (default 10), of local-sgd and fedmls (default all).")
+        int | None,
+        typer.Option("--batch-size", help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls (default all)."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs of sgd, instead of --local-steps.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs of sgd, momentum and adam, instead of --local-steps.")] = None,
     lr_decay: Annotated[
         float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.")
     ] = None,
@@ -175,7 +181,7 @@ def run_command(
     Interrupted, it does so for the rounds that were finished, and exits with 130."""
     solver = {
         "name": local_solver, "steps": local_steps, "lr": local_lr, "batch": batch_size, "epochs": epochs, "decay": lr_decay,
-        "l1": local_l1,
+        "l1": local_l1, **{option.name: options.pop(option.name) for option in MEMORY_OPTIONS},
     }  # fmt: skip
     from fedtheory.cli import run as running
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,8 @@ from fedtheory.cli.app import app, examples
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
+from fedtheory.cli.local_solvers import MEMORY_OPTIONS
+from fedtheory.cli.options import with_options
 
 __all__: list[str] = []
 
@@ -103,9 +105,11 @@ def experiment_command(
         "fedtheory bench fedelasticnet-figure1 --data FOLDER --device cuda",
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
+        "fedtheory bench fedelasticnet-table2 --quick --method fedprox,feddyn --local-solver adam --lr 0.001",
         "fedtheory bench fedelasticnet-table3 --report",
     )
 )
+@with_options(MEMORY_OPTIONS)
 def bench_command(
     table: Annotated[str, typer.Argument(help=f"A table, {', '.join(BENCH_TABLES)}, or a figure, {', '.join(BENCH_FIGURES)}.")],
     data: Annotated[
@@ -151,6 +155,10 @@ def bench_command(
         Literal["bfloat16", "float16"] | None,
         typer.Option("--autocast", help="Mixed precision of training's forward and backward passes (default: none)."),
     ] = None,
+    precision: Annotated[
+        Literal["highest", "tf32"],
+        typer.Option("--precision", help="Of float32 products in training on a GPU; tf32 rounds their factors to 11 binary digits."),
+    ] = "highest",
     threads: Annotated[int | None, typer.Option("--threads", help="Threads of torch on the CPU (default: the cores).")] = None,
     evaluate_every: Annotated[
         int | None, typer.Option("--evaluate-every", help="Rounds between two tests of the model (default 1; 10 for efl-table2).")
@@ -162,8 +170,16 @@ def bench_command(
     report: Annotated[
         bool, typer.Option("--report", help="Run nothing: the table of what the runs in the output folder have measured by now.")
     ] = False,
+    local_solver: Annotated[
+        Literal["sgd", "momentum", "adam"],
+        typer.Option(
+            "--local-solver",
+            help="Local work in place of the papers' SGD: steps as torch.optim's SGD(momentum=...) and Adam, with an empty memory in "
+            "every round. They need --lr. SCAFFOLD, FedGATE and VRL-SGD divide by the step size and refuse them.",
+        ),
+    ] = "sgd",
     lr: Annotated[
-        str | None, typer.Option("--lr", help="Step sizes of local SGD, with commas: a run and a row for each (default: the preset's).")
+        str | None, typer.Option("--lr", help="Step sizes of local work, with commas: a run and row for each (default: the preset's).")
     ] = None,
     l1: Annotated[str | None, typer.Option("--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).")] = None,
     l2: Annotated[
@@ -182,12 +198,13 @@ def bench_command(
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results/bench"),
+    **memory: Any,
 ) -> None:
     """Train the networks of a paper's table with its settings, and print our figures beside the paper's, with their ratio.
 
-    Every run keeps its whole state in OUT/runs: interrupted (Ctrl-C lets the round end) or killed, the same command goes on where it
-    was and ends with the same numbers. Writes the table as Markdown and, with where everything comes from, as JSON; Figure 1 as PNG
-    and PDF.
+    Every run keeps its whole state in OUT/runs, in a file that is named after all that is not the paper's: interrupted (Ctrl-C lets the
+    round end) or killed, the same command goes on where it was and ends with the same numbers. Writes the table as Markdown and, with
+    where everything comes from, as JSON; Figure 1 as PNG and PDF.
 
     Start with --quick, which needs no data. A data set that is missing or damaged is told before any work."""
     from fedtheory.cli import bench as benching
@@ -195,7 +212,7 @@ def bench_command(
     options = benching.Options(
         data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
         evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
-        lr, l1, l2, epsilon, seeds, record,
+        lr, l1, l2, epsilon, seeds, record, precision, local_solver, memory,
     )  # fmt: skip
     benching.bench(table, options)
 

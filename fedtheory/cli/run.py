@@ -23,9 +23,10 @@ from fedtheory.cli.common import (
     save,
     slug,
 )
+from fedtheory.cli.local_solvers import local_kind, memory_arguments, own_steps, penalty, solver_of, whose
 from fedtheory.cli.options import hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.devices import array_like
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput
 
 __all__ = ["RunOptions", "run"]
 
@@ -51,7 +52,7 @@ class RunOptions:
     Attributes
     ----------
     options : of the problem, of who takes part, and the hyperparameters
-    solver : name, steps, lr, batch, epochs, decay, l1 of the local solver
+    solver : name, steps, lr, batch, epochs, decay, l1 of the local solver, and of `MEMORY_OPTIONS`
     """
 
     method: str
@@ -103,80 +104,6 @@ def _plain(value: Any) -> Any:
     return repr(value) if is_dataclass(value) else value
 
 
-def _takes_exact(algorithm: Any) -> bool:
-    """Whether the method can do without gradient steps."""
-    from fedtheory import local
-
-    try:
-        algorithm.check(local.Exact())
-    except MissingCapability:
-        return False
-    return True
-
-
-def _penalty(algorithm: Any) -> float:
-    """What the method's quadratic penalty adds to the curvature of local work; EFL's elastic term is counted by `step_size`."""
-    names = ("local_curvature", "l2", "mu", "alpha")
-    return next((float(getattr(algorithm, name)) for name in names if hasattr(algorithm, name)), 0.0)
-
-
-def _own_steps(algorithm: Any) -> str:
-    """'sliding' or 'none' for a method with local steps of its own, or without any; else ''."""
-    work = getattr(algorithm, "local_work", "")
-    return work if work in ("sliding", "none") else ""
-
-
-def _local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
-    """Which local solver: as asked for, else what the method trains with."""
-    from fedtheory.optimum.on_ball import is_smooth
-
-    own = _own_steps(algorithm)
-    if own and o["name"] is not None:
-        raise InvalidInput(f"--local-solver {o['name']}: {algorithm.name} has local steps of its own; leave the option out")
-    usual = own or o["name"] or getattr(algorithm, "local_work", "")
-    if usual:
-        return usual
-    return "exact" if is_smooth(problem) and _takes_exact(algorithm) else "gradient"
-
-
-def _whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
-    """Whose local work it is; a solver that was not asked for is told as the default."""
-    default = ", by which the local problems are solved by default" if o["name"] is None else ""
-    return algorithm.name if _own_steps(algorithm) else f"--local-solver {kind}{default}"
-
-
-def _solver(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any:
-    """The local solver that the options name; without --local-lr its step size is 1/(beta + curvature of the penalty)."""
-    from fedtheory import local
-    from fedtheory.cli.participation import step_size
-    from fedtheory.optimum.on_ball import is_smooth
-
-    flags = {
-        "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
-        "decay": "--lr-decay", "l1": "--local-l1",
-    }  # fmt: skip
-    own, smooth = _own_steps(algorithm), is_smooth(problem)
-    some = ("steps", "lr", "decay", "l1")
-    takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": some, "sgd": tuple(flags)}[kind]
-    for key, flag in flags.items():
-        if o[key] is not None and key not in takes:
-            others = ("gradient or " if key in some else "") + "sgd" + (" in its place" if o["name"] else "")
-            remedy = "leave it out" if own else f"add --local-solver {others}"
-            raise InvalidInput(f"{flag} does not apply to {_whose(o, algorithm, kind)}: {remedy}")
-    if kind in ("exact", "none"):
-        return local.Exact()
-    if kind == "sliding":
-        return local.SubgradientSliding(batch_size=o["batch"])
-    if o["lr"] is None and not smooth:
-        raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
-    lr = o["lr"] if o["lr"] is not None else step_size(algorithm, problem, _penalty(algorithm))
-    common: dict[str, Any] = {"decay": 1.0 if o["decay"] is None else o["decay"], "l1": o["l1"] or "subgradient"}
-    if kind == "gradient":
-        return local.GradientSteps(5 if o["steps"] is None else o["steps"], lr, **common)
-    steps = 5 if o["steps"] is None and o["epochs"] is None else o["steps"]
-    return local.SGD(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common)
-
-
 def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refuse_long: Callable[[Any], None]) -> tuple[Any, Any]:
     """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
     from fedtheory.cli.participation import STEPS, local_sgd, participation_of, refuse_participation, step_size
@@ -184,16 +111,17 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
     from fedtheory.optimum.on_ball import is_smooth
 
     given, options = o.solver, o.options
-    kind = _local_kind(given, problem, algorithm)
+    kind = local_kind(given, problem, algorithm)
     if kind != "local-sgd":
-        remedy = "leave it out" if _own_steps(algorithm) else "clients that do part of the work need --local-solver local-sgd"
-        refuse_participation(options, _whose(given, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
-        sampling, solver = sampling_of(o.participants, problem), _solver(given, problem, algorithm, kind)
+        remedy = "leave it out" if own_steps(algorithm) else "clients that do part of the work need --local-solver local-sgd"
+        refuse_participation(options, whose(given, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
+        sampling, solver = sampling_of(o.participants, problem), solver_of(given, problem, algorithm, kind)
         refuse_long(solver)
         return sampling, solver
     for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
         if given[key] is not None:
-            raise InvalidInput(f"{name} does not apply to {_whose(given, algorithm, kind)}: leave it out")
+            raise InvalidInput(f"{name} does not apply to {whose(given, algorithm, kind)}: leave it out")
+    memory_arguments(kind, given, whose(given, algorithm, kind))
     if not is_smooth(problem) and given["lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
     steps = STEPS if given["steps"] is None else given["steps"]
@@ -203,7 +131,7 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
     work = {**options, "local_lr": given["lr"], "batch_size": given["batch"]}
 
     def default() -> float:
-        return step_size(algorithm, problem, _penalty(algorithm), sampling, rounds)
+        return step_size(algorithm, problem, penalty(algorithm), sampling, rounds)
 
     solver = local_sgd(problem, algorithm, work, sampling, rounds, default)
     refuse_long(solver)
@@ -402,7 +330,7 @@ def _show_head(o: RunOptions, made: _Made, result: dict[str, Any]) -> None:
         return
     settings = ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in result["hyperparameters"].items())
     sizes = f"m = {problem.num_clients}, {participation_in_words(problem, o.options, o.participants)}, d = {problem.dim}"
-    trains = "" if _own_steps(algorithm) == "none" else f"; local solver {made.solver}"
+    trains = "" if own_steps(algorithm) == "none" else f"; local solver {made.solver}"
     console.print(head + f"{sizes}{settings and ', '}{settings}{trains}")
     if o.options.get("arrival") or o.options.get("departure"):
         console.print("F and F* are those of all clients, whoever is there")

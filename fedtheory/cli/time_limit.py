@@ -15,7 +15,8 @@ from fedtheory.algorithms.fedmls import ALWAYS_SHORT, LONG, duration
 from fedtheory.arrays import Array
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.local import SGD, GradientSteps, LocalObjective, LocalSGD
+from fedtheory.local import GradientSteps, LocalObjective, LocalSGD
+from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.simulation.simulate import check_start
 
@@ -26,7 +27,7 @@ REMEDY = "or pass --allow-long to go on"
 
 def _local_steps(solver: Any, problem: Any) -> int:
     """Steps of the client that makes most in a round."""
-    if isinstance(solver, SGD) and solver.steps is None and solver.epochs is not None:
+    if isinstance(solver, MiniBatchSolver) and solver.steps is None and solver.epochs is not None:
         most = int(np.max(problem.sample_counts))
         return solver.epochs * -(-most // min(solver.batch_size, most))
     return int(solver.steps)
@@ -40,7 +41,7 @@ def _seconds_per_step(solver: Any, problem: Any, participants: int, scenarios: i
     point = clients.broadcast(x)
 
     def timed(steps: int) -> float:
-        few = {"steps": steps, "epochs": None} if isinstance(solver, SGD) else {"steps": steps}
+        few = {"steps": steps, "epochs": None} if isinstance(solver, MiniBatchSolver) else {"steps": steps}
         begin = time.perf_counter()
         clients.minimise(LocalObjective(center=point), point, replace(solver, **few))
         return time.perf_counter() - begin
@@ -56,7 +57,7 @@ def refuse_long_rounds(
     solver: Any, problem: Any, rounds: int, participants: int | None, scenarios: int, allow_long: bool, like: Array | None = None
 ) -> None:
     """Raise `InvalidInput`, with the estimate, when the local steps alone would take more than an hour."""
-    if allow_long or not isinstance(solver, GradientSteps | SGD | LocalSGD):
+    if allow_long or not isinstance(solver, GradientSteps | MiniBatchSolver | LocalSGD):
         return
     cohort, steps = min(participants or problem.num_clients, problem.num_clients), _local_steps(solver, problem)
     if steps * rounds * cohort * scenarios < ALWAYS_SHORT:

@@ -19,8 +19,9 @@ _running: list[tuple[Any, Mapping[str, Any]]] = []
 ALIASES = {
     "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",), "decay": ("lr_decay",),
     "steps": ("local_steps",), "alpha": ("alpha_dirichlet",), "epsilon": ("for_epsilon",), "tau": ("elastic_tau",),
+    "momentum": ("local_momentum",),
 }  # fmt: skip
-SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd"}
+SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd", "Momentum": "momentum", "Adam": "adam"}
 # what to do, in the library's words and in those of an option that must be there
 PHRASES = (
     ("set ridge > 0", "ridge", "set --ridge above 0"),

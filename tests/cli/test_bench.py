@@ -45,7 +45,7 @@ def test_every_table_runs_at_once(table, tmp_path):
     again = json.loads(call(*args, "--report", "--json").stdout)
     assert again["rows"] == found["rows"]
     other = json.loads(call(*args, "--report", "--json", "--network", "logistic").stdout)
-    assert "Networks: mlp-100-100 for digits." in other["notes"] and other["rows"] == found["rows"]
+    assert other["rows"] == [] and other["notes"][0].endswith("with these settings: name the options that it was run with.")
     if table == "fedelasticnet-figure1":
         ours, accuracy = (bench.texts(table, found["rows"][0])[i] for i in (4, 7))
         assert float(ours) == pytest.approx(float(accuracy), rel=1e-3)  # both in percent
@@ -58,6 +58,9 @@ def test_a_quick_table_says_which_settings_the_digits_stand_for(tmp_path):
     assert sum("first of them is run, with its values. Run here: mnist (not cinic10-200)." in note for note in found["notes"]) == 1
     whole = benching._digits_rows("elastic-table", SimpleNamespace(dataset=None, split=None, method=None))
     assert whole.endswith("Run here: mnist (not cinic10-200); cifar100; emnist; cifar10 (not cinic10).")
+
+
+ADAM = ("fedelasticnet-table2", "--quick", "--local-solver", "adam", "--lr", 0.001)
 
 
 def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
@@ -73,6 +76,15 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("--cohorts feddyn: they are those of FedElasticNet's tables", ("efl-table2", "--quick", "--cohorts", "feddyn")),
         ("--augment: none of these rows is CIFAR's", ("fedelasticnet-table2", "--quick", "--augment")),
         ("--autocast bfloat16 with --dtype float64", ("efl-table2", "--quick", "--autocast", "bfloat16", "--dtype", "float64")),
+        ("--precision tf32 for float32 on cpu", ("fedelasticnet-table2", "--quick", "--precision", "tf32")),
+        ("or use --device cuda with --dtype float32", ("fedelasticnet-figure3", "--quick", "--precision", "tf32")),
+        ("--local-solver adam: the papers' step sizes are those", ("fedelasticnet-table2", "--quick", "--local-solver", "adam")),
+        ("--betas does not apply to --local-solver sgd", ("fedelasticnet-table2", "--quick", "--betas", "0.9,0.9")),
+        ("--nesterov does not apply to --local-solver adam", (*ADAM, "--nesterov")),
+        ("--betas 0.9: give two numbers in [0, 1)", (*ADAM, "--betas", "0.9")),
+        ("is not for scaffold, algorithm-2: Adam steps along", ADAM),
+        ("name the others: --method fedprox,algorithm-1,feddyn,algorithm-3", ADAM),
+        ("--local-momentum 1.0: the share of the memory", (*ADAM[:-3], "momentum", "--lr", 1, "--local-momentum", 1)),
         ("--device tpu", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())
@@ -121,7 +133,7 @@ def test_clipping_and_feddyns_cohorts(tmp_path):
     written = json.loads((tmp_path / "clipped/quick/fedelasticnet-table2.json").read_text())
     solvers = [r["provenance"]["configuration"]["solver"] for r in written["runs"]]
     assert [(s["clip"], s["clip_spares"]) for s in solvers] == [(0.3, None), (0.3, "curvature")]
-    again = json.loads(call(*args, "--report", "--json", "--out", tmp_path / "clipped").stdout)
+    again = json.loads(call(*args, "--clip", 0.3, "--report", "--json", "--out", tmp_path / "clipped").stdout)
     assert again["rows"] == clipped["rows"] and "clipped at norm 0.3" in " ".join(again["notes"])
     taken = json.loads(call(*args, "--json", "--cohorts", "feddyn", "--out", tmp_path / "feddyn").stdout)
     # seed 0 draws nobody: the first round takes the second's
@@ -134,6 +146,56 @@ def test_clipping_and_feddyns_cohorts(tmp_path):
         bench.run_preset(replace(quick("feddyn"), clip=0.3), data.digits(), folder, progress=False)
     with pytest.raises(InvalidInput, match=r"sampling\. is Bernoulli there and FedDynBernoulli here"):
         bench.run_preset(replace(quick("feddyn"), feddyn_cohorts=True), data.digits(), folder, progress=False)
+
+
+def test_momentum_and_adam_are_told_recorded_and_other_runs_than_sgds(tmp_path):
+    args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--method", "fedprox,feddyn", "--lr", 0.02)
+    args = (*args, "--json", "--out", tmp_path)
+    solvers = {"sgd": (), "momentum": ("--local-momentum", 0.5, "--nesterov"), "adam": ("--betas", "0.8,0.99")}
+    found = {name: json.loads(call(*args, "--local-solver", name, *more).stdout) for name, more in solvers.items()}
+    ends = {name: [row["test_accuracy"] for row in table["rows"]] for name, table in found.items()}
+    assert len({tuple(e) for e in ends.values()}) == 3
+    said = {name: " ".join(table["notes"]) for name, table in found.items()}
+    assert "Local work by momentum, momentum 0.5, nesterov True" in said["momentum"] and "Local work by" not in said["sgd"]
+    written = json.loads((tmp_path / "quick/fedelasticnet-table2.json").read_text())["runs"]
+    solver = written[0]["provenance"]["configuration"]["solver"]
+    assert (solver[""], solver["betas"], solver["lr"]) == ("Adam", "(0.8, 0.99)", 0.02)
+    for name, more in solvers.items():  # each has its own files: the last run has taken nobody's place
+        report = json.loads(call(*args, "--local-solver", name, *more, "--report").stdout)
+        assert [row["test_accuracy"] for row in report["rows"]] == ends[name] and report["rows"][0]["solver"] == name
+
+
+OTHERS = {
+    "epochs": ("--epochs", 2), "clip": ("--clip", 0.3), "network": ("--network", "logistic"), "cohorts": ("--cohorts", "feddyn"),
+    "seed": ("--seed", 1), "solver": ("--local-solver", "adam", "--lr", 0.1),
+}  # fmt: skip
+
+
+def test_runs_that_differ_in_anything_lie_side_by_side(tmp_path):
+    """Also with --no-resume, which removes a run's own checkpoint alone."""
+    args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--method", "feddyn", "--json", "--no-resume", "--out", tmp_path)
+    ends, files = {}, set()
+    for name, more in {"paper": (), **OTHERS}.items():
+        (row,) = json.loads(call(*args, *more).stdout)["rows"]
+        ends[name] = row["test_accuracy"], row["measured"], row["parameters"]
+        new = {p.name for p in tmp_path.rglob("*.ckpt")} - files
+        assert len(new) == 1, (name, new)  # and none is gone
+        files |= new
+    assert len(files) == len({*ends.values()}) == 7
+    for name, more in {"paper": (), **OTHERS}.items():
+        (row,) = json.loads(call(*args, *more, "--report").stdout)["rows"]
+        assert (row["test_accuracy"], row["measured"], row["parameters"]) == ends[name]
+
+
+def test_cifars_augmented_runs_have_a_name_of_their_own():
+    options = benching.Options(
+        None, "cifar10", "iid", "feddyn", None, None, None, "drawn", True, True, False, None, "cpu", "float32", None, None, True, None,
+        False, 0, False, None,
+    )  # fmt: skip
+    (preset,) = benching._chosen("fedelasticnet-table2", options)
+    assert preset.augment == "flip-crop" and preset.name.endswith("/feddyn@augment=flip-crop")
+    (plain,) = benching._chosen("fedelasticnet-table2", replace(options, augment=False, epochs=5))
+    assert plain.name.endswith("/feddyn") and plain.epochs == 5  # the paper's own value changes no name
 
 
 def test_mixed_precision_is_told_and_recorded(tmp_path):

@@ -159,7 +159,7 @@ def test_precisions_that_the_user_set_by_operation_come_back():
 
 def test_tf32_is_refused_where_there_is_none():
     for options, told in (
-        ({"precision": "tf32", "dtype": "float32"}, "'tf32' for float32 on cpu: NVIDIA's GPUs alone.*device='cuda'"),
+        ({"precision": "tf32", "dtype": "float32"}, "'tf32' for float32 on cpu: only GPUs of NVIDIA.*device='cuda'"),
         ({"precision": "high"}, "precision = 'high': use 'highest' or 'tf32'"),
     ):
         with pytest.raises(InvalidInput, match=told):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm
-    from fedtheory.local.sgd import SGD
+    from fedtheory.local.sgd import MiniBatchSolver
     from fedtheory.neural.data import Data
     from fedtheory.neural.models import Model
     from fedtheory.neural.problem import NeuralProblem
@@ -51,12 +51,16 @@ class Preset:
         What `NeuralProblem` does to training images.
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
+    solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of `fedtheory.local.Momentum` or `Adam`
+        Local work; every paper's is SGD.
     assumed : tuple of str
         What the paper does not print.
     seed : int
         Of partition, parameters, cohorts and local work.
     own : mapping of option to value
         What differs from the paper's setting, as `with_values` has changed it; it is a part of the run's name.
+    others : mapping of field to value
+        What else differs, as `changed` has changed it: epochs, network... A part of the run's name, too.
     more : tuple of str
         Metrics recorded beside the table's; a part of the run's name, too.
     """
@@ -84,17 +88,35 @@ class Preset:
     feddyn_cohorts: bool = False
     clip: float | None = None
     augment: str | None = None
+    solver: str = "sgd"
+    solver_options: Mapping[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     seed: int = 0
     own: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
     more: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Where the run lies: 'fedelasticnet/mnist/iid/10%/algorithm-1', and after it, with '@', all that is not the paper's."""
         values = [f"{option}={value!r}" for option, value in self.own.items()]
+        values += [f"{option}={value}" for option, value in self._said_of_others()]
         said = [*values, *([f"seed={self.seed}"] if self.seed else []), *(f"with={metric}" for metric in self.more)]
         return "/".join((self.paper, self.dataset, self.split, self.participation, "@".join([self.method, *said])))
+
+    def _said_of_others(self) -> Iterator[tuple[str, str]]:
+        """Name and value of what `changed` has changed, as a file may be called."""
+        for option, value in self.others.items():
+            if option == "solver_options":
+                for argument, given in sorted(value.items()):
+                    yield argument, "-".join(map(str, given)) if isinstance(given, tuple) else str(given)
+            else:
+                yield ("cohorts", "feddyn" if value else "drawn") if option == "feddyn_cohorts" else (option, str(value))
+
+    def changed(self, **fields: Any) -> Preset:
+        """The setting with other values of these fields, what differs being a part of its name; None leaves one as it is."""
+        differ = {k: v for k, v in fields.items() if v is not None and v != getattr(self, k)}
+        return replace(self, **differ, others=dict(sorted({**self.others, **differ}.items())))
 
     def _argument(self, option: str) -> str | None:
         """The hyperparameter that an option stands for, as FedElasticNet's Table 5 reads; None where the method has none."""
@@ -135,21 +157,23 @@ class Preset:
             return Full()
         return FedDynBernoulli(self.probability) if self.feddyn_cohorts else Bernoulli(self.probability)
 
-    def make_solver(self, sample_counts: Sequence[int] | np.ndarray | None = None) -> SGD:
+    def make_solver(self, sample_counts: Sequence[int] | np.ndarray | None = None) -> MiniBatchSolver:
         """The local solver; `sample_counts` are the clients' numbers of training samples.
 
         FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On clients of unequal size they make as many
         as a client of the mean size makes in its epochs.
         """
-        from fedtheory.local.sgd import SGD
+        from fedtheory import local
 
+        made = {"sgd": local.SGD, "momentum": local.Momentum, "adam": local.Adam}[self.solver]
         dynamic = self.algorithm in ("feddyn", "fedelasticnet-dyn")
         spares: Literal["curvature"] | None = "curvature" if self.clip is not None and dynamic else None
         epochs: int | None = self.epochs
         steps: int | None = None
         if self.algorithm in ("fedgate", "vrl-sgd") and sample_counts is not None and np.ptp(sample_counts) > 0:
             epochs, steps = None, self.epochs * math.ceil(float(np.mean(sample_counts)) / self.batch_size)
-        return SGD(self.batch_size, self.lr, epochs, steps, decay=self.decay, clip=self.clip, clip_spares=spares)
+        walk: dict[str, Any] = {"decay": self.decay, "clip": self.clip, "clip_spares": spares}
+        return made(self.batch_size, self.lr, epochs, steps, **walk, **self.solver_options)
 
     def make_problem(
         self, data: Data, seed: int = 0, most: int | None = None, most_tested: int | None = None, **options: Any

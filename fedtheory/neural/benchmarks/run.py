@@ -27,6 +27,10 @@ __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "rea
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
+_ALIKE = (  # fields of a preset in which a method and the baseline that it is held against agree
+    "dataset", "split", "participation", "seed", "lr", "epochs", "network", "clip", "augment", "feddyn_cohorts", "solver",
+    "solver_options",
+)  # fmt: skip
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond `fedtheory.neural.training.RECORD`
 
 
@@ -173,6 +177,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
         clip=solver.get("clip"),
         augment=problem.get("augment"),
         feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
+        solver=solver[""].lower(),
     )
     result = Result(preset, parameters=int(problem["parameters"]), error=error)
     result.fill(in_todays_names(metrics, preset.method), done, seconds, made_with)
@@ -264,6 +269,11 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
                 "parameters": r.parameters,
                 "network": r.preset.network,
+                "epochs": r.preset.epochs,
+                "clip": r.preset.clip,
+                "augment": r.preset.augment,
+                "cohorts": "feddyn" if r.preset.feddyn_cohorts else "drawn",
+                "solver": r.preset.solver,
                 **{option: r.preset.value(option) for option in OPTIONS},
                 "seed": r.preset.seed,
                 "seconds": round(r.seconds, 1),
@@ -304,11 +314,11 @@ def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
 
 
 def _baseline(run: Result, plain: Sequence[Result]) -> Result | None:
-    """The run of another method that this one is to be held against: same data, split, participation, seed, learning rate, and l2."""
+    """The run of another method that this one is to be held against: all but its own hyperparameters, and l2, alike."""
     of, alike = run.preset, []
     for other in plain:
         p = other.preset
-        if all(getattr(p, k) == getattr(of, k) for k in ("dataset", "split", "participation", "seed", "lr", "epochs", "network")):
+        if all(getattr(p, k) == getattr(of, k) for k in _ALIKE):
             alike.append((p.value("l2") != of.value("l2"), len(p.own), other))
     return min(alike, key=lambda a: a[:2])[2] if alike else None
 

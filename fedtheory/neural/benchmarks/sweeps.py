@@ -16,7 +16,9 @@ from fedtheory.neural.benchmarks.preset import Preset
 __all__ = ["OPTIONS", "expand", "numbers", "over_seeds", "seeds"]
 
 OPTIONS = ("lr", "l1", "l2", "epsilon")
-_SAME = ("dataset", "split", "participation", "method", *OPTIONS)  # what one row of several seeds agrees in
+_SAME = (  # what one row of several seeds agrees in
+    "dataset", "split", "participation", "method", *OPTIONS, "network", "epochs", "clip", "augment", "cohorts", "solver",
+)  # fmt: skip
 
 
 def numbers(option: str, text: str) -> list[float]:
@@ -98,7 +100,7 @@ def over_seeds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in _SAME), []).append(row)
+        groups.setdefault(tuple(row.get(name) for name in _SAME), []).append(row)
     return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
 
 

@@ -56,6 +56,13 @@ def test_several_seeds_are_a_mean_with_its_range():
     assert sweeps.over_seeds(rows(4.0)) == rows(4.0)
 
 
+def test_seeds_of_other_settings_are_rows_of_their_own():
+    first, second = rows(1.0, 3.0)
+    for name, value in (("epochs", 5), ("network", "logistic"), ("clip", 10.0), ("augment", "flip-crop"), ("solver", "adam")):
+        assert len(sweeps.over_seeds([first, second | {name: value}])) == 2
+    assert len(sweeps.over_seeds([first, second])) == 1
+
+
 def test_a_seed_that_diverged_or_is_not_finished_is_told_and_not_averaged():
     good, bad, short = rows(1.0, 100.0, 50.0)
     bad["error"], short["rounds"] = "diverged in round 2", 2

@@ -16,15 +16,17 @@ DEVICES = ("cuda",)  # a CPU's compiled walks are Numba's
 BACKEND = "inductor"
 
 
-def fused(function: Callable[..., None]) -> Callable[..., None]:
-    """The function, compiled on the devices where that pays; it changes its arguments in place and returns nothing.
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled on the devices where that pays.
 
-    Where compiling fails (no Triton, say), a warning says so once and the function is called as it is: it fails before it has begun.
+    It returns new tensors, or changes arguments that share no memory: where it changed several views of one tensor, torch 2.13 made a
+    graph with other numbers. Where compiling fails (no Triton, say), a warning says so once and the function is called as it is: it
+    fails before it has begun.
     """
-    made: dict[str, Callable[..., None]] = {}
+    made: dict[str, Callable[..., Any]] = {}
 
     @functools.wraps(function)
-    def call(*arguments: Any) -> None:
+    def call(*arguments: Any) -> Any:
         device = next(a.device.type for a in arguments if isinstance(a, torch.Tensor))
         if device not in DEVICES or made.get("now") is function:
             return function(*arguments)

@@ -143,7 +143,7 @@ CASES = [
 ]
 
 
-NETWORKS = [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop"), ("dropout", "stacked")]
+NETWORKS = [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop"), ("lstm", "stacked"), ("dropout", "stacked")]
 
 
 @pytest.mark.parametrize("clients", [RAGGED, EVEN], ids=["ragged", "even"])
@@ -158,6 +158,39 @@ def test_whole_runs_on_the_tape_are_those_without(algorithm, options, kind, engi
         assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
     np.testing.assert_array_equal(found[PretendGraph], found[PlainGraph])
     np.testing.assert_allclose(found[PretendGraph], found[None], rtol=1e-10, atol=1e-12)
+
+
+class TwoHeads(nn.Module):
+    """Outputs in a dict, with a loss of one's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.spread = nn.Linear(18, 1), nn.Linear(18, 1)
+
+    def forward(self, x):
+        return {"mean": self.mean(x.flatten(1))[:, 0], "spread": 0.5 + self.spread(x.flatten(1))[:, 0].exp()}
+
+
+def spread_loss(outputs, targets):
+    return ((outputs["mean"] - targets).abs() / outputs["spread"] + outputs["spread"].log()).mean()
+
+
+@pytest.mark.parametrize("how", ["own loss", "smoothing", "weights"])
+def test_losses_of_all_kinds_are_recorded(how, on_pretend):
+    losses = {
+        "own loss": spread_loss, "smoothing": nn.CrossEntropyLoss(label_smoothing=0.1),
+        "weights": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).double()),
+    }  # fmt: skip
+    clients = EVEN if how == "own loss" else RAGGED
+    found = []
+    for graph in (None, PretendGraph):
+        walks = on_pretend(graph)
+        torch.manual_seed(0)
+        module = TwoHeads() if how == "own loss" else network("mlp")
+        p = NeuralProblem(module, IMAGES, LABELS, clients, losses[how], dtype="float64", engine="stacked")
+        found.append(run(p, algorithms.FedDyn(0.5), SGD(5, 0.1, epochs=2)))
+        assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
 
 
 def test_models_that_cannot_be_stacked_are_recorded_on_streams_side_by_side(on_pretend):

@@ -12,10 +12,12 @@ from itertools import pairwise
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = ["KeyedDropout", "kept"]
 # Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64, as 64-bit integers with a sign
 GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 BITS = 24  # of a uniform number, which decides about one entry
+COMPILED = True  # on a CPU, with Numba: the same bits in one pass
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 
@@ -49,10 +52,49 @@ def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tens
     key : int64 ()
     occurrence : the number of the dropout in the forward pass
     """
+    return _Kept.apply(key, occurrence, shape, p)
+
+
+class _Kept(torch.autograd.Function):
+    """Under vmap, the masks of all models at once."""
+
+    @staticmethod
+    def forward(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
+        return _of_all(key[None], occurrence, shape, p)[0]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Any:
+        return _of_all(key, occurrence, shape, p), 0
+
+
+def _of_all(keys: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
+    """keys (R,) -> (R, *shape)."""
     step = ((occurrence + 1) * GOLDEN + 2**63) % 2**64 - 2**63  # wrapped as int64 is
-    stream = _mixed(key + step)
-    index = torch.arange(1, math.prod(shape) + 1, device=key.device)
-    return (_shifted(_mixed(stream + index * GOLDEN), 64 - BITS) >= round(p * 2**BITS)).reshape(shape)
+    streams, least, count = _mixed(keys + step), round(p * 2**BITS), math.prod(shape)
+    if COMPILED and keys.device.type == "cpu" and available():
+        out = torch.empty((len(keys), count), dtype=torch.bool)
+        _keep(streams.numpy().view(np.uint64), np.uint64(least), out.numpy())
+    else:
+        index = torch.arange(1, count + 1, device=keys.device)
+        out = _shifted(_mixed(streams[:, None] + index * GOLDEN), 64 - BITS) >= least
+    return out.reshape(len(keys), *shape)
+
+
+@njit(cache=True, nogil=True)
+def _keep(streams: np.ndarray, least: np.uint64, out: np.ndarray) -> None:
+    """out (R, n) bool: whether the upper 24 bits of the outputs 1 to n of splitmix64 from each stream, uint64 (R,), are >= least."""
+    golden, first, second = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+    for r in range(out.shape[0]):
+        row, state = out[r], streams[r]
+        for i in range(out.shape[1]):
+            state += golden
+            z = (state ^ (state >> np.uint64(30))) * first
+            z = (z ^ (z >> np.uint64(27))) * second
+            row[i] = ((z ^ (z >> np.uint64(31))) >> np.uint64(40)) >= least
 
 
 class KeyedDropout(TorchFunctionMode):

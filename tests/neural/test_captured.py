@@ -117,6 +117,7 @@ def run(p: NeuralProblem, algorithm, solver: SGD, rounds: int = 3) -> np.ndarray
 def on_pretend(monkeypatch):
     """Problems on the CPU record their steps with the given kind of graph; returns the function that says which."""
     monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.dropout.COMPILED", False)  # a tape has torch's operations only
 
     def use(graph):
         walks = {}

@@ -32,6 +32,18 @@ def test_the_hash_is_splitmix64():
     assert [v % 2**64 for v in dropout._mixed(seed).tolist()] == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 1, 4)])
+def test_compiled_masks_are_those_of_torch(shape, monkeypatch):
+    keys = torch.tensor([0, 5, 2**62 + 9, 2**63 - 1])
+    found = {}
+    for compiled in (True, False):
+        monkeypatch.setattr(dropout, "COMPILED", compiled)
+        one_by_one = [dropout.kept(key, 2, shape, 0.4) for key in keys]
+        found[compiled] = torch.func.vmap(lambda key: dropout.kept(key, 2, shape, 0.4))(keys)
+        assert torch.equal(found[compiled], torch.stack(one_by_one)) and found[compiled].shape == (4, *shape)
+    assert torch.equal(found[True], found[False])
+
+
 def bits(key, occurrence=0, count=200_000, p=0.5):
     return dropout.kept(torch.tensor(key), occurrence, (count,), p).numpy()
 

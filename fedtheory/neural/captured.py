@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.parts import gathered
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fedtheory.neural.engines.base import Lanes
     from fedtheory.neural.interface import NetworkOnSamples
     from fedtheory.neural.penalty import Penalty
 
-__all__ = ["CudaGraph", "Graph", "Walks", "of_problem"]
+__all__ = ["CudaGraph", "Graph", "SideStreams", "Walks", "of_problem"]
 
+ALIGNED = 128  # bytes
+STREAMS = 8
 KEPT = 2  # recordings of a problem, each of which holds its models and gradients
 
 
@@ -49,15 +53,36 @@ class CudaGraph:
         self._graph.replay()
 
 
+class SideStreams:
+    """Streams beside the current one, for models that are computed one after another: each waits for what came before, not for the
+    others. A recording keeps that order, and replays the models side by side."""
+
+    def __init__(self) -> None:
+        self._streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+        self._used: list[Any] = []
+
+    def lane(self, row: int) -> Any:
+        stream = self._streams[row % STREAMS]
+        if stream not in self._used:
+            stream.wait_stream(torch.cuda.current_stream())
+            self._used.append(stream)
+        return torch.cuda.stream(stream)
+
+    def join(self) -> None:
+        for stream in self._used:
+            torch.cuda.current_stream().wait_stream(stream)
+        self._used.clear()
+
+
 class Walks:
     """The recorded steps of one problem, by what they depend on."""
 
-    def __init__(self, graph: Callable[[], Graph] = CudaGraph) -> None:
-        self._graph, self._steps = graph, dict[Any, _Step]()
+    def __init__(self, graph: Callable[[], Graph] = CudaGraph, lanes: Callable[[], Lanes] = SideStreams) -> None:
+        self._graph, self._lanes, self._steps = graph, lanes, dict[Any, _Step]()
         self.refused = False
 
     def __reduce__(self) -> Any:  # recordings are of this process and this problem
-        return Walks, (self._graph,)
+        return Walks, (self._graph, self._lanes)
 
     def walk(
         self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None], y: Tensor, tables: tuple[Any, ...]
@@ -81,7 +106,7 @@ class Walks:
             if step is None:
                 while len(self._steps) >= KEPT:
                     del self._steps[next(iter(self._steps))]  # the one not used for longest
-                step = _Step(problem, penalty, clip, y, tables, room, self._graph())
+                step = _Step(problem, penalty, clip, y, tables, room, self._graph(), self._lanes)
             else:
                 step.fill(penalty, y, tables)
         except torch.OutOfMemoryError:
@@ -112,6 +137,13 @@ def _parts(penalty: Penalty) -> dict[str, Any]:
     return {name: getattr(penalty, name) for name in ("pull", "anchor", "slope", "curvature", "ridge", "l1")}
 
 
+def _aligned(y: Tensor) -> Tensor:
+    """A copy of (R, d) whose rows begin at multiples of 128 bytes, as a GPU reads them best."""
+    entries = max(1, ALIGNED // y.element_size())
+    room = y.new_zeros(len(y), -(-y.shape[1] // entries) * entries)[:, : y.shape[1]]
+    return room.copy_(y)
+
+
 class _Step:
     """One step, its tensors, and its recording."""
 
@@ -124,14 +156,16 @@ class _Step:
         tables: tuple[Any, ...],
         room: int,
         graph: Graph,
+        lanes: Callable[[], Lanes],
     ) -> None:
         self.problem, self.clip, self.graph = problem, clip, graph
-        self.y, self.at = y.clone(), torch.zeros(1, dtype=torch.int64, device=y.device)
+        self.lanes = lanes() if isinstance(problem.engine, Loop) else None
+        self.y, self.at = _aligned(y), torch.zeros(1, dtype=torch.int64, device=y.device)
         self.tables = [None if a is None else a.new_zeros((room, *a.shape[1:])) for a in tables]
-        self.penalty, penalty.compiled = penalty, False
+        self.penalty, penalty.compiled, penalty.recorded = penalty, False, True
         for name, value in _parts(penalty).items():
             if isinstance(value, torch.Tensor):
-                setattr(penalty, name, value.clone())
+                setattr(penalty, name, _aligned(value) if value.shape == y.shape else value.clone())
         self.bound = problem.engine.bind(self.y)
         self.fill(penalty, y, tables)
         self._tried()
@@ -167,6 +201,16 @@ class _Step:
             raise RuntimeError("replayed, it does not give what it gives alone")
 
     def _once(self) -> None:
+        if self.lanes is None:
+            return self._step()
+        assert isinstance(self.problem.engine, Loop)
+        self.problem.engine.lanes = self.lanes
+        try:
+            self._step()
+        finally:
+            self.problem.engine.lanes = None
+
+    def _step(self) -> None:
         now: list[Any] = [None if a is None else a.index_select(0, self.at)[0] for a in self.tables]
         (samples, weights, lr, keys), (limit, spares) = now, self.clip
         problem, y, penalty = self.problem, self.y, self.penalty

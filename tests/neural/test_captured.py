@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -74,6 +75,24 @@ class PlainGraph:
         self.replay = work
 
 
+class PretendLanes:
+    """Says what runs where: rows only between a start and a join."""
+
+    log: list[object]
+
+    def __init__(self) -> None:
+        PretendLanes.log = []
+
+    @contextmanager
+    def lane(self, row: int):
+        self.log.append(row)
+        yield
+        self.log.append(-1 - row)
+
+    def join(self) -> None:
+        self.log.append("join")
+
+
 def network(kind: str) -> nn.Module:
     torch.manual_seed(0)
     if kind == "lstm":
@@ -104,7 +123,7 @@ def on_pretend(monkeypatch):
 
         def of_problem(p, weighted):
             fits = not weighted or p.loss.weighted
-            return walks.setdefault(id(p.engine), captured.Walks(graph)) if graph is not None and fits else None
+            return walks.setdefault(id(p.engine), captured.Walks(graph, PretendLanes)) if graph is not None and fits else None
 
         monkeypatch.setattr(captured, "of_problem", of_problem)
         return walks
@@ -124,7 +143,7 @@ CASES = [
 ]
 
 
-NETWORKS = [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop"), ("dropout", "stacked")]
+NETWORKS = [("mlp", "stacked"), ("cnn", "stacked"), ("cnn", "loop"), ("lstm", "loop"), ("lstm", "stacked"), ("dropout", "stacked")]
 
 
 @pytest.mark.parametrize("clients", [RAGGED, EVEN], ids=["ragged", "even"])
@@ -139,6 +158,62 @@ def test_whole_runs_on_the_tape_are_those_without(algorithm, options, kind, engi
         assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
     np.testing.assert_array_equal(found[PretendGraph], found[PlainGraph])
     np.testing.assert_allclose(found[PretendGraph], found[None], rtol=1e-10, atol=1e-12)
+
+
+class TwoHeads(nn.Module):
+    """Outputs in a dict, with a loss of one's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.spread = nn.Linear(18, 1), nn.Linear(18, 1)
+
+    def forward(self, x):
+        return {"mean": self.mean(x.flatten(1))[:, 0], "spread": 0.5 + self.spread(x.flatten(1))[:, 0].exp()}
+
+
+def spread_loss(outputs, targets):
+    return ((outputs["mean"] - targets).abs() / outputs["spread"] + outputs["spread"].log()).mean()
+
+
+@pytest.mark.parametrize("how", ["own loss", "smoothing", "weights"])
+def test_losses_of_all_kinds_are_recorded(how, on_pretend):
+    losses = {
+        "own loss": spread_loss, "smoothing": nn.CrossEntropyLoss(label_smoothing=0.1),
+        "weights": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).double()),
+    }  # fmt: skip
+    clients = EVEN if how == "own loss" else RAGGED
+    found = []
+    for graph in (None, PretendGraph):
+        walks = on_pretend(graph)
+        torch.manual_seed(0)
+        module = TwoHeads() if how == "own loss" else network("mlp")
+        p = NeuralProblem(module, IMAGES, LABELS, clients, losses[how], dtype="float64", engine="stacked")
+        found.append(run(p, algorithms.FedDyn(0.5), SGD(5, 0.1, epochs=2)))
+        assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
+
+
+def test_models_that_cannot_be_stacked_are_recorded_on_streams_side_by_side(on_pretend):
+    on_pretend(PretendGraph)
+    p = problem("cnn", "loop", EVEN)
+    run(p, algorithms.FedAvg(), SGD(4, 0.1, epochs=1), rounds=1)
+    rows = 6  # three clients of two scenarios
+    once = [*(entry for r in range(rows) for entry in (r, -1 - r)), "join"]
+    assert PretendLanes.log == once * (len(PretendLanes.log) // len(once)) and len(PretendLanes.log) == 3 * len(once)
+    assert p.engine.lanes is None  # what is measured takes the device as it is
+    PretendLanes.log = []
+    p.client_gradient(p.initial().expand(4, 1, -1))
+    assert PretendLanes.log == []
+
+
+def test_rows_of_recordings_begin_where_a_gpu_reads_best(on_pretend):
+    walks = on_pretend(PretendGraph)
+    run(problem(clients=EVEN), ELASTIC, SGD(4, 0.1, epochs=1), rounds=1)
+    (kept,) = walks.values()
+    (step,) = kept._steps.values()
+    for tensor in (step.y, step.penalty.pull, step.penalty.anchor):
+        assert tensor.stride(0) * tensor.element_size() % captured.ALIGNED == 0 and tensor.shape == step.y.shape
+    assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and step.penalty.recorded
 
 
 def test_one_recording_serves_all_rounds(on_pretend):

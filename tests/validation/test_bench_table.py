@@ -1,4 +1,4 @@
-"""The measured rows of docs/networks.md are those of the committed results, and follow from their rounds."""
+"""The measured rows of docs/networks_tables.md are those of the committed results, and follow from their rounds."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ def made(monkeypatch):
 
 
 def test_the_document_has_every_row_and_no_other(made):
-    kept = json.loads(KEPT.read_text())
-    lines = (ROOT / "docs" / "networks.md").read_text().splitlines()
-    rows = [*made.rows_of_tables_2_and_3(kept), *made.rows_of_other_steps(kept), *made.rows_of_table_4(kept)]
-    starts = {row.split(" | ")[0] for row in rows}
-    assert [line for line in lines if line.split(" | ")[0] in starts] == rows
+    import seeds_table
+
+    text = (ROOT / "docs" / "networks_tables.md").read_text()
+    assert seeds_table.filled(text) == text, "python validation/published/seeds_table.py write"
+    rows = made.rows_of_other_steps(json.loads(KEPT.read_text()))
+    assert [line for line in text.splitlines() if ", step " in line and "method" not in line] == rows
+    assert len(seeds_table.lines_of_tables_2_and_3()) == 36
+    sys.modules.pop("seeds_table", None)
 
 
 def runs_of(kept):
@@ -79,14 +82,33 @@ def test_where_epsilon_is_half_a_bin_entropy_is_at_least_twice_the_share_sent():
         assert f"{100 * 2 * share:.1f}" in note and entropy.printed(split, "mnist", "algorithm-3") in note
 
 
-def test_rows_from_before_the_correction_are_marked(made):
+def test_rows_from_before_the_correction_are_known(made):
     kept = json.loads(KEPT.read_text())
     for _, row, run in runs_of(kept):
         assert row["before_penalty_correction"] == made.before_correction(run)
     assert made.before_correction({"parts": [{"commit": "7b20bf370970e3e5e9012606eb4a0018ec766023"}]})
     assert not made.before_correction({"parts": [{"commit": "e8d547b3fcad"}, {"commit": None}]})
-    for lines, table in ((made.rows_of_tables_2_and_3(kept), "table3"), (made.rows_of_table_4(kept), "table4")):
-        assert [" † |" in line for line in lines] == [row["before_penalty_correction"] for row in kept[table]]
+    assert not any(row["before_penalty_correction"] for row in kept["table3"])  # the runs that a document shows are from after it
+
+
+def test_means_and_ranges_over_seeds(made, monkeypatch):
+    """A file with two more seeds of one row and a run that diverged."""
+    import seeds_table
+
+    key, name = ("iid", "mnist", "feddyn"), "fedelasticnet/mnist/iid/10%/feddyn@seed="
+    (zero,) = [r for r in seeds_table.rows_of_tables_2_and_3() if r.key == key]
+    run = {"seed": 1, "error": None, "nonzeros": 2e8, "accuracy_last_ten": 0.9, "entropies": {"entropy": 300.0, "update_entropy": 60.0}}
+    other = {**run, "seed": 2, "nonzeros": 1e8, "entropies": {"entropy": 320.0, "update_entropy": 40.0}}
+    monkeypatch.setattr(seeds_table, "_file", lambda table: {name + "2": other, name + "1": run, name + "3": {"error": "diverged"}})
+    (row,) = [r for r in seeds_table.rows_of_tables_2_and_3() if r.key == key]
+    assert row.seeds == [0, 1, 2] and row.nonzeros == [zero.nonzeros[0], 2e8, 1e8]
+    assert row.entropy == [zero.entropy[0], 300.0, 320.0] and row.update == [zero.update[0], 60.0, 40.0]
+    assert row.accuracy[0] == pytest.approx(zero.accuracy[0]) and row.accuracy[1:] == [0.9, 0.9]
+    assert seeds_table.over([1.0, 2.0, 6.0], ".2f") == "3.00 [1.00, 6.00]" and seeds_table.over([2.5], ".1f") == "2.5"
+    assert seeds_table.ratios(row, "fedelasticnet-table3")[1][1:] == pytest.approx([60 / 27.76, 40 / 27.76])
+    assert seeds_table.ratios(row, "fedelasticnet-table2")[0][2] == pytest.approx(1e8 / 20.3e7)
+    assert "3 of 24" not in seeds_table.headline([row]) and "1 of 1 of what the baselines send" in seeds_table.headline([row])
+    sys.modules.pop("seeds_table", None)
 
 
 def test_two_messages_are_shown_apart(made):

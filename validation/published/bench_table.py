@@ -1,12 +1,12 @@
-"""The measured rows of docs/networks.md, from what `fedtheory bench` wrote.
+"""Runs of FedElasticNet's tables with seed 0, from what `fedtheory bench` wrote; with other seeds: seeds_table.py.
 
     python validation/published/bench_table.py collect FOLDER ...   # its tables into bench_fedelasticnet.json
     python validation/published/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps
-    python validation/published/bench_table.py show                 # the Markdown of the document
+    python validation/published/bench_table.py show                 # the rows with other steps
 
 The rows found are written over those that the file beside this one has; `steps` reads the folders' runs/.
 A run that is not finished is left out. What is kept of a run: its settings, what it was made with, and its metrics to five digits.
-A row says whether its run is from before the penalty's correction, and the document marks it.
+A row says whether its run is from before the penalty's correction.
 """
 
 from __future__ import annotations
@@ -111,10 +111,6 @@ def _cell(value: Any) -> str:
     return f"{value[0]:.4g} ({value[1]:.4g})" if isinstance(value, list) else f"{value:.4g}"
 
 
-def _name(row: dict[str, Any]) -> str:
-    return NAMES[row["method"]] + (" †" if row["before_penalty_correction"] else "")
-
-
 def _entropy(row: dict[str, Any]) -> list[str]:
     """Ours, the paper's and the ratio; of two messages their sum's, and at least the first's where only that was kept."""
     text, ratio = row["paper_text"], row["ratio"]
@@ -124,30 +120,6 @@ def _entropy(row: dict[str, Any]) -> list[str]:
     first = row["entropies"]["entropy_1"]
     known = "?" if first is None else f"≥ {first / float(text):.2f}"
     return [each_message(row["entropies"]), printed, known if ratio is None else f"{ratio[0]:.2f}"]
-
-
-def rows_of_tables_2_and_3(kept: dict[str, Any]) -> list[str]:
-    """A line of Markdown a run: nonzeros and entropy, 10 % participation."""
-    counts, entropies = {_key(r): r for r in kept["table2"]}, {_key(r): r for r in kept["table3"]}
-    paper, out = papers.table("fedelasticnet-table2"), []
-    for (split, dataset, method), row in counts.items():
-        dense = DENSE.get(method, method)
-        ours = row["measured"] / counts[split, dataset, dense]["measured"]
-        theirs = paper.value(split, dataset, method) / paper.value(split, dataset, dense)
-        shares = ["1", "1"] if dense == method else [f"{v:.2f}".lstrip("0") for v in (ours, theirs)]
-        entropy = _entropy(entropies[split, dataset, method])
-        numbers = [_cell(row["measured"] / paper.unit), row["paper_text"], *shares, *entropy, f"{100 * row['test_accuracy']:.2f}"]
-        out.append("| " + " | ".join([f"{DATA[dataset]}, {SPLITS[split]}", _name(row), *numbers]) + " |")
-    return out
-
-
-def rows_of_table_4(kept: dict[str, Any]) -> list[str]:
-    """A line of Markdown a run: entropy, 100 % participation."""
-    out = []
-    for (split, dataset, _), row in ((_key(r), r) for r in kept.get("table4", [])):
-        cells = [f"{DATA[dataset]}, {SPLITS[split]}", _name(row), *_entropy(row), f"{100 * row['test_accuracy']:.2f}"]
-        out.append("| " + " | ".join(cells) + " |")
-    return out
 
 
 def rows_of_other_steps(kept: dict[str, Any]) -> list[str]:
@@ -169,9 +141,8 @@ def rows_of_other_steps(kept: dict[str, Any]) -> list[str]:
 
 @app.command()
 def show() -> None:
-    """Print the rows of docs/networks.md."""
-    kept = json.loads(HERE.read_text())
-    print("\n".join([*rows_of_tables_2_and_3(kept), "", *rows_of_other_steps(kept), "", *rows_of_table_4(kept)]))
+    """Print the rows with other steps of docs/networks_tables.md."""
+    print("\n".join(rows_of_other_steps(json.loads(HERE.read_text()))))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ All engines give the same numbers to rounding; which is fastest depends on the m
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -19,7 +19,7 @@ from fedtheory.neural.parts import mapped
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Engine", "Loop", "shares", "whole"]
+__all__ = ["Engine", "Lanes", "Loop", "shares", "whole"]
 
 
 SCALE = 1024.0
@@ -122,10 +122,25 @@ def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
     return (torch.arange(width, device=like.device) < counts).to(like.dtype) / counts
 
 
+class Lanes(Protocol):
+    """Streams of a device, on which rows are computed beside one another."""
+
+    def lane(self, row: int) -> AbstractContextManager[Any]:
+        """Where this row is computed, after all that was launched before the first of them."""
+
+    def join(self) -> None:
+        """What is launched from now on waits for all rows."""
+
+
+def _only_one(row: int) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
 class Loop(Engine):
     """One model after another, each with ordinary autograd; convolutions on a CPU have their channels last in memory."""
 
     name = "loop"
+    lanes: Lanes | None = None  # on which the rows run beside one another, while a GPU records a step
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
@@ -150,18 +165,28 @@ class Loop(Engine):
         self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
     ) -> Tensor:
         out = torch.empty_like(params)
+        lane = _only_one if self.lanes is None else self.lanes.lane
         for r in range(len(params)):
-            leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(params[r]).items()}
-            x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
-            if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
-                x, t, w = _cut(x, t, w)
-            with torch.enable_grad():
-                with self._mixed(params.device):
-                    outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
-                value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
-            pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
-            torch.cat([p.reshape(-1) for p in pieces], out=out[r])
+            with lane(r):
+                self._row(r, params, inputs, targets, weights, keys, out)
+        if self.lanes is not None:
+            self.lanes.join()
         return out if self._scale == 1.0 else out.div_(self._scale)
+
+    def _row(
+        self, r: int, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None, out: Tensor
+    ) -> None:
+        """The gradient of row r into out[r], times the scale."""
+        leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(params[r]).items()}
+        x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
+        if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
+            x, t, w = _cut(x, t, w)
+        with torch.enable_grad():
+            with self._mixed(params.device):
+                outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
+            value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
+        pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
+        torch.cat([p.reshape(-1) for p in pieces], out=out[r])
 
 
 def whole(outputs: Any, dtype: torch.dtype) -> Any:

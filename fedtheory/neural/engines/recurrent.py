@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fedtheory.neural.fused import fused
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -74,6 +76,29 @@ def _plain(gates: Tensor, h: Tensor, w_h: Tensor, mode: str) -> Tensor:
     return torch.tanh(z) if mode == "RNN_TANH" else torch.relu(z)
 
 
+@fused
+def _cell(z: Tensor, before: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """From z (R, b, 4H) and the cell before: gates i, f, g, o together, cell, its tanh, and state."""
+    width = z.shape[-1] // 4
+    made = torch.sigmoid(z)
+    made[..., 2 * width : 3 * width] = torch.tanh(z[..., 2 * width : 3 * width])
+    i, f, g, o = made.split(width, dim=-1)
+    cell = torch.addcmul(f * before, i, g)
+    squashed = torch.tanh(cell)
+    return made, cell, squashed, o * squashed
+
+
+@fused
+def _cell_back(made: Tensor, squashed: Tensor, before: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[Tensor, Tensor]:
+    """From the gradients in the state and in the cell: that in z, and that in the cell before."""
+    i, f, g, o = made.split(g_h.shape[-1], dim=-1)
+    g_c = torch.addcmul(g_c, g_h * o, 1 - squashed * squashed)
+    inner = torch.cat([g_c * g, g_c * before, g_c * i, g_h * squashed], dim=-1)
+    slope = made * (1 - made)
+    slope[..., 2 * g_h.shape[-1] : 3 * g_h.shape[-1]] = 1 - g * g
+    return inner * slope, g_c * f
+
+
 class _Lstm(torch.autograd.Function):
     """Gates before their nonlinearities from the inputs (R, T, b, 4H), w_h (R, 4H, H), h and c (R, b, H) -> all h, the last h and c.
 
@@ -82,42 +107,26 @@ class _Lstm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, w_h: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        count, times, b, _ = gates.shape
-        width = w_h.shape[-1]
-        made = torch.empty_like(gates)  # i, f, g, o
-        states, cells, squashed = (gates.new_empty(count, times, b, width) for _ in range(3))
-        turned, before, cell = w_h.mT, h, c
-        for t in range(times):
-            z = torch.baddbmm(gates[:, t], before, turned)
-            now = made[:, t]
-            torch.sigmoid(z, out=now)
-            torch.tanh(z[..., 2 * width : 3 * width], out=now[..., 2 * width : 3 * width])
-            i, f, g, o = now.split(width, dim=-1)
-            torch.mul(f, cell, out=cells[:, t])
-            cell = cells[:, t].addcmul_(i, g)
-            torch.tanh(cell, out=squashed[:, t])
-            before = torch.mul(o, squashed[:, t], out=states[:, t])
-        ctx.save_for_backward(w_h, h, c, made, states, cells, squashed)
-        return states, before.clone(), cell.clone()
+        turned, state, cell = w_h.mT, h, c
+        steps = []
+        for z in gates.unbind(dim=1):
+            made, cell, squashed, state = _cell(torch.baddbmm(z, state, turned), cell)
+            steps.append((made, state, cell, squashed))
+        kept = [tensor for part in zip(*steps, strict=True) for tensor in part]
+        states = kept[len(steps) : 2 * len(steps)]
+        ctx.save_for_backward(w_h, h, c, *kept)
+        return torch.stack(states, dim=1), state.clone(), cell.clone()
 
     @staticmethod
     def backward(ctx: Any, g_all: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        w_h, h, c, made, states, cells, squashed = ctx.saved_tensors
-        count, times, b, width = states.shape
-        back = torch.empty_like(made)
-        g_h, g_c = g_h.clone(), g_c.clone()
+        w_h, h, c, *kept = ctx.saved_tensors
+        times = len(kept) // 4
+        made, states, cells, squashed = (kept[n * times : (n + 1) * times] for n in range(4))
+        back = []
         for t in range(times - 1, -1, -1):
-            i, f, g, o = made[:, t].split(width, dim=-1)
-            y, before = squashed[:, t], cells[:, t - 1] if t else c
-            g_h = g_h + g_all[:, t]
-            g_c.addcmul_(g_h * o, 1 - y * y)
-            now = back[:, t]
-            inner = torch.cat([g_c * g, g_c * before, g_c * i, g_h * y], dim=-1)
-            slope = made[:, t] * (1 - made[:, t])
-            slope[..., 2 * width : 3 * width] = 1 - g * g
-            torch.mul(inner, slope, out=now)
-            g_c = g_c * f
+            now, g_c = _cell_back(made[t], squashed[t], cells[t - 1] if t else c, g_h + g_all[:, t], g_c)
             g_h = torch.bmm(now, w_h)
-        flat = back.reshape(count, times * b, -1)
-        earlier = torch.cat([h[:, None], states[:, :-1]], dim=1).reshape(count, times * b, width)
-        return back, torch.bmm(flat.mT, earlier), g_h, g_c
+            back.append(now)
+        slopes = torch.stack(back[::-1], dim=1)
+        earlier = torch.stack([h, *states[:-1]], dim=1).flatten(1, 2)
+        return slopes, torch.bmm(slopes.flatten(1, 2).mT, earlier), g_h, g_c

@@ -1,0 +1,287 @@
+"""FedElasticNet's Tables 2 to 4 and EFL's Table 2 over seeds: docs/networks_tables.md, and the picture of docs/networks.md.
+
+    python validation/published/seeds_table.py write   # the rows into the document
+    python validation/published/seeds_table.py draw    # docs/networks_rows.png
+
+Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from bench_table import DATA, DENSE, NAMES, ORDER, SPLITS
+
+from fedtheory.neural.benchmarks import printed_tables as papers
+from fedtheory.provenance import write_atomic
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
+PICTURE, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_tables.md"
+EFL = {"fedavg": "FedAvg", "fedgate": "FedGATE", "vrl-sgd": "VRL-SGD", "apfl": "APFL", "fedamp": "FedAMP", "efl": "EFL"}
+
+app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
+
+
+@dataclass
+class Row:
+    """What one cell of the papers' tables was over the seeds that were run: lists in the order of the seeds."""
+
+    dataset: str
+    split: str
+    method: str
+    seeds: list[int]
+    accuracy: list[float]  # mean of the last ten rounds
+    entropy: list[float]
+    update: list[float]  # FedDyn's second figure, of the updates
+    nonzeros: list[float]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.split, self.dataset, self.method
+
+
+def _file(table: str) -> dict[str, Any]:
+    path = HERE / f"seeds_of_{table}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _by_row(found: dict[str, Any]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """The finished runs of each (split, dataset, method), by seed."""
+    out: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for name, run in found.items():
+        _, dataset, split, _, method = name.partition("@")[0].split("/")
+        if not run["error"]:
+            out.setdefault((split, dataset, method), []).append(run)
+    return {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in out.items()}
+
+
+def _row(key: tuple[str, str, str], runs: Sequence[dict[str, Any]]) -> Row:
+    split, dataset, method = key
+    return Row(
+        dataset, split, method, [r["seed"] for r in runs], [r["accuracy_last_ten"] for r in runs],
+        [r["entropies"]["entropy"] for r in runs], [r["entropies"]["update_entropy"] for r in runs],
+        [r.get("nonzeros", math.nan) for r in runs],
+    )  # fmt: skip
+
+
+def rows_of_tables_2_and_3() -> list[Row]:
+    """10 % participation, the 36 rows on MNIST and EMNIST-L."""
+    first = json.loads((HERE / "bench_fedelasticnet.json").read_text())
+    runs = {run["preset"]: run["metrics"] for run in first["runs"]}
+    more, out = _by_row(_file("fedelasticnet_table2")), []
+    entropies = {(r["split"], r["dataset"], r["method"]): r["entropies"] for r in first["table3"]}
+    for cell in first["table2"]:
+        key = (cell["split"], cell["dataset"], cell["method"])
+        accuracy = runs[f"fedelasticnet/{key[1]}/{key[0]}/10%/{key[2]}"]["test_accuracy"]
+        zero = {
+            "seed": 0, "accuracy_last_ten": float(np.mean(accuracy[-10:])), "entropies": entropies[key], "nonzeros": cell["measured"],
+        }  # fmt: skip
+        out.append(_row(key, [zero, *more.get(key, [])]))
+    return _in_order(out)
+
+
+def rows_of_table_4() -> list[Row]:
+    """100 % participation: the rows that were run."""
+    return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4")).items()])
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: [ORDER.index(part) for part in (row.dataset, row.split, row.method)])
+
+
+def over(values: Sequence[float], digits: str) -> str:
+    """Mean and, of several, [least, most]."""
+    mean = format(float(np.mean(values)), digits)
+    return mean if len(values) == 1 else f"{mean} [{min(values):{digits}}, {max(values):{digits}}]"
+
+
+def printed(row: Row, table: str) -> tuple[float, ...]:
+    found = papers.table(table).value(row.split, row.dataset, row.method)
+    return found if isinstance(found, tuple) else (float(found),)  # type: ignore[arg-type]  # every row of ours has one
+
+
+def ratios(row: Row, table: str) -> list[list[float]]:
+    """Ours over the paper's by seed: of the entropy (of FedDyn, of the models and of the updates), or of the nonzeros."""
+    ours = [row.nonzeros] if table == "fedelasticnet-table2" else [row.entropy, row.update]
+    return [[value / theirs for value in mine] for mine, theirs in zip(ours, printed(row, table), strict=False)]
+
+
+def lines_of_tables_2_and_3() -> list[str]:
+    """A line of Markdown a row."""
+    rows = rows_of_tables_2_and_3()
+    dense = {row.key: row for row in rows}
+    unit, out = papers.table("fedelasticnet-table2").unit, []
+    for row in rows:
+        whole = dense[row.split, row.dataset, DENSE.get(row.method, row.method)]
+        share = np.array(row.nonzeros) / np.array(whole.nonzeros[: len(row.nonzeros)])
+        theirs = printed(row, "fedelasticnet-table2")[0] / printed(whole, "fedelasticnet-table2")[0]
+        (counts,), entropies = ratios(row, "fedelasticnet-table2"), ratios(row, "fedelasticnet-table3")
+        cells = [
+            f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method], over([n / unit for n in row.nonzeros], ".4g"),
+            format(printed(row, "fedelasticnet-table2")[0] / unit, "g"), format(np.mean(counts), ".2f"),
+            *(["1", "1"] if row is whole else [over(list(share), ".3f"), format(theirs, ".3f")]),
+            *_entropy(row, "fedelasticnet-table3", entropies),
+            over([100 * a for a in row.accuracy], ".2f"), str(len(row.seeds)),
+        ]  # fmt: skip
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
+def _entropy(row: Row, table: str, found: list[list[float]]) -> list[str]:
+    ours = [over(values, ".4g") for values in (row.entropy, row.update)[: len(found)]]
+    theirs, ratio = [f"{v:g}" for v in printed(row, table)], [f"{np.mean(r):.2f}" for r in found]
+    return [f"{a[0]} (updates {a[1]})" if len(a) > 1 else a[0] for a in (ours, theirs, ratio)]
+
+
+def lines_of_table_4() -> list[str]:
+    out = []
+    for row in rows_of_table_4():
+        cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method]]
+        cells += _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))
+        out.append(
+            "| " + " | ".join([*cells, over([100 * a for a in row.accuracy], ".2f"), str(len(row.seeds))]) + " |"
+        )
+    return out
+
+
+def lines_of_efl() -> list[str]:
+    """EFL's Table 2, MNIST: the share that each method's table counts, in percent."""
+    table, out = papers.table("efl-table2"), []
+    runs = _by_row(_file("efl_table2"))
+    for method, name in EFL.items():
+        of = runs.get(("non-iid", "mnist", method), [])
+        if of:
+            ours, theirs = [100 * r["measured"] for r in of], table.value("non-iid", "mnist", method)
+            out.append(f"| {name} | {over(ours, '.2f')} | {100 * float(theirs):.2f} | {len(of)} |")  # type: ignore[arg-type]
+    return out
+
+
+def lines_of_learning_rates() -> list[str]:
+    """A line a method: at every rate the accuracy and the ratios of nonzeros and entropy, the chosen rate in bold."""
+    path = HERE / "learning_rates.json"
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in json.loads(path.read_text()).values() if path.exists() else ():
+        found.setdefault((run["dataset"], run["method"]), []).append(run)
+    out = []
+    for (dataset, method), runs in sorted(found.items(), key=lambda item: [ORDER.index(part) for part in item[0]]):
+        best = max(runs, key=lambda r: r["accuracy_last_ten"] or -1.0)
+        for run in sorted(runs, key=lambda r: r["lr"]):
+            rate = f"**{run['lr']:g}**" if run is best else f"{run['lr']:g}"
+            if run["error"]:
+                cells = ["diverged", "", ""]
+            else:
+                two = isinstance(run["entropy"], list)
+                ours, theirs = ((v[-1] if two else v) for v in (run["entropy"], run["entropy_of_paper"]))
+                count = run["nonzeros"] / run["nonzeros_of_paper"]
+                cells = [f"{100 * run['accuracy_last_ten']:.2f}", f"{count:.2f}", f"{ours / theirs:.2f}"]
+            out.append("| " + " | ".join([DATA[dataset], NAMES[method], rate, *cells]) + " |")
+    return out
+
+
+def tables() -> dict[str, list[str]]:
+    """The rows of each table of docs/networks_tables.md, by the heading above it."""
+    return {
+        "Tables 2 and 3": lines_of_tables_2_and_3(),
+        "Table 4": lines_of_table_4(),
+        "EFL's Table 2, MNIST": lines_of_efl(),
+        "Learning rates": lines_of_learning_rates(),
+    }
+
+
+def filled(text: str) -> str:
+    """The document with these rows in place of what stands below the line of dashes of each first table under its heading."""
+    for heading, rows in tables().items():
+        before, found, after = text.partition(f"## {heading}\n")
+        if not found:
+            raise typer.BadParameter(f"{DOCUMENT.name} has no heading {heading!r}")
+        head, dashes, rest = after.partition("| --- |")
+        ruler, _, below = rest.partition("\n")
+        kept = below.split("\n")
+        while kept and kept[0].startswith("|"):
+            del kept[0]
+        text = before + found + head + dashes + ruler + "\n" + "\n".join([*rows, *kept])
+    return text
+
+
+@app.command()
+def show() -> None:
+    """Print the rows."""
+    for heading, rows in tables().items():
+        print("\n".join([heading, *rows, ""]))
+
+
+@app.command()
+def write() -> None:
+    """Write the rows into docs/networks_tables.md."""
+    write_atomic(DOCUMENT, filled(DOCUMENT.read_text()))
+
+
+@app.command()
+def draw() -> None:
+    """Draw ours over the paper's for the 36 rows: nonzeros and entropy, every split a mark, its bar the range over seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows, methods = rows_of_tables_2_and_3(), [*papers.FEDELASTICNET_METHODS, "updates"]
+    splits, sets = ("dirichlet-0.3", "dirichlet-0.6", "iid"), ("mnist", "emnist-l")
+    colours = dict(zip(splits, ("#1b6ca8", "#d1782a", "#4c8c4a"), strict=True))
+    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2), sharex="col", sharey=True, layout="constrained")
+    for i, dataset in enumerate(sets):
+        for j, table in enumerate(("fedelasticnet-table2", "fedelasticnet-table3")):
+            ax = axes[i][j]
+            ax.axvspan(1 / 1.25, 1.25, color="0.93", zorder=0)
+            ax.axvline(1.0, color="0.3", linewidth=1)
+            for row in (r for r in rows if r.dataset == dataset):
+                for n, values in enumerate(ratios(row, table)):
+                    place = methods.index("updates" if n else row.method) + 0.2 * (splits.index(row.split) - 1)
+                    mean = float(np.mean(values))
+                    ax.plot(
+                        [min(values), max(values)], [place, place], color=colours[row.split], linewidth=3, alpha=0.5
+                    )
+                    ax.plot(mean, place, "o", color=colours[row.split], markersize=5)
+            ax.set_xscale("log")
+            ax.set_xticks(
+                *(([2 / 3, 1, 1.5], ["2/3", "1", "3/2"]) if j == 0 else ([0.25, 0.5, 1, 2], ["1/4", "1/2", "1", "2"]))
+            )
+            ax.minorticks_off()
+            ax.set_yticks(range(len(methods)), [NAMES.get(m, "FedDyn's updates") for m in methods])
+            ax.set_title(
+                f"{DATA[dataset]}: {'nonzeros sent' if j == 0 else 'entropy of what is sent'}, ours / paper",
+                fontsize=10,
+            )
+            ax.grid(axis="x", color="0.9")
+    axes[0][0].invert_yaxis()
+    for split, colour in colours.items():
+        axes[0][0].plot([], [], "o", color=colour, label=f"Dirichlet ({SPLITS[split]})" if split != "iid" else "iid")
+    axes[0][0].legend(loc="lower right", fontsize=8)
+    figure.suptitle(headline(rows), fontsize=11, fontweight="bold")
+    figure.savefig(PICTURE, dpi=110)
+
+
+def headline(rows: list[Row]) -> str:
+    """How many figures lie within a quarter of the printed ones: of messages that are whole models, and of the elastic nets'."""
+    counts = {False: [0, 0], True: [0, 0]}
+    for row in rows:
+        for n, values in enumerate(ratios(row, "fedelasticnet-table3")):
+            elastic = row.method.startswith("algorithm") or n == 1
+            counts[elastic][0] += 1 / 1.25 <= float(np.mean(values)) <= 1.25
+            counts[elastic][1] += 1
+    plain, sparse = counts[False], counts[True]
+    return (
+        f"Entropies within a quarter of the printed ones (grey): {plain[0]} of {plain[1]} of what the baselines send,\n"
+        f"{sparse[0]} of {sparse[1]} of the elastic nets' updates and of FedDyn's"
+    )
+
+
+if __name__ == "__main__":
+    app()

@@ -9,7 +9,7 @@ import pytest
 from repository import ROOT
 from typer.testing import CliRunner
 
-from fedtheory import algorithms, problems, simulate, theorems
+from fedtheory import Uniform, algorithms, problems, simulate, theorems
 from fedtheory.cli import app
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, SubgradientSliding
@@ -106,6 +106,13 @@ def test_fedmls_takes_its_own_steps_and_efl_local_sgd():
     ):  # fmt: skip
         found = verify(f"efl/{name}", PROBLEM, algorithms.EFL(), local_solver=solver, rounds=3, scenarios=20)
         assert bool({c.verdict for c in found} & {"holds", "violated"}) == judged, (name, solver)
+
+
+def test_where_runs_end_is_about_full_gradients_of_any_losses():
+    """Of losses whose coordinates mix the limit alone is judged: the optimum, where every client is as likely as the others."""
+    for solver, verdict in ((None, "holds"), (LocalSGD(5, 1e-3), "holds"), (LocalSGD(5, 1e-3, batch_size=2), "not applicable")):
+        [check] = verify("efl/scheme-limit", PROBLEM, algorithms.EFL(), sampling=Uniform(2), local_solver=solver, forms=["unbiased"])
+        assert check.verdict == verdict, check.reason
 
 
 def test_an_authored_statement_says_itself_what_clients_do(request):

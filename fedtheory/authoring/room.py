@@ -25,7 +25,7 @@ from fedtheory.verification.check import Check, outside
 from fedtheory.verification.rational import Builders
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.request import Prepared, Request
-from fedtheory.verification.setting import Case, Plan, Setting
+from fedtheory.verification.setting import Case, LocalWork, Plan, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
@@ -154,6 +154,10 @@ class AuthoredSetting(Setting):
     def refusal(self, statement: Statement) -> str | None:
         """Why the statement does not run on a user's problem, or None where it does."""
         return self._of(statement.id.partition("/")[2]).refusal()
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        """None but the statement's own; a run of anyone's is judged by its points."""
+        return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem, with the statement's own method and local

@@ -9,7 +9,23 @@ from typing import Any
 from fedtheory.errors import InvalidInput
 from fedtheory.verification.check import Check
 
-__all__ = ["Case", "Plan"]
+__all__ = ["Case", "LocalWork", "Plan"]
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """The local solvers that a statement may be given.
+
+    Attributes
+    ----------
+    solvers : classes of solvers that the statement is judged with; another one would be ignored
+    about : what the statement is about instead, and what to do, in words
+    of_runs : whether a run that was made with another solver is none that the statement is about
+    """
+
+    solvers: tuple[type, ...]
+    about: str
+    of_runs: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,10 +74,24 @@ class Case:
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
 
-    def check_solver(self) -> None:
-        """Raise `InvalidInput` for local work with a memory of gradients: every statement is about plain steps, or exact work."""
-        if self.local_solver is not None and not self.local_solver.reports_steps:
+    def check_solver(self, work: LocalWork | None, run: bool = False) -> None:
+        """Raise `InvalidInput` for local work that a statement is not judged with.
+
+        That is work with a memory of gradients, for every statement is about plain steps or exact work; and a solver that is none of
+        the statement's, which would be ignored.
+
+        Parameters
+        ----------
+        work : as `Setting.local_work` says it; None: not said
+        run : whether a run is judged that was made with the solver
+        """
+        if self.local_solver is None:
+            return
+        name = type(self.local_solver).__name__
+        if not self.local_solver.reports_steps:
             raise InvalidInput(
-                f"local work by {type(self.local_solver).__name__}, which steps along what it remembers of gradients: the papers' "
+                f"local work by {name}, which steps along what it remembers of gradients: the papers' "
                 "statements are about plain gradient steps or exact local solutions"
             )
+        if work is not None and not isinstance(self.local_solver, work.solvers) and (work.of_runs or not run):
+            raise InvalidInput(f"local work by {name}: {work.about}")

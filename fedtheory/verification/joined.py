@@ -11,7 +11,7 @@ from fedtheory.verification.check import Check
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Setting
+from fedtheory.verification.setting import LocalWork, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
@@ -81,6 +81,9 @@ class Joined(Setting):
 
     def takes(self, statement: Statement) -> dict[str, str]:
         return self.part(statement).takes(statement)
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        return self.part(statement).local_work(statement)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         return self.part(statement).instance(statement, form, case)

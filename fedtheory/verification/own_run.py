@@ -134,8 +134,9 @@ def bound(
         rounds = getattr(algorithm, "rounds", None) if rounds is None else rounds
         record = Record(None, whole_number("rounds", rounds, remedy="the horizon of the bound"))
     case = case_of(statement, problem, algorithm, rounds=record.rounds, **options)
-    case.check_solver()
-    made = setting_of(statement).own_run(statement, chosen, case, record)
+    setting = setting_of(statement)
+    case.check_solver(setting.local_work(statement), run=True)
+    made = setting.own_run(statement, chosen, case, record)
     if made.sides.relation != "<=":
         raise InvalidInput(f"{statement.id} [{chosen.name}] is an equality: it has no bound; assert_statement compares its two sides")
     values = np.asarray(made.sides.rhs, dtype=float)
@@ -204,7 +205,7 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
     if bad.any():
         return refused(f"the model of round {int(np.argwhere(bad)[0][0])} is not finite: the run diverged", "inconclusive")
     try:
-        case.check_solver()
+        case.check_solver(setting.local_work(statement), run=True)
         made = setting.own_run(statement, form, case, record)
     except (NotCertified, NotRecorded) as error:
         return refused(str(error), "inconclusive")

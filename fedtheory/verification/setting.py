@@ -17,7 +17,7 @@ import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
-from fedtheory.verification.case import Case, Plan
+from fedtheory.verification.case import Case, LocalWork, Plan
 from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.rational import Builders
 from fedtheory.verification.record import OwnRun, Record, not_about_runs
@@ -30,7 +30,7 @@ from fedtheory.verification.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
+__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
 
 
 class Setting:
@@ -99,6 +99,10 @@ class Setting:
     def takes(self, statement: Statement) -> dict[str, str]:
         """What a user may set of the statement, and what it is: names of `accepts`."""
         return dict(self.accepts)
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """The local solvers that the statement is judged with; a user who gives another is told so. None: `instance` sees to it."""
+        return None
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.

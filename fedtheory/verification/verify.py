@@ -57,6 +57,7 @@ def verify(
     algorithm : the method; None where the statement itself says which (`Setting.own_method`)
     sampling : default full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
+        One that the statement is not judged with makes its forms 'not applicable' (`Setting.local_work`).
     x0 : (d,), default 0
     rounds : int
         Horizon T of statements about runs. The statement has a default.
@@ -107,7 +108,7 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
     """One check a form."""
     setting = setting_of(statement)
     try:
-        case.check_solver()
+        case.check_solver(setting.local_work(statement))
     except InvalidInput as error:
         wanted = setting.rule_of(case), "any"
         rules = [next((r for r in wanted if r in f.established), next(iter(f.established))) for f in forms]
@@ -154,8 +155,9 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     statement = get(statement) if isinstance(statement, str) else statement
     chosen = statement.form(form)
     case = case_of(statement, problem, algorithm, **options)
-    case.check_solver()
-    return setting_of(statement).witness(statement, chosen, case)
+    setting = setting_of(statement)
+    case.check_solver(setting.local_work(statement))
+    return setting.witness(statement, chosen, case)
 
 
 def _case(

@@ -88,8 +88,9 @@ def walk(theorem: str | Proof, problem: Any, algorithm: Any = None, *, form: str
     """
     id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
     case = case_of(id, problem, algorithm, **options)
-    case.check_solver()
-    proof = _chosen(theorem, form, setting_of(id).rule_of(case))
+    setting = setting_of(id)
+    case.check_solver(setting.local_work(get(id)))
+    proof = _chosen(theorem, form, setting.rule_of(case))
     if proof.course is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on its witness only, not on a problem")
     return follow(proof, proof.course(case, proof), case.confidence)

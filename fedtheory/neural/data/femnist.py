@@ -34,6 +34,8 @@ FEMNIST = Release(
     ("femnist", "fed_emnist", "emnist"),
 )
 _SIDE = 28
+_MOST_NUMBERS = 2 * sum(SAMPLES.values()) * (_SIDE**2 + 1)  # in a file: twice those of the whole release
+_LARGEST = 4 * _MOST_NUMBERS  # bytes of an archive's file: as much in single precision, as released, and not compressed
 Samples = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
@@ -85,6 +87,7 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
             if not isinstance(users, h5py.Group):
                 raise DataFileError(f"{where}: has no group 'examples': not federated EMNIST; fetch it again")
             with Progress(len(users), f"reading {path.name}", progress) as bar:
+                left = _MOST_NUMBERS
                 for i, user in enumerate(sorted(users), 1):
                     for name in ("pixels", "label"):
                         if not isinstance(users[user], h5py.Group) or not isinstance(
@@ -92,6 +95,12 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                         ):
                             raise DataFileError(
                                 f"{where}: user {user!r} has no {name!r}: not federated EMNIST; fetch it again"
+                            )
+                        left -= users[user][name].size
+                        if left < 0:  # looked at before it is read
+                            raise DataFileError(
+                                f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user {user!r}: no file of this release "
+                                "is that large; fetch it again"
                             )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)
@@ -132,6 +141,11 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                     name = PurePosixPath(member.name).name
                     stream = tar.extractfile(member) if name in FILES.values() and member.isreg() else None
                     if stream is not None:
+                        if member.size > _LARGEST:
+                            raise DataFileError(
+                                f"{archive}/{name}: {member.size} bytes, at most {_LARGEST} are unpacked: no file of this release is "
+                                "that large; fetch it again"
+                            )
                         with (Path(folder) / name).open("wb") as file:  # under its bare name, wherever it asks to go
                             shutil.copyfileobj(stream, file, 2**20)
                         bar.update(len(list(Path(folder).iterdir())))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedtheory.errors import InvalidInput, suggest
-from fedtheory.local import TheoremStep
+from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.theorems.efl.cases.given import ACCEPTS
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.cases.own_run import own_run
@@ -22,13 +22,15 @@ from fedtheory.verification.check import Check
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.registry import papers
 from fedtheory.verification.replay import read_kind_and_data
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
 __all__ = ["EFLSetting"]
 
 THEOREM = "efl/theorem-1"
+LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
+OPTIMA = LocalWork((), "the statement is about two optima, not about a run; leave local_solver out")
 # of the search's budget: instances of these kinds take longer than others
 SHARE = {
     "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5, "compressed": 0.1,
@@ -84,6 +86,10 @@ class EFLSetting(Setting):
         """What may be set of the kinds that its forms are judged on."""
         names = dict.fromkeys(name for f in statement.forms if f.kind in CASES for name in CASES[f.kind].given)
         return {name: ACCEPTS[name] for name in names}
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        """Local SGD; none of statements about two optima alone."""
+        return OPTIMA if {f.kind for f in statement.forms} == {"shift"} else LOCAL_SGD
 
     def scope_in_words(self, statement: Statement) -> str:
         return "not provable here" if statement.kind == "claim" else CASES[statement.forms[0].kind].about

@@ -10,12 +10,13 @@ from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import exact, instances
 from fedtheory.theorems.elastic_aggregation.cases import CASES
 from fedtheory.verification.replay import read_kind_and_data
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
 __all__ = ["ElasticAggregationSetting"]
 
+NUMBERS = LocalWork((), "the statement is about numbers, whatever clients do; leave local_solver out")
 SHARE = {"linearised": 0.5, "labels": 0.3}  # of the search's budget: instances that take longer, and forms that need fewer
 
 
@@ -48,6 +49,10 @@ class ElasticAggregationSetting(Setting):
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """What the statement asks of a user's problem, of who takes part and of the method."""
         return () if statement.kind == "claim" else CASES[statement.forms[0].kind].needs
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """Full gradient steps, which `cases` looks at; none of a statement about numbers alone."""
+        return NUMBERS if {f.kind for f in statement.forms} == {"average"} else None
 
     def scope_in_words(self, statement: Statement) -> str:
         return "not provable here" if statement.kind == "claim" else CASES[statement.forms[0].kind].about

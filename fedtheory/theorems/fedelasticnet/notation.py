@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from fedtheory.local import Exact
+from fedtheory.verification.case import LocalWork
 from fedtheory.verification.statement import Form, Sides, Statement, Verdict
 
 __all__ = [
-    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
+    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
     "above", "nine_tenths", "statement", "total",
 ]  # fmt: skip
 
+EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
 SYMBOLS = {
     "m, P": "problem.num_clients, sampling.size",
     "beta": "problem.constants().beta = max_k beta_k",

@@ -37,7 +37,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     stalled_battery,
 )
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
-from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
@@ -47,7 +47,7 @@ from fedtheory.verification.check import Check, judge_view, outside, worst_sides
 from fedtheory.verification.joined import Joined
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
@@ -195,6 +195,10 @@ class FedElasticNetSetting(Setting):
     def refusal(self, statement: Statement) -> str | None:
         """None: every statement runs; identities between symbols hold or not whatever the problem."""
         return None
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        """Exact: the theorems are about local minimisers."""
+        return EXACT
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         return verify(statement, forms, case)

@@ -11,6 +11,7 @@ from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.central.named_sets import named_set, shape_of
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
@@ -28,7 +29,7 @@ from fedtheory.theorems.fedmls.prox_runs import prox_battery
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting, Tuned
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting, Tuned
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
@@ -46,6 +47,9 @@ SCOPES = {
 }  # fmt: skip
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
+SLIDING = LocalWork(
+    (SubgradientSliding, ExactProx, Exact), "the method's local work is its own; leave local_solver out, or use SubgradientSliding()"
+)
 COMPUTED = {  # what `tuned` finds itself
     "fedmls": {
         "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon", "--radius": "least power of 2",
@@ -76,6 +80,10 @@ class FedMLSSetting(Setting):
     def takes(self, statement: Statement) -> dict[str, str]:
         """Of MOPES and MOLES the set and the accuracy; of a run of FedMLS the constants."""
         return {"mopes": SET_ACCEPTS, "counts": {}}.get(statement.scope, ACCEPTS)
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        """Its own: sliding, whose noise a user may set. `Exact`, the default of a run, stands for it."""
+        return SLIDING
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         runs, once = UsersRuns(case), Once()

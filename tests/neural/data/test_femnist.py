@@ -112,6 +112,34 @@ def test_femnist_archive(tmp_path, monkeypatch):
     assert not list(inside.iterdir())
 
 
+def test_what_is_too_large_is_neither_unpacked_nor_read(tmp_path, monkeypatch):
+    """The limits are far above the release's own sizes; files from others are held to them whether they are verified or not."""
+    assert femnist._LARGEST > 2 * max(femnist.SAMPLES.values()) * 785 * 4  # single precision, as released
+    room = tmp_path / "room"
+    room.mkdir()
+    monkeypatch.setenv("TMPDIR", str(room))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    written = []
+    monkeypatch.setattr(femnist.shutil, "copyfileobj", lambda stream, file, size: written.append(len(stream.read())))
+    packed = tmp_path / "fed_emnist.tar.bz2"
+    write_tar(packed, {"fed_emnist_test.h5": b"x" * 99, "fed_emnist_train.h5": b"x" * 101}, "w:bz2")
+    monkeypatch.setattr(femnist, "_LARGEST", 100)
+    with pytest.raises(DataFileError, match=r"bz2/fed_emnist_train.h5: 101 bytes, at most 100 are unpacked: no file of this release"):
+        data.load_femnist(tmp_path, verify=False)
+    assert written == [99] and not list(room.iterdir())
+    monkeypatch.undo()
+    h5py = pytest.importorskip("h5py")
+    for name in femnist.FILES.values():
+        with h5py.File(tmp_path / name, "w") as file:
+            for user, samples in (("a", 1), ("b", 10**7)):  # chunks that nobody wrote take no room in the file
+                group = file.create_group(f"examples/{user}")
+                group.create_dataset("pixels", (samples, 28, 28), "f4", chunks=(1, 28, 28))
+                group.create_dataset("label", (samples,), "i4", chunks=(1,))
+    assert (tmp_path / "fed_emnist_train.h5").stat().st_size < 10**5
+    with pytest.raises(DataFileError, match=r"fed_emnist_train.h5: more than \d+ pixels and labels up to user 'b'"):
+        data.load_femnist(tmp_path, verify=False, progress=False)
+
+
 @pytest.mark.parametrize("below", ["", "data", "femnist", "femnist/data"])
 def test_femnist_leaf(tmp_path, below):
     train, test = writers(f5_5=0, f2_1=2, f1_0=3), writers(f1_0=1, f2_1=2)

@@ -133,6 +133,7 @@ def limit(form: Form, case: Case) -> Any:
     b = a max{max_i M_i, L}, with M = sum_k E[p s] h_k, so that 1 < a M <= b.
     """
     scheme = uncompressed(case.algorithm).scheme
+    constant_step(case, 1)  # mini-batches, noise and schedules are refused for any losses
     law = law_in_fractions(case, scheme)
     try:
         h, c = coordinates_of(case.problem)

@@ -20,7 +20,8 @@ from fedtheory.theorems.fedelasticnet.algorithm_2 import instances, rest, wire  
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import WireView
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.theorems.fedelasticnet.notation import EXACT
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = ["Algorithm2Setting"]
@@ -69,6 +70,10 @@ class Algorithm2Setting(Setting):
         if statement.scope in ("algorithm-2", "scaffold stability", "threshold on the wire"):
             return None
         return "it is about separable quadratics in fractions, whose points of rest are known exactly"
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """Local minimisers of Algorithm 3; line 7's steps of Algorithm 2 are looked at where its numbers are taken."""
+        return EXACT if statement.scope == "threshold on the wire" else None
 
     def rule_of(self, case: Case) -> str:
         return "any"

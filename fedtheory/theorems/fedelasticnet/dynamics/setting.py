@@ -7,7 +7,8 @@ from typing import Any
 
 from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.theorems.fedelasticnet.notation import EXACT
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
@@ -36,6 +37,9 @@ class DynamicsSetting(Setting):
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> None:
         """None: every statement runs on a user's problem."""
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        return EXACT
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         return _PARTS[form.kind].on_a_problem(case)

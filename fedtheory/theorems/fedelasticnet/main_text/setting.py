@@ -10,8 +10,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text import instances
 from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem, steps_of
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
+from fedtheory.theorems.fedelasticnet.notation import EXACT
 from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Case, Plan, Prepared, Request, Setting
+from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = ["MainTextSetting"]
@@ -52,6 +53,10 @@ class MainTextSetting(Setting):
     def takes(self, statement: Statement) -> dict[str, str]:
         names = CASES[statement.scope].given if statement.scope in CASES else ()
         return {name: ACCEPTS[name] for name in names}
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """Local minimisers; of statements about gradient steps `cases.steps` looks at them."""
+        return None if statement.scope == "local-steps" else EXACT
 
     def scope_in_words(self, statement: Statement) -> str:
         if statement.scope in CASES:

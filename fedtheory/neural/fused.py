@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -23,21 +24,22 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     graph with other numbers. Where compiling fails (no Triton, say), a warning says so once and the function is called as it is: it
     fails before it has begun.
     """
-    made: dict[str, Callable[..., Any]] = {}
+    made: dict[Any, Callable[..., Any]] = {}
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
         device = next(a.device.type for a in arguments if isinstance(a, torch.Tensor))
-        if device not in DEVICES or made.get("now") is function:
+        if device not in DEVICES or made.get("refused"):
             return function(*arguments)
+        kind = tuple(_kind(a) for a in arguments)
         try:
-            if "now" not in made:
-                made["now"] = torch.compile(function, fullgraph=True, backend=BACKEND)
-            return made["now"](*arguments)
+            if kind not in made:
+                made[kind] = torch.compile(_copied(function), fullgraph=True, backend=BACKEND)
+            return made[kind](*arguments)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises
-            made["now"] = function
+            made["refused"] = function
             warnings.warn(
                 f"{function.__name__} cannot be compiled for this GPU ({type(error).__name__}: {str(error)[:200]}), so that its "
                 "operations are launched one by one, which is slower; the numbers are the same",
@@ -48,3 +50,17 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
 
     call.made = made  # type: ignore[attr-defined]  # for tests, which compile anew
     return call
+
+
+def _kind(argument: Any) -> Any:
+    """What of an argument makes another graph: not a tensor's length nor a number's value, but for those that torch specialises on."""
+    if isinstance(argument, torch.Tensor):
+        return argument.dtype, tuple(size == 1 for size in argument.shape)
+    return (type(argument), argument if argument in (0, 1) else None)
+
+
+def _copied(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with code of its own: torch compiles a code object eight times at most, and raises at the ninth."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__.replace()
+    return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)

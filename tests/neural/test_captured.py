@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-from fedtheory.neural import captured  # noqa: E402
+from fedtheory.neural import captured, penalty  # noqa: E402
+from fedtheory.neural.engines import recurrent  # noqa: E402
 from fedtheory.neural.networks import CharLstm  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
@@ -194,6 +196,57 @@ def test_losses_of_all_kinds_are_recorded(how, on_pretend):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
 
 
+COMPILED = [
+    ("mlp", "stacked", ELASTIC, {}),
+    ("cnn", "loop", ELASTIC, {"l1": "prox"}),
+    ("lstm", "stacked", ELASTIC, {"clip": 0.3, "clip_spares": "curvature"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "engine", "algorithm", "options"), COMPILED)
+def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algorithm, options, on_pretend, monkeypatch):
+    """Under vmap's rules and in a backward pass too, with the graphs that torch.compile traces."""
+    compiled, trace = [], torch.compile
+    for function in (penalty._pulled_at_once, penalty._clipped_at_once, penalty._shrunk_at_once, recurrent._cell, recurrent._cell_back):
+        function.made.clear()
+    monkeypatch.setattr(torch, "compile", lambda f, **how: compiled.append(f.__name__) or trace(f, **how))
+    monkeypatch.setattr("fedtheory.neural.fused.BACKEND", "aot_eager")
+    on_pretend(PlainGraph)
+    found = []
+    for devices in ((), ("cpu",)):
+        monkeypatch.setattr("fedtheory.neural.fused.DEVICES", devices)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            found.append(run(problem(kind, engine), algorithm, SGD(4, 0.1, epochs=1, **options), rounds=2))
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-12)
+    step = "_clipped" if "clip" in options else "_pulled"
+    wanted = {step} | ({"_shrunk"} if "l1" in options else set()) | ({"_cell", "_cell_back"} if kind == "lstm" else set())
+    assert set(compiled) == wanted
+
+
+class Both(nn.Module):
+    """Samples of two tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.words = network("mlp"), nn.Embedding(9, 3)
+
+    def forward(self, image, text):
+        return self.net(image) + self.words(text).mean(dim=1)
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_samples_of_several_tensors_are_recorded(engine, on_pretend):
+    found = []
+    for graph in (None, PretendGraph):
+        walks = on_pretend(graph)
+        torch.manual_seed(0)
+        p = NeuralProblem(Both(), {"image": IMAGES, "text": TEXTS}, LABELS, RAGGED, dtype="float64", engine=engine)
+        found.append(run(p, algorithms.FedDyn(0.5), SGD(5, 0.1, epochs=2)))
+        assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
+
+
 def test_models_that_cannot_be_stacked_are_recorded_on_streams_side_by_side(on_pretend):
     on_pretend(PretendGraph)
     p = problem("cnn", "loop", EVEN)
@@ -311,9 +364,9 @@ def test_rows_that_have_arrived_stay_to_the_last_bit():
     p = problem(dtype="float32")
     y = torch.stack([p.initial(), p.initial() + 0.1, torch.full((p.dim,), 1e38)])
     center = 0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0))
-    penalty = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
+    terms = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
     tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1), None
     tables[2][:, 0] = 0.1
     got, walks = y.clone(), captured.Walks(PlainGraph)
-    assert walks.walk(p, penalty, (None, None), got, tables)
+    assert walks.walk(p, terms, (None, None), got, tables)
     assert torch.equal(got[1:], y[1:]) and not torch.equal(got[0], y[0])

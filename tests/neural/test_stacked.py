@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from fedtheory.neural.engines import layers  # noqa: E402
 from fedtheory.neural.engines.base import Loop  # noqa: E402
 from fedtheory.neural.engines.chain import chain_widths  # noqa: E402
 from fedtheory.neural.engines.stacked import Stacked  # noqa: E402
@@ -124,6 +125,44 @@ def test_models_side_by_side_have_the_gradients_of_one_after_another(make, texts
         for found, wanted in zip(gradients(make, texts, Stacked, w), gradients(make, texts, Loop, w), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
             assert float(wanted.abs().max()) > 1e-3
+
+
+HOW = {"plain": {}, "strided": {"stride": (2, 1), "padding": (1, 2)}, "dilated": {"dilation": (1, 2), "bias": False}}
+
+
+@pytest.mark.parametrize("how", [*HOW.values(), {"stride": 2, "padding": 1, "kernel_size": (2, 3)}], ids=[*HOW, "oblong"])
+def test_convolutions_by_patches_as_a_gpu_computes_them(how):
+    """Values and all gradients beside torch's own convolution, model after model."""
+    layer, count = nn.Conv2d(3, 4, **{"kernel_size": 3, **how}).double(), 2
+    g = torch.Generator().manual_seed(2)
+    shapes = [(count, 5, 3, 7, 6), (count, *layer.weight.shape), *([(count, 4)] if layer.bias is not None else [])]
+    tensors = [torch.randn(shape, generator=g, dtype=torch.float64).requires_grad_() for shape in shapes]
+    x, weight, bias = (*tensors, None)[:3]
+    own = layer.stride, layer.padding, layer.dilation
+    found = layers._unfolded(x, weight, bias, *own)
+    rows = [functional.conv2d(x[r], weight[r], None if bias is None else bias[r], *own) for r in range(count)]
+    wanted = torch.stack(rows)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    direction = torch.randn(wanted.shape, generator=g, dtype=torch.float64)
+    for a, b in zip(torch.autograd.grad(found, tensors, direction), torch.autograd.grad(wanted, tensors, direction), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["convolution", "no bias, dilated", "same", "frozen"])
+def test_whole_networks_by_patches(name, monkeypatch):
+    calls, by_patches = [], layers._unfolded
+
+    class ByPatches:
+        @staticmethod
+        def apply(*given):
+            calls.append(given[-1])
+            return by_patches(*given[:-1])
+
+    wanted = gradients(NUMBERS[name], False, Stacked)
+    monkeypatch.setattr(layers, "_OneByOne", ByPatches)
+    for a, b in zip(gradients(NUMBERS[name], False, Stacked), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+    assert calls and set(calls) == {1}
 
 
 @pytest.mark.parametrize("make, texts", [(NUMBERS["convolution"], False), (NUMBERS["tanh"], False), (TEXTS["attention"], True)])

@@ -166,7 +166,7 @@ class _Step:
         for name, value in _parts(penalty).items():
             if isinstance(value, torch.Tensor):
                 setattr(penalty, name, _aligned(value) if value.shape == y.shape else value.clone())
-        self.bound = problem.engine.bind(self.y)
+        self.bound = problem.engine.bind(self.y) if self.lanes is None else None
         self.fill(penalty, y, tables)
         self._tried()
         self.fill(penalty, y, tables)

@@ -166,27 +166,57 @@ class Loop(Engine):
     ) -> Tensor:
         out = torch.empty_like(params)
         lane = _only_one if self.lanes is None else self.lanes.lane
-        for r in range(len(params)):
+        for r, own in enumerate(params):
             with lane(r):
-                self._row(r, params, inputs, targets, weights, keys, out)
+                leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(own).items()}
+                torch.cat([p.reshape(-1) for p in self._row(r, leaves, inputs, targets, weights, keys)], out=out[r])
         if self.lanes is not None:
             self.lanes.join()
         return out if self._scale == 1.0 else out.div_(self._scale)
 
     def _row(
-        self, r: int, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None, out: Tensor
-    ) -> None:
-        """The gradient of row r into out[r], times the scale."""
-        leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(params[r]).items()}
+        self, r: int, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """The gradient of row r in these leaves, times the scale."""
+        some = next(iter(leaves.values()))
         x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
         if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
             x, t, w = _cut(x, t, w)
         with torch.enable_grad():
-            with self._mixed(params.device):
+            with self._mixed(some.device):
                 outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
-            value = self.loss(whole(outputs, params.dtype), t, w) * self._scale
-        pieces = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
-        torch.cat([p.reshape(-1) for p in pieces], out=out[r])
+            value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
+        return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
+
+    def bind(self, params: Tensor) -> list[dict[str, Tensor]] | None:
+        if self.channels_last or self.lanes is not None or self._scale != 1.0:
+            return None
+        return [{n: p.detach().requires_grad_() for n, p in self.flat.views(row).items()} for row in params]
+
+    def step(
+        self,
+        params: Tensor,
+        inputs: Any,
+        targets: Any,
+        weights: Tensor | None,
+        lr: float | Tensor,
+        penalise: Callable[[], float],
+        bound: list[dict[str, Tensor]] | None = None,
+        keys: Tensor | None = None,
+    ) -> None:
+        if bound is None:
+            return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
+        found = [self._row(r, leaves, inputs, targets, weights, keys) for r, leaves in enumerate(bound)]
+        factor = penalise()
+        if factor != 1.0:
+            params.mul_(factor)
+        with torch.no_grad():
+            for r, (leaves, gradients) in enumerate(zip(bound, found, strict=True)):
+                for leaf, gradient in zip(leaves.values(), gradients, strict=True):
+                    if isinstance(lr, float):
+                        leaf.sub_(gradient, alpha=lr)
+                    else:
+                        leaf.addcmul_(gradient, lr[r], value=-1.0)
 
 
 def whole(outputs: Any, dtype: torch.dtype) -> Any:

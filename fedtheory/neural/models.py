@@ -11,6 +11,8 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, su
 if TYPE_CHECKING:
     from torch import nn
 
+    from fedtheory.neural.losses import Loss
+
 __all__ = ["Model", "check_model", "get", "names"]
 
 
@@ -193,7 +195,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         before = drawn()
         try:
             given, named = arguments(inputs)
-            with KeyedDropout():  # whose masks follow from keys
+            with KeyedDropout() as dropout:  # whose masks follow from keys
                 outputs = module(*given, **named)
             value = measure(outputs, targets)
         except FedTheoryError:
@@ -208,6 +210,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
                 f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
                 "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
             )
+        if dropout.shares and value.requires_grad:
+            _check_backward(module, measure, sample)
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):
             raise MissingCapability(
@@ -217,4 +221,25 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     if not value.requires_grad:
         raise InvalidInput(
             f"the loss {measure.name} does not depend on the parameters through torch operations: it has no gradient"
+        )
+
+
+def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -> None:
+    """Raise `MissingCapability` where a backward pass computes dropout again, without the key that the forward pass had."""
+    import torch
+
+    from fedtheory.neural.dropout import KeyedDropout
+    from fedtheory.neural.flat import arguments
+
+    given, named = arguments(sample[0])
+    parameters, found = [p for p in module.parameters() if p.requires_grad], []
+    for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
+        torch.manual_seed(seed)
+        with KeyedDropout(torch.zeros((), dtype=torch.int64, device=parameters[0].device)):
+            outputs = module(*given, **named)
+        found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
+    if not all(a is b or torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)):
+        raise MissingCapability(
+            f"a backward pass of {type(module).__name__} computes dropout again (torch.utils.checkpoint?), with other masks than the "
+            "forward pass had: put dropout outside of what is computed again, or turn it off with .eval()"
         )

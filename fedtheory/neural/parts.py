@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,8 +42,8 @@ class Parts:
 
 
 def is_several(values: Any) -> bool:
-    """Whether a user's samples are several tensors: a dict, or a tuple of arrays or tensors."""
-    return isinstance(values, dict) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
+    """Whether a user's samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
+    return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
 def checked(what: str, parts: Parts) -> Parts:
@@ -59,6 +59,8 @@ def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | 
     """one(name, values) of a tensor, or of every part."""
     if not is_several(values):
         return one(what, values)
+    if isinstance(values, Mapping):
+        values = dict(values)
     if not values:
         raise InvalidInput(f"{what} is an empty dict: give at least one array or tensor (n, ...)")
     if isinstance(values, dict):

@@ -124,7 +124,7 @@ class NeuralProblem(Problem):
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
-        check_held(self._clients, len(self.inputs), len(self.targets))
+        check_held(self._clients, len(self.inputs), len(self.targets), isinstance(inputs, tuple))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)

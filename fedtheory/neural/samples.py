@@ -33,6 +33,8 @@ def as_samples(
     InvalidInput
         Samples of unequal shapes; something other than real numbers; a single number.
     """
+    if isinstance(values, torch.utils.data.Dataset):
+        raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
     if not isinstance(values, torch.Tensor):
         try:
             array = np.asarray(values, order="C")
@@ -47,6 +49,7 @@ def as_samples(
         raise InvalidInput(f"{what} are of dtype {values.dtype}: give real numbers, as real and imaginary part in two channels")
     if values.ndim == 0:
         raise InvalidInput(f"{what} is the number {values.item()}: give one entry a sample, (n, ...)")
+    values = values.detach()
     if values.is_floating_point():
         return values.to(device, dtype)
     kept = (small and values.dtype in SMALL) or (mask and values.dtype == torch.bool)
@@ -92,10 +95,11 @@ def _check_finite(what: str, values: torch.Tensor) -> None:
     )
 
 
-def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int) -> None:
+def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int, a_tuple: bool = False) -> None:
     """Raise `InvalidInput` unless there are as many inputs as targets, and every client holds some of them."""
     if inputs != targets:
-        raise InvalidInput(f"{inputs} inputs and {targets} targets: give one target a sample")
+        told = " (inputs are a tuple, and so the module's arguments; samples one by one make a list)" if a_tuple else ""
+        raise InvalidInput(f"{inputs} inputs and {targets} targets: give one target a sample{told}")
     if not clients:
         raise InvalidInput("clients is empty: give the sample numbers of at least one client")
     for k, c in enumerate(clients):

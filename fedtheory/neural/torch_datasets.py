@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -106,7 +106,7 @@ def _together(dataset: Any, first: int, last: int, what: str) -> Any:
 
 def _split(items: Any, target: Any, what: str) -> tuple[Any, Any]:
     """(inputs, targets) of items that are put together."""
-    if isinstance(items, dict):
+    if isinstance(items, Mapping):
         if target not in items or len(items) < 2:
             named = ", ".join(map(repr, items))
             raise InvalidInput(
@@ -123,7 +123,7 @@ def _split(items: Any, target: Any, what: str) -> tuple[Any, Any]:
 
 def _joined(parts: list[Any], what: str) -> Any:
     """One after another."""
-    if isinstance(parts[0], dict):
+    if isinstance(parts[0], Mapping):
         return {name: _joined([p[name] for p in parts], what) for name in parts[0]}
     if isinstance(parts[0], tuple | list) and not isinstance(parts[0][0], str):
         return tuple(_joined([p[i] for p in parts], what) for i in range(len(parts[0])))

@@ -14,6 +14,7 @@ from fedtheory.randomness import Stream
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fedtheory.neural import dropout  # noqa: E402
 from fedtheory.neural.training import configuration  # noqa: E402
@@ -236,6 +237,24 @@ def test_what_has_no_masks_is_refused():
         with pytest.raises(errors.MissingCapability, match=r"dropout=0\.3 between its layers.*nn\.Dropout"):
             neural.NeuralProblem(Recurrent(kind), SEQUENCES, LABELS, CLIENTS)
         neural.NeuralProblem(Recurrent(kind).eval(), SEQUENCES, LABELS, CLIENTS)
+    class Again(nn.Module):
+        """Of which the backward pass computes a part once more."""
+
+        def __init__(self, inside):
+            super().__init__()
+            self.first, self.drop, self.last, self.inside = nn.Linear(12, 8), nn.Dropout(0.5), nn.Linear(8, 3), inside
+
+        def part(self, x):
+            h = functional.relu(self.first(x))
+            return self.drop(h) if self.inside else h
+
+        def forward(self, x):
+            h = checkpoint(self.part, x, use_reentrant=False)
+            return self.last(h if self.inside else self.drop(h))
+
+    with pytest.raises(errors.MissingCapability, match=r"backward pass of Again computes dropout again.*checkpoint"):
+        neural.NeuralProblem(Again(True), ROWS, LABELS, CLIENTS, engine="loop")
+    neural.NeuralProblem(Again(False), ROWS, LABELS, CLIENTS, engine="loop")
     p = made("module")
     with pytest.raises(errors.MissingCapability, match=r"dropout is drawn in the steps of local\.SGD"):
         p.client_batch_gradient(p.initial().expand(4, 1, -1), np.zeros((4, 1, 2), dtype=int))

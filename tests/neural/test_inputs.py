@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import UserDict
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,18 @@ def test_the_engines_are_those_asked_for_and_a_mask_counts():
     assert abs(float(without.objective(x)) - float(problem("dict").objective(x))) > 1e-4
 
 
+def test_what_is_like_a_dict_is_one_and_tensors_with_a_gradient_are_numbers():
+    given = UserDict(ids=IDS, mask=torch.from_numpy(MASK))  # what tokenizers return
+    p = neural.NeuralProblem(Reader(), given, LABELS, CLIENTS, dtype="float64")
+    np.testing.assert_array_equal(p.initial(), problem("dict").initial())
+    assert float(p.objective(p.initial())) == float(problem("dict").objective(p.initial()))
+    weights = torch.ones(COUNT, 3, requires_grad=True)
+    of_weights = neural.NeuralProblem(nn.Linear(3, 3), weights, LABELS, CLIENTS)
+    solver = local.SGD(8, 0.1, epochs=1)
+    run = neural.train(of_weights, algorithms.FedAvg(), 1, Uniform(2), solver, record=["objective"], progress=False)
+    assert run.rounds == 1
+
+
 def test_targets_of_several_parts_reach_a_loss_of_ones_own():
     scores = rng.normal(size=COUNT)
 
@@ -145,6 +159,8 @@ def test_parts_that_do_not_fit_are_refused_in_words():
     refused(r"unexpected keyword argument 'hidden'", made({"ids": IDS, "hidden": MASK}))
     refused(r"inputs\['mask'\] are of dtype <U1", made({"ids": IDS, "mask": ["a"] * COUNT}))
     refused("empty dict", made({}))
+    refused("6 inputs and 90 targets.*inputs are a tuple.*make a list", made(tuple(IDS)))
+    refused("the Dataset TensorDataset.*from_dataset", made(TensorDataset(torch.from_numpy(IDS))))
     refused("key 0.*keyword", made({0: IDS}))
     refused("a dict of ids, mask, the test inputs one tensor", made({"ids": IDS, "mask": MASK}, test=(IDS, LABELS)))
     refused("targets have several parts.*loss of your own", made(IDS, {"a": LABELS}))

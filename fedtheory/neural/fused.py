@@ -32,10 +32,13 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
         if device not in DEVICES or made.get("refused"):
             return function(*arguments)
         kind = tuple(_kind(a) for a in arguments)
-        try:
-            if kind not in made:
-                made[kind] = torch.compile(_copied(function), fullgraph=True, backend=BACKEND)
+        if kind in made:  # it has run: an error now is the device's, and may have left the arguments half changed
             return made[kind](*arguments)
+        try:
+            compiled = torch.compile(_copied(function), fullgraph=True, backend=BACKEND)
+            found = compiled(*arguments)
+            made[kind] = compiled
+            return found
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises

@@ -156,12 +156,15 @@ def lines_of_table_4() -> list[str]:
 def lines_of_efl() -> list[str]:
     """EFL's Table 2, MNIST: the share that each method's table counts, in percent."""
     table, out = papers.table("efl-table2"), []
-    runs = _by_row(_file("efl_table2"))
+    found = _file("efl_table2")
+    runs = _by_row(found)
     for method, name in EFL.items():
+        stopped = [r["rounds"] + 1 for key, r in found.items() if key.partition("@")[0].endswith("/" + method) and r["error"]]
+        theirs = 100 * float(table.value("non-iid", "mnist", method))  # type: ignore[arg-type]
+        out += [f"| {name} | diverged in round {n} | {theirs:.2f} | 1 |" for n in stopped]
         of = runs.get(("non-iid", "mnist", method), [])
         if of:
-            ours, theirs = [100 * r["measured"] for r in of], table.value("non-iid", "mnist", method)
-            out.append(f"| {name} | {over(ours, '.2f')} | {100 * float(theirs):.2f} | {len(of)} |")  # type: ignore[arg-type]
+            out.append(f"| {name} | {over([100 * r['measured'] for r in of], '.2f')} | {theirs:.2f} | {len(of)} |")
     return out
 
 

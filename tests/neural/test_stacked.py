@@ -259,9 +259,12 @@ def problem(module, engine="auto", loss="cross_entropy"):
     return NeuralProblem(module, *data, clients, loss, 0.01, dtype="float64", engine=engine)
 
 
-def run(p):
+ELASTIC = algorithms.FedElasticNetDyn(0.01, 0.5)
+
+
+def run(p, algorithm=ELASTIC):
     more = dict(seed=1, local_solver=SGD(4, 0.1, epochs=2), like=p.like_array(), record=())
-    return simulate(p, algorithms.FedElasticNetDyn(0.01, 0.5), 3, p.initial(), Uniform(3), **more).x
+    return simulate(p, algorithm, 3, p.initial(), Uniform(3), **more).x
 
 
 @pytest.mark.parametrize("make", [Written, Counted, Skipping, Turned])
@@ -307,3 +310,32 @@ def test_a_module_that_cannot_be_stacked_is_walked_by_the_loop_with_a_reason():
 def test_other_gradients_side_by_side_are_noticed():
     with pytest.warns(UserWarning, match="its gradient is another one then"):
         assert problem(Counting()).engine.name == "loop"
+
+
+class Encoder(nn.Module):
+    def __init__(self, kind) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3, batch_first=True)
+        self.body = {"encoder": lambda: nn.TransformerEncoder(layer, 2), "layer": lambda: layer}.get(kind, lambda: None)()
+        self.heads = nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True) if kind == "attention" else None
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        out = self.body(x) if self.heads is None else self.heads(x, x, x, need_weights=False)[0]
+        return self.last(out.mean(dim=1))
+
+
+@pytest.mark.parametrize("kind", ["encoder", "layer", "attention"])
+@pytest.mark.filterwarnings("error:the clients")
+def test_attention_in_eval_mode_is_stacked(kind):
+    """Where torch would take kernels for inference, which have no derivative; and dropout stays off."""
+    inputs = np.random.default_rng(0).normal(size=(30, 5, 8))
+    found = []
+    for engine in ("stacked", "loop"):
+        torch.manual_seed(0)
+        module = Encoder(kind).eval()
+        p = NeuralProblem(module, inputs, np.arange(30) % 3, np.split(np.arange(30), 3), dtype="float64", engine=engine)
+        assert p.engine.name == engine and p.flat.dropout == ()
+        found.append(run(p, algorithms.FedDyn(0.5)))  # a key's bias has no gradient but rounding, which the sign rule would follow
+        assert not any(m.training for m in p.module(p.initial()).modules())
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-13)

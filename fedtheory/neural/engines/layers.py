@@ -70,6 +70,8 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
     for layer in module.modules():
         if "forward" in vars(layer):
             continue
+        if type(layer) in (nn.MultiheadAttention, nn.TransformerEncoderLayer) and not layer.training:
+            _without_fast_path(layer)
         if type(layer) is nn.Linear:
             own = known.get(id(layer.weight)), known.get(id(layer.bias))
             layer.forward = MethodType(partial(_linear, own), layer)
@@ -80,6 +82,14 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
             layer.forward = MethodType(_recurrent, layer)
     return module
+
+
+def _without_fast_path(layer: nn.Module) -> None:
+    """In eval mode torch takes kernels for inference, which have no derivative and no rule for vmap; train mode without dropout is the
+    same function. An encoder layer's dropout is in layers of its own, which stay as they are."""
+    layer.training = True
+    if isinstance(layer, nn.MultiheadAttention):
+        layer.dropout = 0.0
 
 
 class _All(torch.autograd.Function):

@@ -111,6 +111,15 @@ def test_means_and_ranges_over_seeds(made, monkeypatch):
     sys.modules.pop("seeds_table", None)
 
 
+def test_a_run_of_efl_that_diverged_is_named_and_not_averaged(made, monkeypatch):
+    import seeds_table
+
+    name, fine = "efl/mnist/non-iid/all/fedgate", {"seed": 1, "error": None, "measured": 0.9, "rounds": 100}
+    monkeypatch.setattr(seeds_table, "_file", lambda table: {name: {**fine, "error": "diverged", "rounds": 10}, name + "@seed=1": fine})
+    assert seeds_table.lines_of_efl() == ["| FedGATE | diverged in round 11 | 99.15 | 1 |", "| FedGATE | 90.00 | 99.15 | 1 |"]
+    sys.modules.pop("seeds_table", None)
+
+
 def test_two_messages_are_shown_apart(made):
     row = {"method": "scaffold", "paper_text": "291.88", "measured": 300.5, "ratio": [1.0295]}
     row["entropies"] = {"entropy": 300.5, "entropy_1": 300.0, "entropy_2": 0.5}

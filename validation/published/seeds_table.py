@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import typer
 from bench_table import DATA, DENSE, NAMES, ORDER, SPLITS
+from learning_rates import GRID
 
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.provenance import write_atomic
@@ -155,24 +156,28 @@ def lines_of_table_4() -> list[str]:
 def lines_of_efl() -> list[str]:
     """EFL's Table 2, MNIST: the share that each method's table counts, in percent."""
     table, out = papers.table("efl-table2"), []
-    runs = _by_row(_file("efl_table2"))
+    found = _file("efl_table2")
+    runs = _by_row(found)
     for method, name in EFL.items():
+        stopped = [r["rounds"] + 1 for key, r in found.items() if key.partition("@")[0].endswith("/" + method) and r["error"]]
+        theirs = 100 * float(table.value("non-iid", "mnist", method))  # type: ignore[arg-type]
+        out += [f"| {name} | diverged in round {n} | {theirs:.2f} | 1 |" for n in stopped]
         of = runs.get(("non-iid", "mnist", method), [])
         if of:
-            ours, theirs = [100 * r["measured"] for r in of], table.value("non-iid", "mnist", method)
-            out.append(f"| {name} | {over(ours, '.2f')} | {100 * float(theirs):.2f} | {len(of)} |")  # type: ignore[arg-type]
+            out.append(f"| {name} | {over([100 * r['measured'] for r in of], '.2f')} | {theirs:.2f} | {len(of)} |")
     return out
 
 
 def lines_of_learning_rates() -> list[str]:
-    """A line a method: at every rate the accuracy and the ratios of nonzeros and entropy, the chosen rate in bold."""
+    """A line a run: accuracy and the ratios of nonzeros and entropy; of methods whose grid is whole, the chosen rate in bold."""
     path = HERE / "learning_rates.json"
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in json.loads(path.read_text()).values() if path.exists() else ():
         found.setdefault((run["dataset"], run["method"]), []).append(run)
     out = []
     for (dataset, method), runs in sorted(found.items(), key=lambda item: [ORDER.index(part) for part in item[0]]):
-        best = max(runs, key=lambda r: r["accuracy_last_ten"] or -1.0)
+        whole = len(runs) == len(GRID)  # of a part of the grid no rate is chosen
+        best = max(runs, key=lambda r: r["accuracy_last_ten"] or -1.0) if whole else None
         for run in sorted(runs, key=lambda r: r["lr"]):
             rate = f"**{run['lr']:g}**" if run is best else f"{run['lr']:g}"
             if run["error"]:

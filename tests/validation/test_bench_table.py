@@ -115,8 +115,12 @@ def test_a_run_of_efl_that_diverged_is_named_and_not_averaged(made, monkeypatch)
     import seeds_table
 
     name, fine = "efl/mnist/non-iid/all/fedgate", {"seed": 1, "error": None, "measured": 0.9, "rounds": 100}
-    monkeypatch.setattr(seeds_table, "_file", lambda table: {name: {**fine, "error": "diverged", "rounds": 10}, name + "@seed=1": fine})
-    assert seeds_table.lines_of_efl() == ["| FedGATE | diverged in round 11 | 99.15 | 1 |", "| FedGATE | 90.00 | 99.15 | 1 |"]
+    monkeypatch.setattr(seeds_table, "_file", lambda table: {
+            name: {**fine, "error": "diverged", "rounds": 10}, name + "@seed=1": fine, name + "@lr=0.03": fine,
+        })  # fmt: skip
+    assert seeds_table.lines_of_efl() == [
+        "| FedGATE | 90.00; diverged in round 11 | 99.15 | 2 |", "| FedGATE, step 0.03 | 90.00 | 99.15 | 1 |",
+    ]  # fmt: skip
     sys.modules.pop("seeds_table", None)
 
 

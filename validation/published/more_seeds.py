@@ -3,6 +3,7 @@
     python validation/published/more_seeds.py DATA fedelasticnet-table2 --dataset mnist --seeds 1,2
     python validation/published/more_seeds.py DATA fedelasticnet-table4 --dataset emnist-l --split dirichlet-0.3
     python validation/published/more_seeds.py DATA efl-table2 --dataset mnist
+    python validation/published/more_seeds.py DATA efl-table2 --dataset mnist --method fedgate,vrl-sgd --lr 0.03
 
 Every finished run is written at once to seeds_of_TABLE.json beside this file: what was measured, in the table's units (Table 2's runs
 give Table 3's as well), the mean accuracy of the last ten rounds, and what the run was made with. Seed 0 of Tables 2 and 3 is in
@@ -56,6 +57,8 @@ def main(
     table: Annotated[str, typer.Argument(help="fedelasticnet-table2 (and 3), fedelasticnet-table4 or efl-table2.")],
     dataset: Annotated[str, typer.Option(help="Data sets, with commas.")] = "mnist,emnist-l",
     split: Annotated[str, typer.Option(help="Splits, with commas; all by default.")] = "",
+    method: Annotated[str, typer.Option(help="Methods, with commas; all by default.")] = "",
+    lr: Annotated[float | None, typer.Option(help="Another step size than the preset's; it is part of the run's name.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, with commas.")] = "0,1,2",
     minutes: Annotated[float, typer.Option(help="Begin no run after so many.")] = 600.0,
 ) -> None:
@@ -64,6 +67,8 @@ def main(
     for name in dataset.split(","):
         samples = load_data(name, data, 0, progress=False)
         wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
+        wanted = [p for p in wanted if not method or p.method in method.split(",")]
+        wanted = wanted if lr is None else [p.with_values({"lr": lr}) for p in wanted]
         for seed in map(int, seeds.split(",")):
             for preset in (replace(p, seed=seed) for p in wanted):
                 key = preset.name

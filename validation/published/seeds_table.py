@@ -154,17 +154,21 @@ def lines_of_table_4() -> list[str]:
 
 
 def lines_of_efl() -> list[str]:
-    """EFL's Table 2, MNIST: the share that each method's table counts, in percent."""
-    table, out = papers.table("efl-table2"), []
-    found = _file("efl_table2")
-    runs = _by_row(found)
-    for method, name in EFL.items():
-        stopped = [r["rounds"] + 1 for key, r in found.items() if key.partition("@")[0].endswith("/" + method) and r["error"]]
-        theirs = 100 * float(table.value("non-iid", "mnist", method))  # type: ignore[arg-type]
-        out += [f"| {name} | diverged in round {n} | {theirs:.2f} | 1 |" for n in stopped]
-        of = runs.get(("non-iid", "mnist", method), [])
-        if of:
-            out.append(f"| {name} | {over([100 * r['measured'] for r in of], '.2f')} | {theirs:.2f} | {len(of)} |")
+    """EFL's Table 2, MNIST: the share that each method's table counts, in percent; other steps than the assumed one are named."""
+    table, found = papers.table("efl-table2"), _file("efl_table2")
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for name, run in found.items():
+        path, *said = name.split("@")
+        step = next((f", step {part.partition('=')[2]}" for part in said if part.startswith("lr=")), "")
+        runs.setdefault((path.rpartition("/")[2], step), []).append(run)
+    out = []
+    for (method, step), of in sorted(runs.items(), key=lambda item: ([*EFL].index(item[0][0]), item[0][1])):
+        theirs = f"{100 * float(table.value('non-iid', 'mnist', method)):.2f}"  # type: ignore[arg-type]
+        done = [100 * r["measured"] for r in of if not r["error"]]
+        stopped = [str(r["rounds"] + 1) for r in of if r["error"]]
+        cells = [over(done, ".2f")] if done else []
+        cells += [f"diverged in round{'s' if len(stopped) > 1 else ''} {', '.join(stopped)}"] if stopped else []
+        out.append(f"| {EFL[method]}{step} | {'; '.join(cells)} | {theirs} | {len(of)} |")
     return out
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtheory import Uniform, algorithms, messages, simulate
-from fedtheory.local import SGD
+from fedtheory.local import SGD, Adam, Momentum
 from fedtheory.messages.measures import bin_counts
 
 torch = pytest.importorskip("torch")
@@ -78,6 +78,62 @@ def test_every_method_gives_the_cpus_numbers(method, options, kind, engine):
         if device == "cuda":
             assert p.walks._steps and not p.walks.refused  # the steps were recorded and replayed
     np.testing.assert_allclose(found[1].x, found[0].x, rtol=0, atol=1e-9)
+
+
+OTHERS = [
+    algorithms.FedDyn(0.1), algorithms.FedElasticNetProx(0.0, 0.1), algorithms.FedElasticNetScaffold(0.0, 0.1), algorithms.Mime(0.1),
+    algorithms.VRLSGD(), algorithms.FedGATE(), algorithms.APFL(0.5), algorithms.FedAMP(0.1, 0.3, 1.0),
+    algorithms.ElasticAggregation(),
+]  # fmt: skip
+
+
+def on_both(make, method, solver):
+    """The last models on the CPU and on the GPU, in double precision."""
+    ran = [(p, simulate(p, method, 2, p.initial(), None, 1, 5, solver, (), like=p.like_array())) for p in map(make, ("cpu", "cuda"))]
+    assert all(v.device.type == "cuda" for v in ran[1][1].final if isinstance(v, torch.Tensor))
+    return [r.x for _, r in ran]
+
+
+@pytest.mark.parametrize("method", OTHERS, ids=lambda a: a.name)
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_the_other_methods_give_the_cpus_numbers(method, engine):
+    solver = SGD(5, 0.1, steps=4)  # as many for all clients, as three of them ask
+    here, there = on_both(lambda device: problem("mlp", device, dtype="float64", engine=engine), method, solver)
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", [Momentum(5, 0.05, epochs=2), Adam(5, 0.01, epochs=2)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_local_solvers_that_remember_give_the_cpus_numbers(solver, engine):
+    here, there = on_both(lambda device: problem("cnn", device, dtype="float64", engine=engine), algorithms.FedAvg(), solver)
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-8)
+
+
+class Reader(nn.Module):
+    """Attention with dropout over words of which a mask leaves some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.last = nn.Embedding(9, 8), nn.Linear(8, 3)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3, batch_first=True)
+
+    def forward(self, words, padding):
+        return self.last(self.layer(self.words(words), src_key_padding_mask=padding)[:, 0])
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_dropout_and_masks_give_the_cpus_numbers(engine):
+    padding = RNG.random(TEXTS.shape) < 0.3
+    padding[:, 0] = False
+
+    def make(device: str) -> NeuralProblem:
+        torch.manual_seed(0)
+        return NeuralProblem(
+            Reader(), {"words": TEXTS, "padding": padding}, LABELS, CLIENTS, dtype="float64", engine=engine, device=device
+        )
+
+    here, there = on_both(make, algorithms.FedDyn(0.1), SOLVER)
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "engine"), [("cnn", "stacked"), ("cnn", "loop"), ("lstm", "auto"), ("mlp", "stacked")])

@@ -7,7 +7,7 @@ import math
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -207,6 +207,10 @@ class FlatModule:
         given, named = arguments(inputs)
         with _in_place(places, pieces), KeyedDropout(key) if self.dropout else nullcontext():
             return module(*given, **named)
+
+    def holding(self, pieces: dict[str, Tensor]) -> AbstractContextManager[None]:
+        """While it is entered, the module has these pieces: for backward passes that compute parts of the forward pass again."""
+        return _in_place(self._own_module()[1], pieces)
 
     def _own_module(self) -> tuple[nn.Module, list[tuple[dict[str, Any], str, str]]]:
         """The module, or this thread's copy of it, with `_places`: for the time of a call, it holds what it is called with."""

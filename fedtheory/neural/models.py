@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, su
 if TYPE_CHECKING:
     from torch import nn
 
+    from fedtheory.neural.flat import FlatModule
     from fedtheory.neural.losses import Loss
 
 __all__ = ["Model", "check_model", "get", "names"]
@@ -179,7 +181,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     from fedtheory.neural.losses import Loss
     from fedtheory.neural.parts import described, tensors
 
-    FlatModule(module)
+    flat = FlatModule(module)
     measure = Loss(loss)
     if sample is None:
         return
@@ -212,6 +214,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
             )
         if dropout.shares and value.requires_grad:
             _check_backward(module, measure, sample)
+        if value.requires_grad:
+            _check_gradient(flat, measure, sample)
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):
             raise MissingCapability(
@@ -242,4 +246,39 @@ def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -
         raise MissingCapability(
             f"a backward pass of {type(module).__name__} computes dropout again (torch.utils.checkpoint?), with other masks than the "
             "forward pass had: put dropout outside of what is computed again, or turn it off with .eval()"
+        )
+
+
+def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) -> None:
+    """Raise `MissingCapability` where a module has another gradient once its parameters come from outside, as clients' models do."""
+    import torch
+
+    from fedtheory.neural.dropout import KeyedDropout
+    from fedtheory.neural.flat import arguments
+
+    inputs, targets = sample
+    pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}  # not the module's own point
+    own = dict(flat.module.named_parameters())
+    mine, before = [own[name] for name in pieces], [(own[name].detach().clone(), own[name].grad) for name in pieces]
+    given, named = arguments(inputs)
+    with KeyedDropout(), torch.enable_grad():
+        try:
+            for p, piece in zip(mine, pieces.values(), strict=True):
+                p.data.copy_(piece.detach())
+                p.grad = None
+            measure(flat.module(*given, **named), targets).backward()
+            wanted = [p.grad for p in mine]
+        finally:
+            for p, (value, gradient) in zip(mine, before, strict=True):
+                p.data.copy_(value)
+                p.grad = gradient
+        with flat.holding(pieces):
+            found = torch.autograd.grad(measure(flat.run(pieces, inputs), targets), list(pieces.values()), allow_unused=True)
+    pairs = [(a, b) for a, b in zip(wanted, found, strict=True) if a is not None]
+    off = math.sqrt(sum(float((a if b is None else a - b).square().sum()) for a, b in pairs))
+    size = math.sqrt(sum(float(a.square().sum()) for a, _ in pairs))
+    if math.isfinite(size) and not off <= 1e-3 * size + 1e-6:
+        raise MissingCapability(
+            f"{type(flat.module).__name__} has another gradient once its parameters are given from outside, as clients' models are: "
+            "leave out what computes with parameters it has kept, and give torch.utils.checkpoint use_reentrant=False"
         )

@@ -15,6 +15,7 @@ from fedtheory.local import SGD
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fedtheory.neural.engines import layers  # noqa: E402
 from fedtheory.neural.engines.base import Loop  # noqa: E402
@@ -286,7 +287,7 @@ class Branching(Written):
 
 
 class Counting(Written):
-    """What it computes depends on how often it was called: two models at once get one answer where two calls get two."""
+    """What it computes depends on how often it was called: it is no function of its parameters and inputs."""
 
     def forward(self, x):
         self.calls = getattr(self, "calls", 0) + 1
@@ -307,9 +308,18 @@ def test_a_module_that_cannot_be_stacked_is_walked_by_the_loop_with_a_reason():
     np.testing.assert_array_equal(run(p), run(same))
 
 
+class Sideways(Written):
+    """It computes something else for several models at once."""
+
+    def forward(self, x):
+        return (2 if torch._C._functorch.is_batchedtensor(next(self.parameters())) else 1) * super().forward(x)
+
+
 def test_other_gradients_side_by_side_are_noticed():
     with pytest.warns(UserWarning, match="its gradient is another one then"):
-        assert problem(Counting()).engine.name == "loop"
+        assert problem(Sideways()).engine.name == "loop"
+    with pytest.raises(MissingCapability, match="Counting has another gradient"):
+        problem(Counting(), engine="loop")
 
 
 class Encoder(nn.Module):
@@ -323,6 +333,43 @@ class Encoder(nn.Module):
     def forward(self, x):
         out = self.body(x) if self.heads is None else self.heads(x, x, x, need_weights=False)[0]
         return self.last(out.mean(dim=1))
+
+
+def test_what_a_backward_pass_computes_again_has_the_models_parameters():
+    """torch.utils.checkpoint asks the module again when the step's parameters would be gone, at a point that is not the module's."""
+
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+        def part(self, x):
+            return torch.tanh(self.first(x))
+
+        def forward(self, x):
+            return self.last(self.part(x))
+
+    class Again(Plain):
+        def forward(self, x):
+            return self.last(checkpoint(self.part, x, use_reentrant=False))
+
+    class Reentrant(Plain):
+        def forward(self, x):
+            return self.last(checkpoint(self.part, x.clone().requires_grad_(), use_reentrant=True))
+
+    inputs, clients = np.random.default_rng(0).normal(size=(20, 6)), [np.arange(12), np.arange(12, 20)]
+    with pytest.warns(UserWarning, match="one after another"):
+        again = NeuralProblem(Again(), inputs, np.arange(20) % 3, clients, dtype="float64")
+    plain = NeuralProblem(Plain(), inputs, np.arange(20) % 3, clients, dtype="float64")
+    y = plain.initial() + torch.randn(2, 1, plain.dim, generator=G, dtype=torch.float64)
+    assert torch.allclose(again.client_gradient(y), plain.client_gradient(y), rtol=0, atol=1e-14)
+    assert torch.allclose(again.client_output_gradient(y, 0, 5), plain.client_output_gradient(y, 0, 5), rtol=0, atol=1e-14)
+    solver = SGD(4, 0.1, epochs=2)
+    found = [simulate(p, algorithms.FedDyn(0.5), 2, p.initial(), local_solver=solver, like=p.like_array()).x for p in (again, plain)]
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-13)
+    with pytest.raises(MissingCapability, match=r"another gradient.*use_reentrant=False"):
+        NeuralProblem(Reentrant(), inputs, np.arange(20) % 3, clients)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "layer", "attention"])

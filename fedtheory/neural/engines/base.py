@@ -68,9 +68,9 @@ class Engine:
         out = torch.empty_like(params)
         for r, count in enumerate(counts.tolist()):
             leaf = params[r].detach().requires_grad_()
-            with torch.enable_grad():
-                outputs = self.flat.call(leaf, inputs[r, :count])
-            (out[r],) = torch.autograd.grad((outputs * outputs).sum() / count, leaf)
+            with torch.enable_grad(), self.flat.holding(pieces := self.flat.views(leaf)):
+                outputs = self.flat.run(pieces, inputs[r, :count])
+                (out[r],) = torch.autograd.grad((outputs * outputs).sum() / count, leaf)
         return out
 
     def _mixed(self, device: torch.device) -> Any:
@@ -182,11 +182,11 @@ class Loop(Engine):
         x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
         if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
             x, t, w = _cut(x, t, w)
-        with torch.enable_grad():
+        with torch.enable_grad(), self.flat.holding(leaves):
             with self._mixed(some.device):
                 outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
             value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
-        return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
+            return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
 
     def bind(self, params: Tensor) -> list[dict[str, Tensor]] | None:
         if self.channels_last or self.lanes is not None or self._scale != 1.0:

@@ -66,7 +66,7 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
     """Why two models at once do not get the gradients of one after another, in a line; None where they do, or one fails as well."""
     point = engine.flat.initial()
-    two, both = torch.stack([point, point]), (repeated(inputs, 2), repeated(targets, 2))
+    two, both = torch.stack([0.9 * point, 1.1 * point]), (repeated(inputs, 2), repeated(targets, 2))
 
     keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
     plain = Loop(engine.flat, engine.loss)

@@ -49,6 +49,8 @@ class NetworkOnSamples(Protocol):
         Models that are trained side by side; None: as many as fit the memory.
     walks : captured.Walks
         Recorded steps, on a GPU.
+    batch_plans : plans.Plans
+        The plan of the next round's mini-batches, where it was made ahead.
     fitting : dict
         By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
     """
@@ -70,6 +72,7 @@ class NetworkOnSamples(Protocol):
     augment: str | None
     rows_at_once: int | None
     walks: Any
+    batch_plans: Any
     fitting: dict[str, int]
 
     @property

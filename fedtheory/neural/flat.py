@@ -187,7 +187,7 @@ class FlatModule:
         self.check_width(flat)
         lead = flat.shape[:-1]
         return {
-            name: flat[..., a:b].view(*lead, *shape)
+            name: flat[..., a:b].view((*lead, *shape))
             for name, shape, a, b in zip(self.names, self.shapes, self.offsets[:-1], self.offsets[1:], strict=True)
         }
 

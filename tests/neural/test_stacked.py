@@ -52,6 +52,12 @@ class FromAState(Texts):
         return self.head(outputs[:, -1])
 
 
+def padded() -> nn.Module:
+    module = Texts(nn.LSTM)
+    module.embedding.padding_idx = 0  # a word without a gradient
+    return module
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -64,15 +70,15 @@ class Attention(nn.Module):
 
 
 class Tied(nn.Module):
-    """Weights that two layers share, and a layer that is passed twice."""
+    """Weights that two layers share, a layer that is passed twice, and a parameter that is a single number."""
 
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b, self.head = nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 3)
-        self.b.weight = self.a.weight
+        self.b.weight, self.scale = self.a.weight, nn.Parameter(torch.tensor(0.5))
 
     def forward(self, x):
-        return self.head(self.b(torch.tanh(self.a(self.a(x)))))
+        return self.head(self.b(self.scale * torch.tanh(self.a(self.a(x)))))
 
 
 def images(*layers, units) -> nn.Module:
@@ -102,6 +108,7 @@ TEXTS = {
     **{f"{k.__name__} from a state": lambda k=k: FromAState(k) for k in (nn.LSTM, nn.GRU)},
     "relu": lambda: Texts(nn.RNN, nonlinearity="relu"),
     "attention": Attention,
+    "padding": padded,
 }  # fmt: skip
 
 

@@ -77,6 +77,8 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
             layer.forward = MethodType(partial(_linear, own), layer)
         elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
             layer.forward = MethodType(_convolution, layer)
+        elif type(layer) is nn.Embedding and layer.padding_idx is not None and not (layer.max_norm or layer.scale_grad_by_freq):
+            layer.forward = MethodType(_embedding, layer)
         elif type(layer) is nn.GroupNorm:
             layer.forward = MethodType(_group_norm, layer)
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
@@ -169,6 +171,12 @@ def along_the_chain(pieces: list[tuple[str, Tensor]], inputs: Tensor) -> Tensor:
         (name, weight), (other, bias) = pieces[n : n + 2]
         h = _Products.apply(h.relu_() if n else h, weight, bias, (name, other), tape)
     return h
+
+
+def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
+    """vmap's own rule would train the row at padding_idx."""
+    out = functional.embedding(x, layer.weight)
+    return torch.where((x == layer.padding_idx)[..., None], out.detach(), out)
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ class NetworkOnSamples(Protocol):
         The numbers of the samples that each client holds.
     sample_counts : (N,)
         n_k.
+    most_samples : int
+        Of a client, also of those that a subset has left out.
     test : (inputs, targets) or None
         Test samples.
     tested : N int64 arrays, or None
@@ -66,6 +68,7 @@ class NetworkOnSamples(Protocol):
     inputs: Any
     targets: Any
     sample_counts: np.ndarray
+    most_samples: int
     test: tuple[Any, Any] | None
     tested: list[np.ndarray] | None
     precision: str

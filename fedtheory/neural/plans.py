@@ -32,7 +32,8 @@ class Plan:
         order = np.argsort(-lengths, kind="stable")
         self.clients, self.columns, self.lengths = clients[order], columns[order], lengths[order]
         self.active = (self.lengths[:, None] > np.arange(self.lengths[0])).sum(axis=0)  # (steps,) rows still walking
-        widest = min(solver.batch_size, int(problem.sample_counts.max()))
+        # an entry's mask follows from its place in a batch, which must not follow from who else takes part
+        widest = min(solver.batch_size, problem.most_samples if problem.flat.dropout else int(problem.sample_counts.max()))
         shape = (len(order), int(self.lengths[0]), widest)
         self.samples = np.zeros(shape, dtype=np.int64)
         self.weights = np.zeros(shape)

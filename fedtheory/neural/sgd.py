@@ -13,6 +13,7 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, MiniBatchSolver
 from fedtheory.neural import captured
 from fedtheory.neural.augment import augmented
+from fedtheory.neural.dropout import drawing_nothing
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
@@ -47,7 +48,8 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
         with one_blas_thread():
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
-        side_by_side(problem, plan.lengths, piece)
+        with drawing_nothing(problem.flat.module, problem.device):  # as a module may that does so in some batches only
+            side_by_side(problem, plan.lengths, piece)
     if not solver.reports_steps:
         return LocalResult(out)
     sums = plan.lr.sum(axis=1)

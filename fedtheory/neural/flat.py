@@ -122,6 +122,7 @@ class FlatModule:
     names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what requires no gradient is left out
     dim : d
     depends_on_batch : whether a sample's output depends on what else is in its batch, so that none may be padded: batch statistics
+        of torch's layers, or, once `settle` has seen two samples, of the module's own
     dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen one
 
     Raises
@@ -157,16 +158,32 @@ class FlatModule:
         self.dropout: tuple[float, ...] = ()
 
     def settle(self, inputs: Any) -> None:
-        """Find out, on a few samples, what a forward pass drops."""
+        """Find out, on a few samples, what a forward pass drops, and whether samples have other outputs alone than together."""
         met = KeyedDropout()
         try:
             with torch.no_grad(), met:
-                self.call(self.initial(), inputs)
+                together = self.call(self.initial(), inputs)
         except FedTheoryError:
             raise
         except Exception:  # which `check_model` tells
             return
         self.dropout = tuple(met.shares)
+        count = len(inputs)
+        if count > 1 and isinstance(together, torch.Tensor) and together.shape[:1] == (count,):
+            self.depends_on_batch = self.depends_on_batch or self._differs_alone(inputs, together)
+
+    @torch.no_grad()
+    def _differs_alone(self, inputs: Any, together: Tensor) -> bool:
+        """Whether single samples have other outputs than these (n, ...), or none, as of batch statistics."""
+        try:
+            with KeyedDropout():
+                alone = [self.call(self.initial(), inputs[i : i + 1]) for i in range(len(inputs))]
+        except Exception:  # "more than 1 value per channel", say
+            return True
+        if any(a.numel() != together[0].numel() for a in alone):
+            return False
+        off = (torch.stack([a.reshape(together.shape[1:]) for a in alone]) - together).norm()
+        return bool(off > 1e-3 * together.norm())
 
     def initial(self) -> Tensor:
         """The module's own parameters as a vector (d,)."""

@@ -291,9 +291,9 @@ class NeuralProblem(Problem):
         out = torch.zeros_like(y)
         if not len(rows):
             return out
-        index = np.zeros((len(rows), counts.max()), dtype=np.int64)  # padded with sample 0, which has no part in the mean
+        index = np.empty((len(rows), counts.max()), dtype=np.int64)
         for r, k in enumerate(rows):
-            index[r, : counts[k]] = held[k]
+            index[r], index[r, : counts[k]] = held[k][0], held[k]  # padded with its first sample, without a part in the mean
         points = y.shape[1]
         where = torch.from_numpy(index).to(self.device).repeat_interleave(points, dim=0)
         real = torch.from_numpy(counts[rows]).repeat_interleave(points)

@@ -62,11 +62,13 @@ def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.nda
     Raises
     ------
     InvalidInput
-        No sequence of sequences; numbers that are not whole, or a mask.
+        No sequence of sequences, or a dict; numbers that are not whole, or a mask.
     """
+    if isinstance(clients, Mapping):
+        raise InvalidInput(f"{what} is a {type(clients).__name__}, whose keys would be read: give list({what}.values())")
     try:
         clients = clients.indices if isinstance(clients, Partition) else clients
-        held = [np.asarray(c).ravel() for c in clients]
+        held = [np.asarray(c) for c in clients]
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} cannot be read ({error}): give a sequence of sample numbers for each client") from error
     for k, numbers in enumerate(held):
@@ -74,7 +76,12 @@ def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.nda
             raise InvalidInput(
                 f"{what}: client {k}'s are of dtype {numbers.dtype}: give sample numbers, whole ones from 0 (np.flatnonzero of a mask)"
             )
-    return [numbers.astype(np.int64, copy=False) for numbers in held]
+        if not numbers.ndim:
+            raise InvalidInput(
+                f"{what}: client {k}'s are the number {numbers}: give a sequence of sample numbers for each client (of an array that "
+                "says whose each sample is, [np.flatnonzero(owner == k) for k in range(N)])"
+            )
+    return [numbers.ravel().astype(np.int64, copy=False) for numbers in held]
 
 
 def check_finite(what: str, values: Any) -> None:

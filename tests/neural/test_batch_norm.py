@@ -37,7 +37,21 @@ def of_images():
     return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3, track_running_stats=False), nn.Flatten(), nn.Linear(12, 3))
 
 
-NETWORKS = {"frozen": (frozen, ROWS), "of batches": (of_batches, ROWS), "of images": (of_images, IMAGES)}
+class Centred(nn.Sequential):
+    """Batch statistics in a forward pass, which no layer tells of."""
+
+    def forward(self, x):
+        return functional.batch_norm(super().forward(x - x.mean(dim=0)), None, None, training=True)
+
+
+def of_its_own():
+    torch.manual_seed(0)
+    return Centred(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+NETWORKS = {
+    "frozen": (frozen, ROWS), "of batches": (of_batches, ROWS), "of images": (of_images, IMAGES), "its own": (of_its_own, ROWS),
+}  # fmt: skip
 
 
 def made(name, clients, **options):
@@ -72,7 +86,7 @@ def test_steps_are_those_of_a_plain_torch_loop(name, engine):
     np.testing.assert_allclose(run.x[0], expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["of batches", "of images"])
+@pytest.mark.parametrize("name", ["of batches", "of images", "its own"])
 @pytest.mark.parametrize("algorithm", [algorithms.FedDyn(0.1), algorithms.Scaffold(), algorithms.ElasticAggregation()], ids=str)
 def test_engines_agree_on_clients_of_unequal_size(name, algorithm):
     clients = [np.arange(13), np.arange(13, 40), np.arange(40, 58)]

@@ -119,6 +119,17 @@ def test_torchs_losses_with_options_are_taken_sample_by_sample(loss, targets, sa
     assert bool(walked) == (compiled and any(loss is entry[0] for entry in WITH_OPTIONS.values()))
 
 
+@pytest.mark.parametrize("engine", ["auto", "loop"])
+def test_a_class_of_weight_0_still_has_its_smoothing(engine):
+    """In torch's mean, whose weights such samples are not in; the first two samples are none."""
+    loss, labels = nn.CrossEntropyLoss(torch.tensor([0.0, 2.0, 3.0]).to(WEIGHT), label_smoothing=0.1), np.where(LABELS == 0, 1, LABELS)
+    for held in CLIENTS[:2]:
+        labels[held[3]] = 0
+    p = problem(loss, labels, engine=engine)
+    assert not p.loss.weighted
+    same(p, plain(loss, labels))
+
+
 class Doubled(nn.CrossEntropyLoss):
     def forward(self, outputs, targets):
         return 2 * super().forward(outputs, targets)

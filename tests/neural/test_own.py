@@ -198,6 +198,8 @@ def test_losses_that_cannot_be_called_so_are_refused(loss, words):
         ({"test": (X, ["cat"] * 40)}, "test targets are of dtype <U3"),
         ({"clients": "ab"}, "clients: client 0's are of dtype <U1"),
         ({"clients": 2}, "clients cannot be read.*a sequence of sample numbers for each client"),
+        ({"clients": {0: range(9), 1: range(9, 40)}}, r"clients is a dict, whose keys.*give list\(clients.values\(\)\)"),
+        ({"clients": Y}, r"client 0's are the number \d.*np.flatnonzero\(owner == k\)"),
         ({"clients": [["a"], [1]]}, "clients: client 0's are of dtype <U1"),
         ({"clients": [[0, 1], [2.5, 3.0]]}, "clients: client 1's are of dtype float64"),
         ({"clients": [np.arange(40) < 15, np.arange(40) >= 15]}, "client 0's are of dtype bool.*np.flatnonzero of a mask"),

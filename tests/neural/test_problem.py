@@ -160,3 +160,17 @@ def test_output_gradients_of_unequal_clients(engine, first, last):
         assert (wanted[2] == 0).all() and all(abs(wanted[k]).max() > 0.1 for k in (0, 1, 3, 4))
         padded = torch.stack([p.engine.output_gradient(y[1], p.inputs[:4].expand(2, 4, 2, 3), torch.tensor([n, n])) for n in (2, 4)])
         assert abs(padded[0] - padded[1]).max() > 1e-3  # the mutant: padding counted
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_output_gradients_are_padded_with_a_clients_own_samples(engine):
+    """Sample 0 is nobody's, and its output is not finite: 0 times it would be NaN."""
+
+    class OfLogarithms(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.log())
+
+    inputs = np.random.default_rng(0).uniform(0.5, 2, size=(9, 4))
+    inputs[0] = 0
+    p = NeuralProblem(OfLogarithms(4, 3), inputs, np.zeros(9, int), [range(1, 4), range(4, 9)], engine=engine)
+    assert bool(torch.isfinite(p.client_output_gradient(p.initial().expand(2, 1, -1), 0, 9)).all())

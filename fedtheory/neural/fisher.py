@@ -10,7 +10,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.interface import NetworkOnSamples
-from fedtheory.neural.parts import has_labels
+from fedtheory.neural.parts import described, has_labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +26,11 @@ def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
         raise MissingCapability("a Fisher diagonal is a mean over samples, and here a sample's output depends on its batch (BatchNorm)")
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
-    labels = has_labels(problem.targets)
-    if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and labels):
+    one_label = has_labels(problem.targets) and problem.targets.ndim == 1
+    if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and one_label):
         raise MissingCapability(
-            f"the model Fisher needs labels to expect over, the loss {problem.loss.name} has none: use fisher='empirical'"
+            f"the model Fisher takes the expectation over one label a sample, under the plain cross entropy; here the loss is "
+            f"{problem.loss.name}, and the targets are {described('targets', problem.targets)}: use fisher='empirical'"
         )
 
 
@@ -40,6 +41,7 @@ def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
     ----------
     kind : 'empirical' or 'model'
         With the samples' labels, or in expectation over labels drawn from the network's own output (as many passes as classes).
+        A sample's loss is its own mean: class weights cancel in it, and one whose label is ignored has the gradient 0, and counts.
     """
     check_fisher(problem, kind)
     rows = [torch.stack([_one(problem, held, point, kind) for point in y[k]]) for k, held in enumerate(problem.client_samples)]

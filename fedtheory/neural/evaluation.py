@@ -89,7 +89,10 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
         return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
-    right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
+    found = outputs.argmax(dim=axis)
+    if found.shape != targets.shape:  # the batch may not be on the first axis
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
+    right = (found == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
         return right.mean(dim=1)
     counted = (targets != ignored).reshape(len(targets), -1)
@@ -164,13 +167,23 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)
-    clients = [k for k, own in enumerate(problem.tested) if len(own)]
+    counted: np.ndarray = to_numpy((problem.test[1] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
+    tested = [own[counted[own]] for own in problem.tested]
+    clients = [k for k, own in enumerate(tested) if len(own)]
+    if not clients:
+        return np.full(len(x), np.nan)
     if personal is not None:
-        each = [_each_hit(problem, personal[:, k], problem.tested[k]).mean(dim=1) for k in clients]
+        each = [_each_hit(problem, personal[:, k], tested[k]).mean(dim=1) for k in clients]
         return to_numpy(torch.stack(each)).mean(axis=0)
-    ends = np.cumsum([len(problem.tested[k]) for k in clients])[:-1]  # one pass over all of them
-    hits = to_numpy(_each_hit(problem, x, np.concatenate(problem.tested)))
+    ends = np.cumsum([len(tested[k]) for k in clients])[:-1]  # one pass over all of them
+    hits = to_numpy(_each_hit(problem, x, np.concatenate(tested)))
     return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
+
+
+def _ignored(problem: NetworkOnSamples) -> int:
+    """The label that does not count, or one that no class has."""
+    ignored = (problem.loss.labels or (-1, None))[1]
+    return -1 if ignored is None else ignored
 
 
 def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
@@ -182,15 +195,17 @@ def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | N
 
 def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """On the common test set, its labels as frequent as among each client's own samples."""
-    held, tested = to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
-    classes = int(max(held.max(), tested.max())) + 1
+    ignored, held, tested = _ignored(problem), to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
+    real = np.flatnonzero(tested != ignored)
+    tested, classes = tested[real], int(max(held.max(), tested.max())) + 1
     there = np.bincount(tested, minlength=classes)
-    share = np.stack([np.bincount(held[c], minlength=classes) for c in problem.client_samples]) * (there > 0)
+    own = (held[c] for c in problem.client_samples)
+    share = np.stack([np.bincount(labels[labels != ignored], minlength=classes) for labels in own]) * (there > 0)
     share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
 
     def accuracies(points: Tensor) -> np.ndarray:
         """(M, classes)"""
-        hits = to_numpy(_each_hit(problem, points, None))
+        hits = to_numpy(_each_hit(problem, points, real))
         return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
 
     if personal is None:

@@ -74,6 +74,21 @@ def test_the_clients_accuracy_by_its_definition(tested):
     assert each[0] != each[1]
 
 
+@pytest.mark.parametrize("tested", [None, CLIENTS], ids=["by label", "own samples"])
+def test_labels_that_are_ignored_count_for_no_client(tested):
+    """As if those samples were not there, among the clients' and among the test samples."""
+    loss, real = nn.CrossEntropyLoss(), np.arange(60) % 4 > 0
+    labels = np.where(real, LABELS, -100)
+    torch.manual_seed(0)
+    module, kept = cnn((1, 16, 16), 3, 4, (8, 6)), [c[real[c]] for c in CLIENTS]
+    p = NeuralProblem(module, IMAGES, labels, CLIENTS, loss, test=(IMAGES, labels), test_clients=tested)
+    own = None if tested is None else [(np.cumsum(real) - 1)[c] for c in kept]
+    plain = NeuralProblem(module, IMAGES, LABELS, kept, loss, test=(IMAGES[real], LABELS[real]), test_clients=own)
+    x, personal = models(p, 2).float(), models(p, 2, 4).float()
+    np.testing.assert_allclose(p.evaluate_clients(x), plain.evaluate_clients(x), rtol=1e-12)
+    np.testing.assert_allclose(p.evaluate_clients(x, personal), plain.evaluate_clients(x, personal), rtol=1e-12)
+
+
 def test_threads_change_no_bit(monkeypatch):
     monkeypatch.setattr(evaluation, "_size", lambda *_: 7)
     p, seen, before = problem(dtype="float32"), set(), torch.get_num_threads()

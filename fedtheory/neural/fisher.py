@@ -10,7 +10,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.interface import NetworkOnSamples
-from fedtheory.neural.parts import has_labels
+from fedtheory.neural.parts import described, has_labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +26,11 @@ def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
         raise MissingCapability("a Fisher diagonal is a mean over samples, and here a sample's output depends on its batch (BatchNorm)")
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
-    labels = has_labels(problem.targets)
+    labels = has_labels(problem.targets) and problem.targets.ndim == 1
     if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and labels):
         raise MissingCapability(
-            f"the model Fisher needs labels to expect over, the loss {problem.loss.name} has none: use fisher='empirical'"
+            f"the model Fisher expects over one label a sample, with the loss 'cross_entropy', not {problem.loss.name} of targets "
+            f"{described('', problem.targets).strip()}: use fisher='empirical'"
         )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.neural.dropout import KeyedDropout
-from fedtheory.neural.parts import Parts, mapped, unpacked
+from fedtheory.neural.parts import Parts, mapped, tensors, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -59,6 +59,11 @@ def check_parameters(module: Any) -> None:
             )
         if value.is_meta:
             raise InvalidInput(f"{name} is on the device 'meta' and has no values: make the module on the CPU")
+        if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+            raise MissingCapability(
+                f"{name} has a hook, which the clients' models would not have: zero gradients by requires_grad_(False), or multiply "
+                "the parameter by a mask in the forward pass"
+            )
         if value.is_complex():
             raise MissingCapability(
                 f"{name} is {value.dtype}: a point is a vector of real numbers; keep real and imaginary part as parameters of their own"
@@ -129,7 +134,7 @@ class FlatModule:
     ------
     MissingCapability
         A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval mode): they do not average, nor
-        batch. Complex parameters or buffers.
+        batch. It changes its inputs, as `settle` sees. Complex parameters or buffers; hooks on parameters.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """
@@ -159,14 +164,19 @@ class FlatModule:
 
     def settle(self, inputs: Any) -> None:
         """Find out, on a few samples, what a forward pass drops, and whether samples have other outputs alone than together."""
-        met = KeyedDropout()
+        met, given = KeyedDropout(), mapped(torch.clone, inputs)
         try:
             with torch.no_grad(), met:
-                together = self.call(self.initial(), inputs)
+                together = self.call(self.initial(), given)
         except FedTheoryError:
             raise
         except Exception:  # which `check_model` tells
             return
+        if not all(torch.equal(a, b) for a, b in zip(tensors(given), tensors(inputs), strict=True)):
+            raise MissingCapability(
+                f"a forward pass of {type(self.module).__name__} changes its inputs in place, which are the samples: write x = x / 2 "
+                "for x /= 2 or x.div_(2), and leave inplace=True out where it is the first layer's"
+            )
         self.dropout = tuple(met.shares)
         count = len(inputs)
         if count > 1 and isinstance(together, torch.Tensor) and together.shape[:1] == (count,):

@@ -61,6 +61,26 @@ def test_state_that_is_no_parameter_is_refused():
         problem(Counting())
 
 
+class Halved(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.div_(2))
+
+
+@pytest.mark.parametrize("make", [lambda: Halved(6, 3), lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 3))])
+def test_a_forward_pass_that_changes_the_samples_is_refused(make):
+    with pytest.raises(MissingCapability, match=r"changes its inputs in place.*x = x / 2"):
+        problem(make())
+
+
+def test_hooks_on_parameters_are_refused_for_no_model_of_a_client_has_them():
+    module = network()
+    handle = module[2].weight.register_hook(lambda gradient: 0 * gradient)
+    with pytest.raises(MissingCapability, match=r"2\.weight has a hook.*requires_grad_"):
+        problem(module)
+    handle.remove()
+    problem(module)
+
+
 class Noisy(nn.Linear):
     def forward(self, x):
         return super().forward(x + torch.randn_like(x) if self.training else x)

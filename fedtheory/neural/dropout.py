@@ -7,7 +7,8 @@ dropout of a forward pass is a hash of (key, n, i), and the key is a client's at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,9 @@ from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
-__all__ = ["KeyedDropout", "kept"]
+__all__ = ["KeyedDropout", "drawing_nothing", "kept"]
 
 # Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64, as 64-bit integers with a sign
 GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -197,6 +198,22 @@ _HANDLED: dict[Any, Callable[..., Any]] = {
     functional.scaled_dot_product_attention: KeyedDropout._attention,
     functional.multi_head_attention_forward: KeyedDropout._heads,
 }
+
+
+@contextmanager
+def drawing_nothing(module: nn.Module, device: torch.device) -> Iterator[None]:
+    """Raise `MissingCapability` where what is done inside takes numbers from torch's generator of this device."""
+
+    def state() -> Tensor:
+        return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+    before = state()
+    yield
+    if not torch.equal(before, state()):
+        raise MissingCapability(
+            f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
+            "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
+        )
 
 
 def _refuse_recurrent(args: tuple[Any, ...]) -> None:

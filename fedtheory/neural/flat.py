@@ -14,7 +14,7 @@ import torch
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.neural.dropout import KeyedDropout
-from fedtheory.neural.parts import Parts, mapped, tensors, unpacked
+from fedtheory.neural.parts import Parts, mapped, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy"]
 
 _THREAD = threading.local()
+MANY = 8  # times the few samples that a module is tried on
+SAME = {torch.float64: 1e-9}  # relative to the largest output; rounding of products of other sizes is below; else 1e-4
 
 
 def as_module_takes(inputs: Any) -> Any:
@@ -39,6 +41,17 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, dict):
         return (), inputs
     return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
+
+
+def _differ(a: Tensor, b: Tensor) -> bool:
+    """Whether outputs of the same samples are others; of other shapes or without rows, they cannot be compared."""
+    return a.shape == b.shape and len(a) > 0 and bool((a - b).abs().max() > SAME.get(a.dtype, 1e-4) * b.abs().max())
+
+
+def _shares(module: nn.Module) -> list[float]:
+    """p of the layers that may drop, though no forward pass has met them yet."""
+    layers = [m for m in module.modules() if isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.training and m.p > 0]
+    return [float(m.p) for m in layers]
 
 
 def check_parameters(module: Any) -> None:
@@ -68,6 +81,20 @@ def check_parameters(module: Any) -> None:
             raise MissingCapability(
                 f"{name} is {value.dtype}: a point is a vector of real numbers; keep real and imaginary part as parameters of their own"
             )
+
+
+def _check_embedding(name: str, part: nn.Module) -> None:
+    if not isinstance(part, torch.nn.Embedding | torch.nn.EmbeddingBag):
+        return
+    trained = part.weight.requires_grad
+    for option, why in {
+        "max_norm": "changes its parameters in the forward pass" if part.max_norm is not None else "",
+        "scale_grad_by_freq": "has a gradient that is none of its loss" if trained and part.scale_grad_by_freq else "",
+        "sparse": "has gradients that cannot be added to a vector of all parameters" if trained and part.sparse else "",
+    }.items():
+        if why:
+            what = f"{name or 'the module'} is a {type(part).__name__}"
+            raise MissingCapability(f"{what} with {option}, which {why}: leave {option} out")
 
 
 def own_copy(module: Any) -> nn.Module:
@@ -126,15 +153,14 @@ class FlatModule:
     ----------
     names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what requires no gradient is left out
     dim : d
-    depends_on_batch : whether a sample's output depends on what else is in its batch, so that none may be padded: batch statistics
-        of torch's layers, or, once `settle` has seen two samples, of the module's own
+    depends_on_batch : whether a sample's output depends on what else is in its batch, as with batch statistics: none may be padded
     dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen one
 
     Raises
     ------
     MissingCapability
         A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval mode): they do not average, nor
-        batch. It changes its inputs, as `settle` sees. Complex parameters or buffers; hooks on parameters.
+        batch. Complex parameters or buffers, hooks on parameters. Embeddings with max_norm, scale_grad_by_freq or sparse.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """
@@ -148,6 +174,7 @@ class FlatModule:
                     "would share or lose them; use torch.nn.GroupNorm, freeze them (.eval() of that layer makes them constants), or "
                     "take those of each batch (track_running_stats=False)"
                 )
+            _check_embedding(name, part)
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not parameters:
             raise InvalidInput(f"{type(module).__name__} has no parameters that require a gradient: there is nothing to train")
@@ -163,37 +190,42 @@ class FlatModule:
         self.dropout: tuple[float, ...] = ()
 
     def settle(self, inputs: Any) -> None:
-        """Find out, on a few samples, what a forward pass drops, and whether samples have other outputs alone than together."""
-        met, given = KeyedDropout(), mapped(torch.clone, inputs)
+        """Find out, on a few samples (n, ...), what a forward pass drops, and whether an output depends on the rest of its batch.
+
+        Batches of several sizes are tried, since a module may drop nothing in small ones.
+        """
+        several = mapped(lambda t: torch.cat([t] * MANY), inputs)
+        alone = [inputs[:1], inputs[-1:]] if len(inputs) > 1 else []
+        met: list[float] = []
+        for point in (self.initial(), self._beside()):
+            whole, *others = [self._tried(point, x, met) for x in (inputs, *alone, several)]
+            if whole is None:
+                continue  # which `check_model` tells
+            for same, one in zip((whole[:1], whole[-1:]), others[:-1], strict=False):
+                self.depends_on_batch |= one is None or _differ(one, same)
+            self.depends_on_batch |= others[-1] is not None and _differ(others[-1][: len(whole)], whole)
+        self.dropout = tuple(met or _shares(self.module))
+
+    def _beside(self) -> Tensor:
+        """A point (d,) near the module's own, whose last layer may be zero."""
+        draws = torch.randn(self.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        return self.initial() + 0.05 * draws.to(self.initial())
+
+    def _tried(self, point: Tensor, inputs: Any, met: list[float]) -> Tensor | None:
+        """Outputs that have a row for each sample, empty where there are others, None where the module fails; longer `met` dropouts."""
+        keyed = KeyedDropout()
+        given, named = arguments(inputs)
         try:
-            with torch.no_grad(), met:
-                together = self.call(self.initial(), given)
+            with torch.no_grad(), _in_place(self._own_module()[1], self.views(point)), keyed:
+                outputs = self._own_module()[0](*given, **named)
         except FedTheoryError:
             raise
-        except Exception:  # which `check_model` tells
-            return
-        if not all(torch.equal(a, b) for a, b in zip(tensors(given), tensors(inputs), strict=True)):
-            raise MissingCapability(
-                f"a forward pass of {type(self.module).__name__} changes its inputs in place, which are the samples: write x = x / 2 "
-                "for x /= 2 or x.div_(2), and leave inplace=True out where it is the first layer's"
-            )
-        self.dropout = tuple(met.shares)
-        count = len(inputs)
-        if count > 1 and isinstance(together, torch.Tensor) and together.shape[:1] == (count,):
-            self.depends_on_batch = self.depends_on_batch or self._differs_alone(inputs, together)
-
-    @torch.no_grad()
-    def _differs_alone(self, inputs: Any, together: Tensor) -> bool:
-        """Whether single samples have other outputs than these (n, ...), or none, as of batch statistics."""
-        try:
-            with KeyedDropout():
-                alone = [self.call(self.initial(), inputs[i : i + 1]) for i in range(len(inputs))]
-        except Exception:  # "more than 1 value per channel", say
-            return True
-        if any(a.numel() != together[0].numel() for a in alone):
-            return False
-        off = (torch.stack([a.reshape(together.shape[1:]) for a in alone]) - together).norm()
-        return bool(off > 1e-3 * together.norm())
+        except Exception:
+            return None
+        if len(keyed.shares) > len(met):
+            met[:] = keyed.shares
+        as_rows = isinstance(outputs, torch.Tensor) and outputs.ndim > 0 and len(outputs) == len(inputs) and outputs.is_floating_point()
+        return outputs if as_rows else self.initial()[:0]
 
     def initial(self) -> Tensor:
         """The module's own parameters as a vector (d,)."""

@@ -37,6 +37,8 @@ class NetworkOnSamples(Protocol):
         The numbers of the samples that each client holds.
     sample_counts : (N,)
         n_k.
+    most_samples : int
+        Of a client, also of those that a subset has left out.
     test : (inputs, targets) or None
         Test samples.
     tested : N int64 arrays, or None
@@ -49,6 +51,8 @@ class NetworkOnSamples(Protocol):
         Models that are trained side by side; None: as many as fit the memory.
     walks : captured.Walks
         Recorded steps, on a GPU.
+    batch_plans : plans.Plans
+        The plan of the next round's mini-batches, where it was made ahead.
     fitting : dict
         By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
     """
@@ -64,12 +68,14 @@ class NetworkOnSamples(Protocol):
     inputs: Any
     targets: Any
     sample_counts: np.ndarray
+    most_samples: int
     test: tuple[Any, Any] | None
     tested: list[np.ndarray] | None
     precision: str
     augment: str | None
     rows_at_once: int | None
     walks: Any
+    batch_plans: Any
     fitting: dict[str, int]
 
     @property

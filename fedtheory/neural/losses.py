@@ -131,6 +131,8 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
         return Loss(loss)  # torch broadcasts, or fails
     options = {n: _beside(outputs, v) for n, v in options.items()}
     classes = function in CLASSES and not targets.is_floating_point()
+    if classes and _smooths_what_does_not_count(options):
+        return Loss(loss)
     ignored = options.get("ignore_index", -100)
     if classes and not any(bool((t == ignored).any()) for t in sets):
         options.pop("ignore_index", None)
@@ -142,6 +144,12 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     made.slope = _slope(function, options, outputs) if classes or function not in CLASSES else None
     made.labels = (1, int(ignored)) if classes else None
     return made if _same(made, Loss(loss), outputs, targets) else Loss(loss)
+
+
+def _smooths_what_does_not_count(options: dict[str, Any]) -> bool:
+    """Whether a sample whose class has no weight still has a loss, that of smoothing, so that the mean is none of weighted samples."""
+    weight = options.get("weight")
+    return weight is not None and (bool((weight < 0).any()) or (bool((weight == 0).any()) and options.get("label_smoothing", 0.0) > 0))
 
 
 def _beside(outputs: Tensor, option: Any) -> Any:

@@ -176,30 +176,25 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
         No loss of that name.
     """
     torch = _torch()
-    from fedtheory.neural.dropout import KeyedDropout
+    from fedtheory.neural.dropout import KeyedDropout, drawing_nothing
     from fedtheory.neural.flat import FlatModule, arguments
     from fedtheory.neural.losses import Loss
-    from fedtheory.neural.parts import described, tensors
+    from fedtheory.neural.parts import described, mapped, tensors
 
     flat = FlatModule(module)
     measure = Loss(loss)
     if sample is None:
         return
-    inputs, targets = sample
+    inputs, targets = sample = tuple(mapped(lambda t: t.clone(), part) for part in sample)
+    versions = [t._version for part in sample for t in tensors(part)]
     kept = {name: value.clone() for name, value in module.named_buffers()}
     device = tensors(inputs)[0].device
-    on_gpu = device.type == "cuda"
-
-    def drawn() -> Any:
-        return torch.cuda.get_rng_state(device) if on_gpu else torch.get_rng_state()
-
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
-        before = drawn()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
             given, named = arguments(inputs)
-            with KeyedDropout() as dropout:  # whose masks follow from keys
+            with KeyedDropout() as dropout, drawing_nothing(module, device):  # dropout's masks follow from keys
                 outputs = module(*given, **named)
-            value = measure(outputs, targets)
+                value = measure(outputs, targets)
         except FedTheoryError:
             raise
         except Exception as error:  # whatever a user's module or loss raises
@@ -207,10 +202,10 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
             raise InvalidInput(
                 f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
             ) from error
-        if not torch.equal(before, drawn()):
+        if versions != [t._version for part in sample for t in tensors(part)]:
             raise MissingCapability(
-                f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
-                "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
+                f"{type(module).__name__} or its loss changes the samples it is given in place, which every client would then see: "
+                "give its first layer inplace=False, and write x = x / 2 for x /= 2"
             )
         if dropout.shares and value.requires_grad:
             _check_backward(module, measure, sample)

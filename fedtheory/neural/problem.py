@@ -22,6 +22,7 @@ from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss, known_loss
 from fedtheory.neural.models import check_model
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
+from fedtheory.neural.plans import Plans
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["NeuralProblem"]
 
 AUTOCAST = ("bfloat16", "float16")
+TRIED = 4  # samples that the module and the loss are tried on
 
 
 class NeuralProblem(Problem):
@@ -119,10 +121,11 @@ class NeuralProblem(Problem):
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
-        self.walks = Walks()
+        self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
+        self.most_samples = max(map(len, self._clients), default=0)  # of a client, also for subsets
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
         check_held(self._clients, len(self.inputs), len(self.targets), isinstance(inputs, tuple))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
@@ -134,7 +137,8 @@ class NeuralProblem(Problem):
         self.tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
-        first = torch.from_numpy(self._clients[0][:2]).to(self.device)
+        largest = max(self._clients, key=len)
+        first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
         sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
         self.flat.settle(few[0])
@@ -142,8 +146,8 @@ class NeuralProblem(Problem):
         self._check_finite()
         if self.loss.weighted and isinstance(self.targets, Parts):
             raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
-        check_model(self.flat.module, loss, few)
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
+        check_model(copy.deepcopy(self.flat.module), loss, few)  # what it computes may stay in it: weight_norm keeps its weight
         self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod

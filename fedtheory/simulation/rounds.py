@@ -151,6 +151,24 @@ class Job:
         shape = (x.shape[0], self.problem.num_clients, x.shape[1])
         return xp.asarray(xp.broadcast_to(x[:, None, :], shape), copy=True)
 
+    def _clients(self, t: int, scenarios: range, x: Array) -> Clients:
+        """The clients of round t."""
+        cohort = self.sampling.sample(self.stream, t, scenarios, self.problem.num_clients)
+        cohort = cohort.dense() if self.how.dense else _gathered(cohort)
+        return Clients(self.problem, cohort, self.solver, x, self.stream, t, scenarios, self.how.in_place)
+
+    def _prepared(self, t: int, scenarios: range, x: Array) -> Clients | None:
+        """The clients of the next round, where a network's mini-batches are planned while a GPU is still at work on this one."""
+        plans = getattr(self.problem, "batch_plans", None)
+        if t > self.rounds or plans is None or not plans.ahead:
+            return None
+        try:
+            clients = self._clients(t, scenarios, x)
+            plans.prepare(clients.row_problem, self.solver, clients.rows)
+        except FedTheoryError:  # round t will tell it
+            return None
+        return clients
+
     def _begin(self, scenarios: range, x: Array, meters: dict[str, np.ndarray]) -> Any:
         """The state to begin with; fills the meters up to it."""
         if self.past is None:
@@ -192,15 +210,15 @@ class Job:
         models = self._models(scenarios, x)
         states = [state] if self.kept.states else None
         traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
+        upcoming: Clients | None = None
         for t in range(self.done + 1, self.rounds + 1):
             if t > board.limit:
                 break
             try:
-                cohort = self.sampling.sample(self.stream, t, scenarios, clients_total)
-                cohort = cohort.dense() if self.how.dense else _gathered(cohort)
-                clients = Clients(problem, cohort, self.solver, x, self.stream, t, scenarios, self.how.in_place)
+                clients = upcoming or self._clients(t, scenarios, x)
                 with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
-                    new = keep_idle(state, self.algorithm.round(state, clients), cohort)
+                    new = keep_idle(state, self.algorithm.round(state, clients), clients.cohort)
+                    upcoming = self._prepared(t + 1, scenarios, x)
                     check_finite_state(new, clients, t)
                     models = remember(models, clients)
                     measure(meters, problem, t, new.x, clients, state.x, self._evaluates(t), personal(new), models)

@@ -118,6 +118,8 @@ def run(p: NeuralProblem, algorithm, solver: SGD, rounds: int = 3) -> np.ndarray
 @pytest.fixture
 def on_pretend(monkeypatch):
     """Problems on the CPU record their steps with the given kind of graph; returns the function that says which."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a GPU's rows are walked by one thread
     monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
     monkeypatch.setattr("fedtheory.neural.dropout.COMPILED", False)  # a tape has torch's operations only
 
@@ -131,7 +133,8 @@ def on_pretend(monkeypatch):
         monkeypatch.setattr(captured, "of_problem", of_problem)
         return walks
 
-    return use
+    yield use
+    torch.set_num_threads(threads)
 
 
 ELASTIC = algorithms.FedElasticNetDyn(0.01, 0.5)

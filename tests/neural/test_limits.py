@@ -61,17 +61,6 @@ def test_state_that_is_no_parameter_is_refused():
         problem(Counting())
 
 
-class Halved(nn.Linear):
-    def forward(self, x):
-        return super().forward(x.div_(2))
-
-
-@pytest.mark.parametrize("make", [lambda: Halved(6, 3), lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 3))])
-def test_a_forward_pass_that_changes_the_samples_is_refused(make):
-    with pytest.raises(MissingCapability, match=r"changes its inputs in place.*x = x / 2"):
-        problem(make())
-
-
 def test_hooks_on_parameters_are_refused_for_no_model_of_a_client_has_them():
     module = network()
     handle = module[2].weight.register_hook(lambda gradient: 0 * gradient)
@@ -118,7 +107,7 @@ def test_parameters_without_a_gradient_stay(tmp_path):
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
-        (lambda o, t: nn.functional.cross_entropy(o, t, reduction="none"), r"\(2,\).*scalar tensor"),
+        (lambda o, t: nn.functional.cross_entropy(o, t, reduction="none"), r"\(4,\).*scalar tensor"),
         (lambda o, t: 1.0, "float.*scalar tensor"),
         (lambda o, t: torch.tensor(1.0), "no gradient"),
         (lambda o, t: o @ t.double(), "fails on inputs"),

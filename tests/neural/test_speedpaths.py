@@ -23,8 +23,9 @@ from fedtheory.neural import models  # noqa: E402
 from fedtheory.neural import threads as cores  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
+from fedtheory.neural.plans import Plan, _table  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
-from fedtheory.neural.sgd import _Plan, _table, is_compiled  # noqa: E402
+from fedtheory.neural.sgd import is_compiled  # noqa: E402
 
 SIZES = (4, 7, 1, 18, 10)
 
@@ -233,7 +234,7 @@ def test_the_table_of_an_epoch_by_hand():
 def test_the_plan_takes_the_streams_orders_longest_client_first():
     p, solver = problem(), SGD(4, 0.1, epochs=2)
     rows = Rows(np.arange(5), np.zeros((5, 1), int), np.ones((5, 1), bool), Stream(3), 2)
-    plan = _Plan(p, solver, rows)
+    plan = Plan(p, solver, rows)
     np.testing.assert_array_equal(plan.clients, [3, 4, 1, 0, 2])
     np.testing.assert_array_equal(plan.lengths, [10, 6, 4, 2, 2])
     for r, k in enumerate(plan.clients):

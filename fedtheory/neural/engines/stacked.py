@@ -35,7 +35,7 @@ class Stacked(Engine):
         super().__init__(flat, loss)
         self._net = FlatModule(batched_layers(flat.module, flat.names))
         self._net.dropout = flat.dropout
-        self._stacked = torch.func.vmap(self._net.run)
+        self._stacked = torch.func.vmap(self._net.run, randomness="different")  # `drawing_nothing` says it better than "error"
 
     chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which compiled steps walk along on small batches
 

@@ -1,0 +1,119 @@
+"""What every client does at every step of a round: which samples, with what weight and step size."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fedtheory.errors import MissingCapability
+from fedtheory.local.objective import LocalSolver, Rows
+from fedtheory.local.sgd import MiniBatchSolver, sample_order
+from fedtheory.neural.augment import draws
+from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.randomness import BLOCK
+
+__all__ = ["Plan", "Plans"]
+
+
+class Plan:
+    """What every row does at every step.
+
+    Rows are sorted by their number of steps, longest first, so that the rows still walking are always the first ones and no work
+    is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
+    """
+
+    def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
+        if problem.flat.depends_on_batch:
+            _check_batches(problem, solver, rows.round_index)
+        clients, columns = np.nonzero(rows.valid)
+        counts = problem.sample_counts[clients]
+        schedules = {int(held): solver.schedule(int(held), rows.round_index) for held in np.unique(counts)}
+        lengths = np.array([len(schedules[held]) for held in counts.tolist()])
+        order = np.argsort(-lengths, kind="stable")
+        self.clients, self.columns, self.lengths = clients[order], columns[order], lengths[order]
+        self.active = (self.lengths[:, None] > np.arange(self.lengths[0])).sum(axis=0)  # (steps,) rows still walking
+        # an entry's mask follows from its place in a batch, which must not follow from who else takes part
+        widest = min(solver.batch_size, problem.most_samples if problem.flat.dropout else int(problem.sample_counts.max()))
+        shape = (len(order), int(self.lengths[0]), widest)
+        self.samples = np.zeros(shape, dtype=np.int64)
+        self.weights = np.zeros(shape)
+        self.lr = np.zeros(shape[:2])
+        self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
+        self.keys = np.zeros(shape[:2], dtype=np.int64) if problem.flat.dropout else None
+        tables = {held: _table(schedule, held, widest) for held, schedule in schedules.items()}
+        for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
+            held = problem.client_samples[n]
+            place, weight, lr, epochs = tables[len(held)]
+            shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
+            self.samples[r, : len(lr)] = shuffled[place]
+            if self.how is not None:
+                drawn = np.concatenate([draws(rows, int(n), int(b), len(held), e) for e in range(epochs)])
+                self.how[r, : len(lr)] = drawn[place]
+            if self.keys is not None:
+                self.keys[r, : len(lr)] = _keys(rows, int(n), int(b), len(lr))
+            self.weights[r, : len(lr)] = weight
+            self.lr[r, : len(lr)] = lr
+        walking = np.arange(len(order))[:, None] < self.active
+        self.full = ((self.weights > 0).all(axis=2) | ~walking).all(axis=0)
+
+
+def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_index: int) -> None:
+    """Raise `MissingCapability` where a client's batch of one sample has no statistics."""
+    for held in np.unique(problem.sample_counts).tolist():
+        if all(last - first > 1 for _, first, last, _ in solver.schedule(held, round_index)):
+            continue
+        k = int(np.flatnonzero(problem.sample_counts == held)[0])
+        one = torch.from_numpy(problem.client_samples[k][:1]).to(problem.device)
+        try:
+            with torch.no_grad():
+                problem.flat.call(problem.flat.initial(), problem.inputs[one])
+        except ValueError as error:
+            raise MissingCapability(
+                f"client {k} has {held} samples, and batch_size = {solver.batch_size} leaves a batch of one, of which batch statistics "
+                f"are not defined ({error}): choose another batch_size, or deal it another number of samples"
+            ) from error
+
+
+def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
+    """What a row's dropout follows from at each of its steps: (steps,), a function of (seed, round, scenario, client) alone."""
+    scenario = int(rows.scenarios[n, b])
+    block = scenario // BLOCK
+    generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)
+    return generator.integers(2**63, size=(scenario - block * BLOCK + 1, steps))[-1]  # the first rows of the whole block's draw
+
+
+def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Of every step: places (T, b) in the epochs' orders one after another, weights (T, b), step sizes (T,); and the epochs."""
+    epoch, first, last = (np.array(column, dtype=np.int64)[:, None] for column in list(zip(*schedule, strict=True))[:3])
+    inside = np.arange(widest)
+    real = inside < last - first
+    place = np.where(real, epoch * held + first + inside, 0)
+    return place, real / (last - first), np.array([lr for *_, lr in schedule]), int(epoch[-1, 0]) + 1
+
+
+class Plans:
+    """The plan of the next round, made before it is asked for.
+
+    Attributes
+    ----------
+    ahead : bool
+        Whether the round loop is to call `prepare` for the next round before it reads what this one gave: on a GPU, which works on
+        until then.
+    """
+
+    def __init__(self, ahead: bool) -> None:
+        self.ahead = ahead
+        self._next: tuple[NetworkOnSamples, LocalSolver, Rows, Plan] | None = None
+
+    def __reduce__(self) -> tuple[type[Plans], tuple[bool]]:  # a plan is of this run
+        return Plans, (self.ahead,)
+
+    def prepare(self, problem: NetworkOnSamples, solver: LocalSolver, rows: Rows) -> None:
+        if isinstance(solver, MiniBatchSolver):
+            self._next = problem, solver, rows, Plan(problem, solver, rows)
+
+    def of(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> Plan:
+        """The plan that was prepared for just these rows, or a new one."""
+        if self._next is not None and self._next[0] is problem and self._next[1] == solver and self._next[2] is rows:
+            return self._next[3]
+        return Plan(problem, solver, rows)

@@ -89,9 +89,10 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
         return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
-    if outputs.shape[: axis % outputs.ndim] + outputs.shape[axis % outputs.ndim + 1 :] != targets.shape:
-        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)  # classes are on another axis
-    right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
+    found = outputs.argmax(dim=axis)
+    if found.shape != targets.shape:  # the batch may not be on the first axis
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
+    right = (found == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
         return right.mean(dim=1)
     counted = (targets != ignored).reshape(len(targets), -1)
@@ -104,9 +105,10 @@ def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
 
-def alike(count: int, most: int = OF_ONE_BATCH) -> int:
-    """Samples of a piece: all pieces of much the same size, so that none has a single sample, `most` at most."""
-    return -(-count // -(-max(count, 1) // most))
+def alike(count: int, most: int | None = None) -> int:
+    """Samples of a piece, `most` or fewer, such that no piece is much smaller than the others, and none has a single sample."""
+    size = -(-count // -(-max(count, 1) // (most or OF_ONE_BATCH)))
+    return next((s for s in (*range(size, 1, -1), *range(size + 1, count + 1)) if count % s != 1), size)
 
 
 def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
@@ -166,24 +168,23 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)
-    counted = _count(problem, problem.test[1])
-    tested = [held for own in problem.tested if len(held := own[counted[own]])]
-    clients = [k for k, own in enumerate(problem.tested) if counted[own].any()]
-    if not tested:
-        raise MissingCapability("accuracy of clients needs a client with a test sample whose label counts: all are ignored")
+    counted: np.ndarray = to_numpy((problem.test[1] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
+    tested = [own[counted[own]] for own in problem.tested]
+    clients = [k for k, own in enumerate(tested) if len(own)]
+    if not clients:
+        return np.full(len(x), np.nan)
     if personal is not None:
-        each = [_each_hit(problem, personal[:, k], held).mean(dim=1) for k, held in zip(clients, tested, strict=True)]
+        each = [_each_hit(problem, personal[:, k], tested[k]).mean(dim=1) for k in clients]
         return to_numpy(torch.stack(each)).mean(axis=0)
-    ends = np.cumsum([len(held) for held in tested])[:-1]  # one pass over all of them
+    ends = np.cumsum([len(tested[k]) for k in clients])[:-1]  # one pass over all of them
     hits = to_numpy(_each_hit(problem, x, np.concatenate(tested)))
     return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
 
 
-def _count(problem: NetworkOnSamples, targets: Tensor) -> np.ndarray:
-    """Which samples have a label that is not ignored: bool (n,)."""
-    ignored = (problem.loss.labels or (1, None))[1]
-    kept = torch.ones_like(targets, dtype=torch.bool) if ignored is None else targets != ignored
-    return to_numpy(kept.reshape(len(targets), -1).any(dim=1))
+def _ignored(problem: NetworkOnSamples) -> int:
+    """The label that does not count, or one that no class has."""
+    ignored = (problem.loss.labels or (-1, None))[1]
+    return -1 if ignored is None else ignored
 
 
 def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
@@ -195,17 +196,17 @@ def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | N
 
 def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """On the common test set, its labels as frequent as among each client's own samples."""
-    held, tested = to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
-    counted, mine = _count(problem, problem.targets), np.flatnonzero(_count(problem, problem.test[1]))  # type: ignore[index]
-    tested = tested[mine]
-    classes = int(max(held.max(), tested.max(initial=0))) + 1
+    ignored, held, tested = _ignored(problem), to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
+    real = np.flatnonzero(tested != ignored)
+    tested, classes = tested[real], int(max(held.max(), tested.max())) + 1
     there = np.bincount(tested, minlength=classes)
-    share = np.stack([np.bincount(held[c[counted[c]]], minlength=classes) for c in problem.client_samples]) * (there > 0)
+    own = (held[c] for c in problem.client_samples)
+    share = np.stack([np.bincount(labels[labels != ignored], minlength=classes) for labels in own]) * (there > 0)
     share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
 
     def accuracies(points: Tensor) -> np.ndarray:
         """(M, classes)"""
-        hits = to_numpy(_each_hit(problem, points, mine))
+        hits = to_numpy(_each_hit(problem, points, real))
         return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
 
     if personal is None:

@@ -72,10 +72,10 @@ def check_parameters(module: Any) -> None:
             )
         if value.is_meta:
             raise InvalidInput(f"{name} is on the device 'meta' and has no values: make the module on the CPU")
-        if getattr(value, "_backward_hooks", None) or getattr(value, "_post_accumulate_grad_hooks", None):
+        if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
             raise MissingCapability(
-                f"{name} has a hook on its gradient, and clients' models are tensors of their own: put what it does into the forward "
-                "pass, or give the layer a register_full_backward_hook"
+                f"{name} has a hook, which the clients' models would not have: zero gradients by requires_grad_(False), or multiply "
+                "the parameter by a mask in the forward pass"
             )
         if value.is_complex():
             raise MissingCapability(
@@ -161,7 +161,7 @@ class FlatModule:
     ------
     MissingCapability
         A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval mode): they do not average, nor
-        batch. Complex parameters or buffers. Embeddings with max_norm, scale_grad_by_freq or sparse.
+        batch. Complex parameters or buffers, hooks on parameters. Embeddings with max_norm, scale_grad_by_freq or sparse.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """

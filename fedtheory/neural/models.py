@@ -229,11 +229,12 @@ def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -
 
     from fedtheory.neural.dropout import KeyedDropout
     from fedtheory.neural.flat import arguments
+    from fedtheory.neural.parts import mapped
 
-    given, named = arguments(sample[0])
     parameters, found = [p for p in module.parameters() if p.requires_grad], []
     for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
         torch.manual_seed(seed)
+        given, named = arguments(mapped(torch.clone, sample[0]))  # dropout may be in place
         with KeyedDropout(torch.zeros((), dtype=torch.int64, device=parameters[0].device)):
             outputs = module(*given, **named)
         found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))

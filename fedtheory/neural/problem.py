@@ -333,11 +333,11 @@ class NeuralProblem(Problem):
     def _in_chunks(self, models: int, work: Callable[[slice], Tensor], kind: str) -> list[Tensor]:
         return memory.in_chunks(models, memory.rows_at_once(self, models), work, self.device, self.fitting, kind)
 
-    def _full(self, samples: np.ndarray, y: Tensor, gradient: bool, piece: int = 500) -> Tensor:
+    def _full(self, samples: np.ndarray, y: Tensor, gradient: bool) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
         mass = evaluation.counts(self, samples)
-        piece = evaluation.alike(len(samples), piece)
+        piece = evaluation.alike(len(samples))
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]

@@ -44,7 +44,7 @@ def as_samples(
         if kind.kind not in "fiub":
             raise InvalidInput(f"{what} are of dtype {kind}: give real numbers, an array or a tensor (n, ...); number words or classes")
         kind = np.dtype(np.float64) if kind.kind == "f" and kind.itemsize > 8 else kind.newbyteorder("=")
-        values = torch.from_numpy(array.astype(kind, copy=False))
+        values = torch.from_numpy(array.astype(kind, copy=not array.flags.writeable))  # torch warns of what is read-only
     if values.is_complex():
         raise InvalidInput(f"{what} are of dtype {values.dtype}: give real numbers, as real and imaginary part in two channels")
     if values.ndim == 0:

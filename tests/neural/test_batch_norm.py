@@ -130,6 +130,10 @@ def test_what_is_measured_of_batches_is_measured_in_pieces_of_much_the_same_size
 
 
 def test_pieces_have_much_the_same_size():
+    for count in range(2, 200):
+        for most in (2, 3, 7, 31):
+            size = evaluation.alike(count, most)
+            assert count % size != 1 and (size <= most or all(count % s == 1 for s in range(2, most + 1)))
     for count in (1, 2, 499, 500, 501, 1000, 1001, 12345):
         size = evaluation.alike(count)
         cut = [min(size, count - a) for a in range(0, count, size)]

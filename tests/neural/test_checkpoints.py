@@ -14,9 +14,11 @@ from fedtheory.errors import CheckpointError, DataFileError, InvalidInput, Missi
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
 from training_runs import Cut, cut_after, go, make, same  # noqa: E402
 
 from fedtheory.neural import checkpoints  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def test_another_runs_checkpoint_is_refused_by_what_differs(problem, written, tm
         (r"seed is 2 there and 3 here", {"seed": 3}),
         (r"sampling.probability is 0.3 there and 0.4 here", {"sampling": Bernoulli(0.4)}),
         (r"problem.ridge is 0.001 there and 0.01 here", {"problem": make(ridge=0.01)}),
-        (r"problem.start is", {"problem": make(seed=1)}),
+        (r"the parameters it starts from differ.*torch.manual_seed", {"problem": make(seed=1), "x0": make(seed=1).initial()}),
         (r"evaluate_every is 1 there and 2 here", {"evaluate_every": 2}),
         (r"round 2, beyond rounds = 1", {"rounds": 1}),
     ):
@@ -68,6 +70,43 @@ def test_another_runs_checkpoint_is_refused_by_what_differs(problem, written, tm
     assert not path.exists()
     assert go(problem, 3, seed=3, checkpoint=path, resume=False).rounds == 3
     assert checkpoints.load(path).configuration["seed"] == 3
+
+
+def test_a_script_without_a_seed_goes_on(problem, written, tmp_path):
+    """Its module is drawn anew; what the run was goes on with the numbers that it would have had."""
+    path = tmp_path / "run.ckpt"
+    path.write_bytes(written)
+    with pytest.warns(UserWarning, match=r"began at other parameters than this module has.*torch\.manual_seed"):
+        same(go(make(seed=1), 4, checkpoint=path), go(problem, 4))
+    same(go(problem, 4, checkpoint=path), go(problem, 4))  # it is the first one's file still
+
+
+class Scaled(nn.Module):
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.by = nn.Linear(4, 3), by
+
+    def forward(self, x):
+        return self.by * self.layer(x)
+
+
+def test_another_computation_under_the_same_name_is_another_run(tmp_path):
+    """A constant of the module, and of a loss of one's own, that no name shows."""
+    inputs, targets, clients = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3, [np.arange(5), np.arange(5, 12)]
+
+    def run(rounds, by=2.0, smoothing=0.0):
+        def loss(outputs, labels):
+            return nn.functional.cross_entropy(outputs, labels, label_smoothing=smoothing)
+
+        p = NeuralProblem(Scaled(by), inputs, targets, clients, loss)
+        return go(p, rounds, algorithms.FedAvg(), checkpoint=tmp_path / "run.ckpt", record=["drift"])
+
+    run(1)
+    for other in ({"by": 2.2}, {"smoothing": 0.1}):
+        with pytest.raises(CheckpointError, match="the module or the loss computes something else"):
+            run(2, **other)
+    assert run(2).rounds == 2
 
 
 def test_damage_is_found(written, tmp_path):

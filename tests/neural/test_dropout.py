@@ -255,6 +255,7 @@ def test_what_has_no_masks_is_refused():
     with pytest.raises(errors.MissingCapability, match=r"backward pass of Again computes dropout again.*checkpoint"):
         neural.NeuralProblem(Again(True), ROWS, LABELS, CLIENTS, engine="loop")
     neural.NeuralProblem(Again(False), ROWS, LABELS, CLIENTS, engine="loop")
+    neural.NeuralProblem(nn.Sequential(nn.Dropout(0.5, inplace=True), nn.Linear(12, 3)), ROWS, LABELS, CLIENTS, engine="loop")
     p = made("module")
     with pytest.raises(errors.MissingCapability, match=r"dropout is drawn in the steps of local\.SGD"):
         p.client_batch_gradient(p.initial().expand(4, 1, -1), np.zeros((4, 1, 2), dtype=int))

@@ -7,6 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+from fedtheory import algorithms, simulate
+from fedtheory.errors import MissingCapability
+from fedtheory.local import SGD
+
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -74,6 +78,21 @@ def test_the_clients_accuracy_by_its_definition(tested):
     assert each[0] != each[1]
 
 
+@pytest.mark.parametrize("tested", [None, CLIENTS], ids=["by label", "own samples"])
+def test_labels_that_are_ignored_count_for_no_client(tested):
+    """As if those samples were not there, among the clients' and among the test samples."""
+    loss, real = nn.CrossEntropyLoss(), np.arange(60) % 4 > 0
+    labels = np.where(real, LABELS, -100)
+    torch.manual_seed(0)
+    module, kept = cnn((1, 16, 16), 3, 4, (8, 6)), [c[real[c]] for c in CLIENTS]
+    p = NeuralProblem(module, IMAGES, labels, CLIENTS, loss, test=(IMAGES, labels), test_clients=tested)
+    own = None if tested is None else [(np.cumsum(real) - 1)[c] for c in kept]
+    plain = NeuralProblem(module, IMAGES, LABELS, kept, loss, test=(IMAGES[real], LABELS[real]), test_clients=own)
+    x, personal = models(p, 2).float(), models(p, 2, 4).float()
+    np.testing.assert_allclose(p.evaluate_clients(x), plain.evaluate_clients(x), rtol=1e-12)
+    np.testing.assert_allclose(p.evaluate_clients(x, personal), plain.evaluate_clients(x, personal), rtol=1e-12)
+
+
 def test_threads_change_no_bit(monkeypatch):
     monkeypatch.setattr(evaluation, "_size", lambda *_: 7)
     p, seen, before = problem(dtype="float32"), set(), torch.get_num_threads()
@@ -136,6 +155,45 @@ def test_nothing_is_brought_to_the_host_on_the_way():
 def test_pieces_follow_from_the_widest_layer():
     p = problem()
     assert evaluation._largest_output(p.flat, p.inputs[:2]) == 4 * 12 * 12 * 8  # four filters, twelve rows and columns, float64
-    assert evaluation._size(p, p.inputs, 60) == 1000
-    wide = NeuralProblem(nn.Linear(2, 2**20), np.zeros((3, 2)), np.zeros(3, int), [[0, 1, 2]])
-    assert evaluation._size(wide, wide.inputs, 3) == 1
+    assert evaluation._size(p, p.inputs, 60) == 60 and evaluation._size(p, p.inputs, 5000) == 1000
+    wide = NeuralProblem(nn.Linear(2, 2**20), np.zeros((4, 2)), np.zeros(4, int), [[0, 1, 2, 3]])
+    assert evaluation._size(wide, wide.inputs, 4) == 2
+
+
+class Squeezed(nn.Module):
+    """As regressions often end: of one sample, the output has no axis left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x).squeeze()
+
+
+def test_no_piece_has_a_single_sample():
+    inputs, targets = np.random.default_rng(0).normal(size=(1001, 4)), np.random.default_rng(1).normal(size=1001)
+    clients = [np.arange(501), np.arange(501, 1001)]
+    p = NeuralProblem(Squeezed(), inputs, targets, clients, nn.MSELoss(), test=(inputs, targets), dtype="float64")
+    x = p.initial()[None]
+    wanted = np.mean((p.flat.call(x[0], torch.from_numpy(inputs)).detach().numpy() - targets) ** 2)
+    np.testing.assert_allclose(p.evaluate(x)["test_loss"], [wanted], rtol=1e-12)
+    np.testing.assert_allclose(p.objective(x), [wanted], rtol=1e-12)
+    assert p.client_gradient(x[None].expand(2, 1, -1)).shape == (2, 1, 5)
+
+
+def test_outputs_that_are_no_tensor_have_no_norm():
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return {"logits": self.layer(x)}
+
+    def loss(outputs, labels):
+        return nn.functional.cross_entropy(outputs["logits"], labels)
+
+    p = NeuralProblem(Named(), np.zeros((12, 4)), np.arange(12) % 3, [np.arange(6), np.arange(6, 12)], loss)
+    with pytest.raises(MissingCapability, match="output of Named is not one tensor with a row for each sample"):
+        simulate(p, algorithms.ElasticAggregation(), 1, p.initial(), local_solver=SGD(4, 0.1, epochs=1), like=p.like_array())

@@ -61,6 +61,15 @@ def test_state_that_is_no_parameter_is_refused():
         problem(Counting())
 
 
+def test_hooks_on_parameters_are_refused_for_no_model_of_a_client_has_them():
+    module = network()
+    handle = module[2].weight.register_hook(lambda gradient: 0 * gradient)
+    with pytest.raises(MissingCapability, match=r"2\.weight has a hook.*requires_grad_"):
+        problem(module)
+    handle.remove()
+    problem(module)
+
+
 class Noisy(nn.Linear):
     def forward(self, x):
         return super().forward(x + torch.randn_like(x) if self.training else x)
@@ -88,7 +97,7 @@ def test_parameters_without_a_gradient_stay(tmp_path):
     run = training.train(p, algorithms.FedAvg(), 1, solver=solver, record=("objective",), checkpoint=path, progress=False)
     assert run.metrics["objective"][1, 0] < run.metrics["objective"][0, 0]
     assert torch.equal(p.flat.module[0].weight, before)
-    with pytest.raises(InvalidInput, match="constants"):  # what a run computes with belongs to it, trained or not
+    with pytest.raises(InvalidInput, match="frozen parameters or buffers differ"):  # what a run computes with belongs to it, trained or not
         training.train(frozen(0.25), algorithms.FedAvg(), 1, solver=solver, record=("objective",), checkpoint=path, x0=p.initial())
     with pytest.raises(InvalidInput, match="no parameters that require a gradient"):
         problem(nn.Linear(6, 3).requires_grad_(False))

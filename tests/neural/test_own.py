@@ -234,6 +234,16 @@ def test_real_numbers_of_any_kind_are_taken(kind, kept):
     np.testing.assert_array_equal(p.inputs.double().numpy(), samples.astype(np.float64))
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_read_only_is_copied():
+    """As the columns of a DataFrame and arrays from np.load(mmap_mode='r') are."""
+    samples = X.copy()
+    samples.setflags(write=False)
+    p = problem(inputs=samples)
+    p.inputs.zero_()
+    np.testing.assert_array_equal(samples, X)
+
+
 def with_one(value: float) -> np.ndarray:
     out = X.copy()
     out[3, 2] = value

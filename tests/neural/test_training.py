@@ -120,8 +120,10 @@ def test_ctrl_c_lets_the_round_end_and_keeps_it(problem, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     path, before = tmp_path / "run.ckpt", signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after round 3: the same call goes on from .*run.ckpt"):
         go(problem, 9, checkpoint=path, every=9, on_round=press)
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after round 3, and nothing was kept.*checkpoint="):
+        go(problem, 9, on_round=press)
     assert signal.getsignal(signal.SIGINT) is before
     assert checkpoints.load(path).round_index == 3
     same(go(problem, 5, checkpoint=path), go(problem, 5))

@@ -122,8 +122,6 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     if found is None:
         return Loss(loss)
     function, options = found
-    if options.get("label_smoothing") and "weight" in options and not bool(torch.as_tensor(options["weight"]).all()):
-        return Loss(loss)  # a class of weight 0 still has its smoothing: no mean of samples is that
     outputs = _tried(flat, inputs)
     if not isinstance(outputs, torch.Tensor) or not all(isinstance(t, torch.Tensor) for t in sets):
         return Loss(loss)

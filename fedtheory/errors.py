@@ -80,7 +80,7 @@ def diverged(round_index: int, client: int | None, scenario: int, what: str = "t
     at = "the server" if client is None else f"client {client}"
     return Diverged(
         f"diverged in round {round_index} at {at} (scenario {scenario}): {what} is not finite; "
-        "lower the step size (below 2/beta for gradient steps) or raise lambda_2",
+        "lower the step size (below 2/beta for gradient steps), or raise lambda_2 where the method has one",
         round_index,
         client,
         scenario,

@@ -152,7 +152,8 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
     ]
     if o.quick:
         on = "scikit-learn's digits" if o.data is None else "200 samples a client"
-        notes.append(f"Quick: ten clients, three rounds of one epoch, {on}. It shows that it runs; figures are not comparable.")
+        size = "ten clients, three rounds of one epoch" if o.rounds is None and o.epochs is None else "ten clients"
+        notes.append(f"Quick: {size}, {on}. It shows that it runs; figures are not comparable.")
     if o.quick and o.data is None:
         notes.append(_digits_rows(table, o))
     if not (o.verify or o.only_report or (o.quick and o.data is None)):

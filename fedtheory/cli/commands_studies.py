@@ -143,7 +143,10 @@ def bench_command(
     ] = True,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Ten clients, three rounds of one epoch; without --data on scikit-learn's digits."),
+        typer.Option(
+            "--quick",
+            help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); without --data on scikit-learn's digits.",
+        ),
     ] = False,
     network: Annotated[
         str | None,

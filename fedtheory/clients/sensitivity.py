@@ -50,6 +50,8 @@ def client_sensitivity(
 
 
 def check_sensitivity(problem: Problem) -> None:
-    """Raise `MissingCapability` when the problem has no model output."""
+    """Raise `MissingCapability` when the problem has no model output, or none of which a norm is defined."""
+    if hasattr(problem, "check_output"):
+        problem.check_output()
     if type(problem).client_output_gradient is Problem.client_output_gradient:
         problem.client_output_gradient(None, 0, 0)

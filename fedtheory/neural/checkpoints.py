@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import math
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -181,12 +183,57 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
     return {k: v for key, part in value.items() for k, v in _flat(part, f"{name}.{key}" if name else str(key)).items()}
 
 
-def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise `CheckpointError` that names what differs between two configurations."""
+# what hashes stand for, in words
+_HASHED = {
+    "problem.start": "the parameters it starts from",
+    "problem.constants": "frozen parameters or buffers",
+    "problem.module": "the module, as it is printed,",
+    "problem.data": "the clients' samples",
+    "problem.test": "the test samples",
+    "problem.clients": "who holds which samples",
+    "problem.held_out": "the samples that are held out",
+    "problem.tested": "the clients' test samples",
+    "problem.weights": "the clients' weights",
+}
+_SEED = {"problem.start", "problem.constants"}
+
+
+def _same(name: str, there: Any, here: Any) -> bool:
+    if name != "problem.tried":
+        return bool(there == here)
+    return there is None or here is None or math.isclose(there, here, rel_tol=1e-3, abs_tol=1e-6)
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    if name == "problem.tried":
+        return f"the module or the loss computes something else (a loss of {there:.4g} there and {here:.4g} here, at one point)"
+    if name in _HASHED and there is not None and here is not None:
+        return f"{_HASHED[name]} differ from those here"
+    return f"{name} is {there} there and {here} here"
+
+
+def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any], own_start: bool = False) -> None:
+    """Raise `CheckpointError` that names what differs between two configurations.
+
+    Parameters
+    ----------
+    own_start : bool
+        Whether the run would start from the module's own parameters. Where nothing but those differ, a warning says that the run goes
+        on from the checkpoint's: a script without a seed draws other ones every time.
+    """
     there, here = _flat(to_jsonable(dict(found))), _flat(to_jsonable(dict(wanted)))
     # a setting that an older version did not know yet is one that is off: None
-    differ = [k for k in dict.fromkeys([*here, *there]) if there.get(k) != here.get(k)]
+    differ = [k for k in dict.fromkeys([*here, *there]) if not _same(k, there.get(k), here.get(k))]
+    if differ == ["problem.start"] and own_start:
+        warnings.warn(
+            f"the run in {path} began at other parameters than this module has, and goes on from where it was: call torch.manual_seed "
+            "before the module is made to have them drawn alike, or name another file for another run",
+            UserWarning,
+            stacklevel=4,  # train's caller
+        )
+        return
     if differ:
-        shown = "; ".join(f"{k} is {there.get(k)} there and {here.get(k)} here" for k in differ[:3])
+        shown = "; ".join(_difference(k, there.get(k), here.get(k)) for k in differ[:3])
         more = f" (and {len(differ) - 3} more)" if len(differ) > 3 else ""
-        raise CheckpointError(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}")
+        seed = ", or call torch.manual_seed before the module is made" if _SEED & set(differ) else ""
+        raise CheckpointError(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}{seed}")

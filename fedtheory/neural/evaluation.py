@@ -89,10 +89,9 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
         return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
-    found = outputs.argmax(dim=axis)
-    if found.shape != targets.shape:  # the batch may not be on the first axis
-        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
-    right = (found == targets).to(torch.float64).reshape(len(targets), -1)
+    if outputs.shape[: axis % outputs.ndim] + outputs.shape[axis % outputs.ndim + 1 :] != targets.shape:
+        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)  # classes are on another axis
+    right = (outputs.argmax(dim=axis) == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
         return right.mean(dim=1)
     counted = (targets != ignored).reshape(len(targets), -1)
@@ -105,9 +104,9 @@ def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
 
-def alike(count: int) -> int:
-    """Samples of a piece where a sample's output depends on its batch: pieces of much the same size, `OF_ONE_BATCH` at most."""
-    return -(-count // -(-max(count, 1) // OF_ONE_BATCH))
+def alike(count: int, most: int = OF_ONE_BATCH) -> int:
+    """Samples of a piece: all pieces of much the same size, so that none has a single sample, `most` at most."""
+    return -(-count // -(-max(count, 1) // most))
 
 
 def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
@@ -115,10 +114,10 @@ def _size(problem: NetworkOnSamples, inputs: Any, count: int) -> int:
     if problem.flat.depends_on_batch:
         return alike(count)
     if problem.device.type == "cuda":
-        return ON_GPU
+        return alike(count, ON_GPU)
     if problem.flat not in _BYTES:
         _BYTES[problem.flat] = _largest_output(problem.flat, inputs[: min(2, count)])
-    return max(1, min(MOST, IN_CACHE // _BYTES[problem.flat]))
+    return alike(count, max(2, min(MOST, IN_CACHE // _BYTES[problem.flat])))
 
 
 def _largest_output(flat: FlatModule, inputs: Any) -> int:
@@ -167,23 +166,24 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)
-    counted: np.ndarray = to_numpy((problem.test[1] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
-    tested = [own[counted[own]] for own in problem.tested]
-    clients = [k for k, own in enumerate(tested) if len(own)]
-    if not clients:
-        return np.full(len(x), np.nan)
+    counted = _count(problem, problem.test[1])
+    tested = [held for own in problem.tested if len(held := own[counted[own]])]
+    clients = [k for k, own in enumerate(problem.tested) if counted[own].any()]
+    if not tested:
+        raise MissingCapability("accuracy of clients needs a client with a test sample whose label counts: all are ignored")
     if personal is not None:
-        each = [_each_hit(problem, personal[:, k], tested[k]).mean(dim=1) for k in clients]
+        each = [_each_hit(problem, personal[:, k], held).mean(dim=1) for k, held in zip(clients, tested, strict=True)]
         return to_numpy(torch.stack(each)).mean(axis=0)
-    ends = np.cumsum([len(tested[k]) for k in clients])[:-1]  # one pass over all of them
+    ends = np.cumsum([len(held) for held in tested])[:-1]  # one pass over all of them
     hits = to_numpy(_each_hit(problem, x, np.concatenate(tested)))
     return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
 
 
-def _ignored(problem: NetworkOnSamples) -> int:
-    """The label that does not count, or one that no class has."""
-    ignored = (problem.loss.labels or (-1, None))[1]
-    return -1 if ignored is None else ignored
+def _count(problem: NetworkOnSamples, targets: Tensor) -> np.ndarray:
+    """Which samples have a label that is not ignored: bool (n,)."""
+    ignored = (problem.loss.labels or (1, None))[1]
+    kept = torch.ones_like(targets, dtype=torch.bool) if ignored is None else targets != ignored
+    return to_numpy(kept.reshape(len(targets), -1).any(dim=1))
 
 
 def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
@@ -195,17 +195,17 @@ def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | N
 
 def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """On the common test set, its labels as frequent as among each client's own samples."""
-    ignored, held, tested = _ignored(problem), to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
-    real = np.flatnonzero(tested != ignored)
-    tested, classes = tested[real], int(max(held.max(), tested.max())) + 1
+    held, tested = to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
+    counted, mine = _count(problem, problem.targets), np.flatnonzero(_count(problem, problem.test[1]))  # type: ignore[index]
+    tested = tested[mine]
+    classes = int(max(held.max(), tested.max(initial=0))) + 1
     there = np.bincount(tested, minlength=classes)
-    own = (held[c] for c in problem.client_samples)
-    share = np.stack([np.bincount(labels[labels != ignored], minlength=classes) for labels in own]) * (there > 0)
+    share = np.stack([np.bincount(held[c[counted[c]]], minlength=classes) for c in problem.client_samples]) * (there > 0)
     share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
 
     def accuracies(points: Tensor) -> np.ndarray:
         """(M, classes)"""
-        hits = to_numpy(_each_hit(problem, points, real))
+        hits = to_numpy(_each_hit(problem, points, mine))
         return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
 
     if personal is None:

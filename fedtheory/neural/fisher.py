@@ -26,11 +26,11 @@ def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
         raise MissingCapability("a Fisher diagonal is a mean over samples, and here a sample's output depends on its batch (BatchNorm)")
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
-    labels = has_labels(problem.targets) and problem.targets.ndim == 1
-    if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and labels):
+    one_label = has_labels(problem.targets) and problem.targets.ndim == 1
+    if kind == "model" and not (problem.loss.weighted and problem.loss.name == "cross_entropy" and one_label):
         raise MissingCapability(
-            f"the model Fisher expects over one label a sample, with the loss 'cross_entropy', not {problem.loss.name} of targets "
-            f"{described('', problem.targets).strip()}: use fisher='empirical'"
+            f"the model Fisher takes the expectation over one label a sample, under the plain cross entropy; here the loss is "
+            f"{problem.loss.name}, and the targets are {described('targets', problem.targets)}: use fisher='empirical'"
         )
 
 
@@ -41,6 +41,7 @@ def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
     ----------
     kind : 'empirical' or 'model'
         With the samples' labels, or in expectation over labels drawn from the network's own output (as many passes as classes).
+        A sample's loss is its own mean: class weights cancel in it, and one whose label is ignored has the gradient 0, and counts.
     """
     check_fisher(problem, kind)
     rows = [torch.stack([_one(problem, held, point, kind) for point in y[k]]) for k, held in enumerate(problem.client_samples)]

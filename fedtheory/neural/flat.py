@@ -72,10 +72,10 @@ def check_parameters(module: Any) -> None:
             )
         if value.is_meta:
             raise InvalidInput(f"{name} is on the device 'meta' and has no values: make the module on the CPU")
-        if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+        if getattr(value, "_backward_hooks", None) or getattr(value, "_post_accumulate_grad_hooks", None):
             raise MissingCapability(
-                f"{name} has a hook, which the clients' models would not have: zero gradients by requires_grad_(False), or multiply "
-                "the parameter by a mask in the forward pass"
+                f"{name} has a hook on its gradient, and clients' models are tensors of their own: put what it does into the forward "
+                "pass, or give the layer a register_full_backward_hook"
             )
         if value.is_complex():
             raise MissingCapability(
@@ -154,6 +154,7 @@ class FlatModule:
     names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what requires no gradient is left out
     dim : d
     depends_on_batch : whether a sample's output depends on what else is in its batch, as with batch statistics: none may be padded
+    has_rows : whether what it returns is one tensor with a row for each sample
     dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen one
 
     Raises
@@ -188,6 +189,7 @@ class FlatModule:
         norms = [part for part in module.modules() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm)]
         self.depends_on_batch = any(part.running_mean is None for part in norms)
         self.dropout: tuple[float, ...] = ()
+        self.has_rows = True
 
     def settle(self, inputs: Any) -> None:
         """Find out, on a few samples (n, ...), what a forward pass drops, and whether an output depends on the rest of its batch.
@@ -201,6 +203,7 @@ class FlatModule:
             whole, *others = [self._tried(point, x, met) for x in (inputs, *alone, several)]
             if whole is None:
                 continue  # which `check_model` tells
+            self.has_rows = len(whole) > 0
             for same, one in zip((whole[:1], whole[-1:]), others[:-1], strict=False):
                 self.depends_on_batch |= one is None or _differ(one, same)
             self.depends_on_batch |= others[-1] is not None and _differ(others[-1][: len(whole)], whole)

@@ -283,6 +283,12 @@ class NeuralProblem(Problem):
         values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
+    def check_output(self) -> None:
+        """Raise `MissingCapability` where the module's output is no tensor (b, ...), whose norm `client_output_gradient` takes."""
+        if not self.flat.has_rows:
+            what = f"the output of {type(self.flat.module).__name__} is not one tensor with a row for each sample"
+            raise MissingCapability(f"{what}, of which this method takes the norm: return one, or use another method")
+
     @memory.computed_there
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
         held = [c[first:last] for c in self._clients]
@@ -331,7 +337,7 @@ class NeuralProblem(Problem):
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
         mass = evaluation.counts(self, samples)
-        piece = evaluation.alike(len(samples)) if self.flat.depends_on_batch else piece
+        piece = evaluation.alike(len(samples), piece)
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arrays import to_numpy
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput
 from fedtheory.neural import checkpoints
+from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
 from fedtheory.participation.cohorts import Full, Sampling
@@ -36,78 +34,6 @@ RECORD = (
     "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
     "update_entropy", "bits_up", "bits_down", "bits",
 )  # fmt: skip
-
-
-def _digest(*arrays: Any) -> str:
-    out = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        host = np.ascontiguousarray(to_numpy(array))
-        out.update(f"{host.dtype}{host.shape}".encode())
-        out.update(host.data.cast("B") if host.size else b"")
-    return out.hexdigest()
-
-
-def _of_samples(inputs: Any, targets: Any) -> str:
-    """The digest of samples; where they are several tensors each, of their names as well."""
-    from fedtheory.neural.parts import Parts, tensors
-
-    named = [sorted(s.given) for s in (inputs, targets) if isinstance(s, Parts) and isinstance(s.given, dict)]
-    words = [np.frombuffer(repr(named).encode(), np.uint8)] if named else []
-    return _digest(*tensors(inputs), *tensors(targets), *words)
-
-
-def _plain(value: Any) -> Any:
-    """A dataclass of settings as its name and fields; everything else as it is written in Python."""
-    if is_dataclass(value):
-        return {"": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
-
-
-def configuration(
-    problem: NeuralProblem,
-    algorithm: Algorithm,
-    sampling: Sampling,
-    solver: LocalSolver,
-    seed: int,
-    record: Sequence[str],
-    evaluate_every: int,
-    x0: Any,
-    metrics: Iterable[str] = (),
-) -> dict[str, Any]:
-    """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
-    clients = [problem.sample_counts, *problem.client_samples]
-    kept_back = list(problem.held_out.client_samples) if isinstance(problem.held_out, type(problem)) else []
-    constants, own = problem.flat.constants(), problem.tested
-    return {
-        "algorithm": _plain(algorithm),
-        "sampling": _plain(sampling),
-        "solver": _plain(solver),
-        "seed": int(seed),
-        "record": list(record),
-        **({"metrics": list(metrics)} if metrics else {}),
-        "entropy": "sum over messages" if "entropy" in record else None,  # None in older files: all messages in one histogram
-        "evaluate_every": int(evaluate_every),
-        "problem": {
-            "name": problem.name,
-            "module": _digest(np.frombuffer(str(problem.flat.module).encode(), np.uint8)),
-            "parameters": problem.dim,
-            "loss": problem.loss.name,
-            "ridge": problem.ridge,
-            "dtype": str(problem.dtype),
-            "autocast": getattr(problem.engine, "autocast", None),
-            "weights": _digest(problem.weights),
-            "clients": _digest(*clients),
-            "held_out": _digest(*kept_back),
-            "data": _of_samples(problem.inputs, problem.targets),
-            "test": None if problem.test is None else _of_samples(*problem.test),
-            "augment": problem.augment,
-            "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
-            "start": _digest(x0),
-            **({"dropout": list(problem.flat.dropout)} if problem.flat.dropout else {}),
-            **({"precision": problem.precision} if problem.precision != "highest" else {}),
-            **({"constants": _digest(*constants)} if constants else {}),
-        },
-    }
 
 
 def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
@@ -137,6 +63,12 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem) -> tuple[str
                 stacklevel=3,  # train's caller
             )
     return Kept(record).record  # type: ignore[arg-type]  # which checks the names
+
+
+def _where_it_stands(done: int, checkpoint: Path | str | None) -> str:
+    if checkpoint is None:
+        return f"stopped after round {done}, and nothing was kept: with train(..., checkpoint='run.state') the same call goes on"
+    return f"stopped after round {done}: the same call goes on from {checkpoint}"
 
 
 def train(
@@ -222,7 +154,7 @@ def train(
     if checkpoint is not None and not resume:
         Path(checkpoint).unlink(missing_ok=True)  # else a kill before the first one would bring the old run back
     if checkpoint is not None and Path(checkpoint).exists():
-        log.go_on(checkpoint, algorithm, problem)
+        log.go_on(checkpoint, algorithm, problem, own_start=x0 is None)
     if log.past is not None and log.done == rounds:
         return log.run(rounds, log.measured, log.past.state, problem.given)
     own = OwnMetrics(own_metrics, tuple(record), rounds, evaluate_every, log.measured)
@@ -243,7 +175,7 @@ def train(
                 on_round(at)
             bar.update(at.round_index - log.done)
             if stop and at.round_index < rounds:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(_where_it_stands(at.round_index, checkpoint))
             log.round_began = time.perf_counter()
 
         try:

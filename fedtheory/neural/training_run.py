@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -56,6 +56,10 @@ class TrainingRun:
     seconds: list[float] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
     given: GivenModule | None = field(default=None, repr=False, compare=False)  # the module before training, for `module`
+
+    def __repr__(self) -> str:
+        last = ", ".join(f"{name} {float(v[-1, 0]):.4g}" for name, v in self.metrics.items() if v.ndim == 2)
+        return f"TrainingRun({self.rounds} rounds{', diverged' if self.final is None else ''}: {last})"
 
     @property
     def x(self) -> np.ndarray:
@@ -127,6 +131,11 @@ def patient() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+def _start(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a run began, which it keeps when it goes on."""
+    return {"start": configuration["problem"]["start"]} if "start" in configuration.get("problem", {}) else {}
+
+
 class Log:
     """What a run has done, and what is kept of it after every round."""
 
@@ -150,14 +159,15 @@ class Log:
         """Rounds done by now."""
         return self.done + len(self.seconds) - self._before
 
-    def go_on(self, checkpoint: Path | str, algorithm: Algorithm, problem: NeuralProblem) -> None:
+    def go_on(self, checkpoint: Path | str, algorithm: Algorithm, problem: NeuralProblem, own_start: bool) -> None:
         """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or beyond the rounds asked for."""
         import torch
 
         from fedtheory.neural import memory
 
         found = checkpoints.load(checkpoint)
-        checkpoints.compare(checkpoint, found.configuration, self.configuration)
+        checkpoints.compare(checkpoint, found.configuration, self.configuration, own_start)
+        self.configuration = self.configuration | {"problem": self.configuration["problem"] | _start(found.configuration)}
         with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
             shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
             models = found.fields.get(_MODELS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -18,7 +19,9 @@ __all__ = ["check_algorithm", "check_like", "check_local_solver", "check_problem
 
 def _is(value: Any) -> str:
     """'the class FedAvg', or the value with its type."""
-    return f"the class {value.__name__}" if isinstance(value, type) else f"{value!r} of type {type(value).__name__}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"{textwrap.shorten(repr(value), 60, placeholder=' ...')} of type {type(value).__name__}"
 
 
 def _call(cls: type) -> str:
@@ -79,5 +82,6 @@ def check_local_solver(value: Any) -> None:
     if value is not None and not isinstance(value, LocalSolver):
         raise InvalidInput(
             f"local_solver = {_is(value)}: an instance of a local solver is needed; use local.Exact(), "
-            "local.GradientSteps(steps=..., lr=...) or another of fedtheory.local"
+            "local.GradientSteps(steps=..., lr=...), for a network local.SGD(batch_size, lr, epochs=...) or local.Adam(...), or "
+            "another of fedtheory.local"
         )

@@ -147,7 +147,7 @@ def test_outputs_that_squeeze_has_left_no_axis(engine, monkeypatch):
     points = [simulate(p, algorithms.FedAvg(), 1, p.initial(), local_solver=SGD(1, 0.1, epochs=1), like=p.like_array()).x for p in made]
     np.testing.assert_allclose(*points, rtol=0, atol=1e-13)
     monkeypatch.setattr("fedtheory.neural.evaluation.MOST", len(INPUTS) - 1)  # the last piece is one sample
-    wanted = float(((module(torch.from_numpy(INPUTS)) - torch.from_numpy(values)) ** 2).mean())
+    wanted = float(((module(torch.from_numpy(INPUTS)).detach() - torch.from_numpy(values)) ** 2).mean())
     assert float(made[0].evaluate(made[0].initial()[None])["test_loss"][0]) == pytest.approx(wanted, rel=1e-12)
 
 

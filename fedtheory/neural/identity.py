@@ -1,0 +1,108 @@
+"""What a training run's numbers depend on, so that a checkpoint is not taken for another run's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedtheory.arrays import to_numpy
+
+if TYPE_CHECKING:
+    from fedtheory.algorithms.base import Algorithm
+    from fedtheory.local.objective import LocalSolver
+    from fedtheory.neural.problem import NeuralProblem
+    from fedtheory.participation.cohorts import Sampling
+
+__all__ = ["configuration"]
+
+
+def _digest(*arrays: Any) -> str:
+    out = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        host = np.ascontiguousarray(to_numpy(array))
+        out.update(f"{host.dtype}{host.shape}".encode())
+        out.update(host.data.cast("B") if host.size else b"")
+    return out.hexdigest()
+
+
+def _of_samples(inputs: Any, targets: Any) -> str:
+    """The digest of samples; where they are several tensors each, of their names as well."""
+    from fedtheory.neural.parts import Parts, tensors
+
+    named = [sorted(s.given) for s in (inputs, targets) if isinstance(s, Parts) and isinstance(s.given, dict)]
+    words = [np.frombuffer(repr(named).encode(), np.uint8)] if named else []
+    return _digest(*tensors(inputs), *tensors(targets), *words)
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass of settings as its name and fields; everything else as it is written in Python."""
+    if is_dataclass(value):
+        return {"": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def configuration(
+    problem: NeuralProblem,
+    algorithm: Algorithm,
+    sampling: Sampling,
+    solver: LocalSolver,
+    seed: int,
+    record: Sequence[str],
+    evaluate_every: int,
+    x0: Any,
+    metrics: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
+    clients = [problem.sample_counts, *problem.client_samples]
+    kept_back = list(problem.held_out.client_samples) if isinstance(problem.held_out, type(problem)) else []
+    constants, own = problem.flat.constants(), problem.tested
+    return {
+        "algorithm": _plain(algorithm),
+        "sampling": _plain(sampling),
+        "solver": _plain(solver),
+        "seed": int(seed),
+        "record": list(record),
+        **({"metrics": list(metrics)} if metrics else {}),
+        "entropy": "sum over messages" if "entropy" in record else None,  # None in older files: all messages in one histogram
+        "evaluate_every": int(evaluate_every),
+        "problem": {
+            "name": problem.name,
+            "module": _digest(np.frombuffer(str(problem.flat.module).encode(), np.uint8)),
+            "parameters": problem.dim,
+            "loss": problem.loss.name,
+            "ridge": problem.ridge,
+            "dtype": str(problem.dtype),
+            "autocast": getattr(problem.engine, "autocast", None),
+            "weights": _digest(problem.weights),
+            "clients": _digest(*clients),
+            "held_out": _digest(*kept_back),
+            "data": _of_samples(problem.inputs, problem.targets),
+            "test": None if problem.test is None else _of_samples(*problem.test),
+            "augment": problem.augment,
+            "tested": _digest(*map(len, own), *own) if own is not None and "client_accuracy" in record else None,
+            "start": _digest(x0),
+            **({"dropout": list(problem.flat.dropout)} if problem.flat.dropout else {}),
+            **({"precision": problem.precision} if problem.precision != "highest" else {}),
+            **({"constants": _digest(*constants)} if constants else {}),
+            "tried": _tried(problem),
+        },
+    }
+
+
+def _tried(problem: NeuralProblem) -> float | None:
+    """The loss on a few samples, at a point that every run has: modules and losses of one name may compute other things."""
+    import torch
+
+    part = torch.from_numpy(problem.client_samples[0][:4]).to(problem.device)
+    draws = torch.randn(problem.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            outputs = problem.flat.call((0.1 * draws).to(problem.device, problem.dtype), problem.inputs[part])
+            found = float(problem.loss(outputs, problem.targets[part]))
+    except Exception:  # a batch of one that has no statistics, say
+        return None
+    return found if np.isfinite(found) else None

@@ -34,7 +34,7 @@ def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    return ((outputs - targets.reshape(outputs.shape)) ** 2).reshape(len(outputs), -1).mean(dim=1)
+    return ((outputs - targets.reshape(outputs.shape)) ** 2).reshape(len(targets), -1).mean(dim=1)  # squeeze() may leave no axis
 
 
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -122,8 +122,6 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     if found is None:
         return Loss(loss)
     function, options = found
-    if options.get("label_smoothing") and "weight" in options and not bool(torch.as_tensor(options["weight"]).all()):
-        return Loss(loss)  # a class of weight 0 still has its smoothing: no mean of samples is that
     outputs = _tried(flat, inputs)
     if not isinstance(outputs, torch.Tensor) or not all(isinstance(t, torch.Tensor) for t in sets):
         return Loss(loss)
@@ -309,7 +307,8 @@ class Loss:
         """Losses (R,) of R models: outputs and targets (R, b, ...), weights (R, b) that sum to 1 in each row, or None."""
         if self._each is None:
             return self._of_each(outputs, targets)
-        each = self._each(outputs.flatten(0, 1), targets.flatten(0, 1)).reshape(outputs.shape[:2])
+        flat = outputs.flatten(0, 1) if outputs.ndim > 1 else outputs  # of one sample each, without its axis
+        each = self._each(flat, targets.flatten(0, 1)).reshape(targets.shape[:2])
         shares = self._shares(targets, weights, each)
         return each.mean(dim=1) if shares is None else (each * shares).sum(dim=1)
 

@@ -130,6 +130,27 @@ def test_a_class_of_weight_0_still_has_its_smoothing(engine):
     same(p, plain(loss, labels))
 
 
+class Squeezed(nn.Linear):
+    """As regressions often end: a batch of one sample has lost its axis."""
+
+    def forward(self, x):
+        return super().forward(x).squeeze()
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+@pytest.mark.filterwarnings("ignore:Using a target size")  # torch's, of outputs () and targets (1,)
+def test_outputs_that_squeeze_has_left_no_axis(engine, monkeypatch):
+    torch.manual_seed(0)
+    module, values = Squeezed(6, 1).double(), VALUES[:, 0]
+    made = [NeuralProblem(module, INPUTS, values, CLIENTS, loss, dtype="float64", engine=engine, test=(INPUTS, values))
+            for loss in ("mean_squared_error", lambda a, b: ((a - b) ** 2).mean())]  # fmt: skip
+    points = [simulate(p, algorithms.FedAvg(), 1, p.initial(), local_solver=SGD(1, 0.1, epochs=1), like=p.like_array()).x for p in made]
+    np.testing.assert_allclose(*points, rtol=0, atol=1e-13)
+    monkeypatch.setattr("fedtheory.neural.evaluation.MOST", len(INPUTS) - 1)  # the last piece is one sample
+    wanted = float(((module(torch.from_numpy(INPUTS)).detach() - torch.from_numpy(values)) ** 2).mean())
+    assert float(made[0].evaluate(made[0].initial()[None])["test_loss"][0]) == pytest.approx(wanted, rel=1e-12)
+
+
 class Doubled(nn.CrossEntropyLoss):
     def forward(self, outputs, targets):
         return 2 * super().forward(outputs, targets)

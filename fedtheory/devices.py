@@ -61,7 +61,7 @@ def as_device(name: str | torch.device) -> torch.device:
             )
         if device.index is not None and device.index >= torch.cuda.device_count():
             raise InvalidInput(f"device = {name!r}: there are {torch.cuda.device_count()} GPUs, numbered from 0")
-    elif device.type not in ("cpu", "mps"):
+    elif device.type not in ("cpu", "mps") or (device.type == "mps" and not torch.backends.mps.is_available()):
         raise InvalidInput(f"device = {name!r}: use 'cpu' or 'cuda'")
     return device
 

@@ -74,8 +74,8 @@ def check_parameters(module: Any) -> None:
             raise InvalidInput(f"{name} is on the device 'meta' and has no values: make the module on the CPU")
         if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
             raise MissingCapability(
-                f"{name} has a hook, which the clients' models would not have: zero gradients by requires_grad_(False), or multiply "
-                "the parameter by a mask in the forward pass"
+                f"{name} has a hook, which the clients' models would not have: multiply the parameter by a mask in the forward pass, "
+                "or give its layer a register_full_backward_hook"
             )
         if value.is_complex():
             raise MissingCapability(

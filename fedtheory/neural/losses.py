@@ -61,6 +61,7 @@ TORCH: dict[type[nn.Module], Any] = {
     nn.PoissonNLLLoss: functional.poisson_nll_loss,
 }
 CLASSES = (functional.cross_entropy, functional.nll_loss)
+BROADCAST = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 KEPT_BY_MODULES = {"weight", "pos_weight", "ignore_index", "label_smoothing", "beta", "delta", "log_input", "full", "eps"}
 
 
@@ -125,6 +126,8 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     outputs = _tried(flat, inputs)
     if not isinstance(outputs, torch.Tensor) or not all(isinstance(t, torch.Tensor) for t in sets):
         return Loss(loss)
+    if function in BROADCAST:
+        _check_alike(_said(loss, function, {}), outputs, sets[0])
     if function not in CLASSES and any(t.shape[1:] != outputs.shape[1:] or not t.is_floating_point() for t in sets):
         return Loss(loss)  # torch broadcasts, or fails
     options = {n: _beside(outputs, v) for n, v in options.items()}
@@ -142,6 +145,17 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     made.slope = _slope(function, options, outputs) if classes or function not in CLASSES else None
     made.labels = (1, int(ignored)) if classes else None
     return made if _same(made, Loss(loss), outputs, targets) else Loss(loss)
+
+
+def _check_alike(name: str, outputs: Tensor, targets: Tensor) -> None:
+    """Raise `InvalidInput` where torch would take every output with every target: outputs (b, 1) and targets (b,), say."""
+    wanted, given = tuple(outputs.shape[1:]), tuple(targets.shape[1:])
+    if wanted != given and outputs.ndim > 0 and len(outputs):
+        told = [f"(b{''.join(f', {n}' for n in shape)}{',' if not shape else ''})" for shape in (wanted, given)]
+        raise InvalidInput(
+            f"{name} of outputs {told[0]} and targets {told[1]}: torch would broadcast one to the other; give targets of the outputs' "
+            "shape, targets[:, None] or targets.reshape(outputs.shape)"
+        )
 
 
 def _smooths_what_does_not_count(options: dict[str, Any]) -> bool:
@@ -260,6 +274,11 @@ class Loss:
             raise InvalidInput(f"loss is {loss!r}: use {' or '.join(map(repr, LOSSES))}, or a callable(outputs, targets) -> scalar")
         if isinstance(loss, type):
             raise InvalidInput(f"loss is the class {loss.__name__}: give one of its instances, {loss.__name__}()")
+        if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
+            raise InvalidInput(
+                f"loss is a {type(loss).__name__} with parameters of its own, which no client would train: keep them in the module, or "
+                "set requires_grad_(False)"
+            )
         if isinstance(loss, nn.Module) and getattr(loss, "reduction", "mean") == "sum":
             raise InvalidInput(f"loss is {loss} with reduction='sum': it must be the mean over the batch, reduction='mean'")
         if isinstance(loss, str) and loss not in LOSSES:

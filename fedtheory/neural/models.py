@@ -180,16 +180,19 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     from fedtheory.neural.flat import FlatModule, arguments
     from fedtheory.neural.losses import Loss
     from fedtheory.neural.parts import described, mapped, tensors
+    from fedtheory.neural.trials import remedy
 
     flat = FlatModule(module)
     measure = Loss(loss)
     if sample is None:
         return
+    given_samples = sample
     inputs, targets = sample = tuple(mapped(lambda t: t.clone(), part) for part in sample)
     versions = [t._version for part in sample for t in tensors(part)]
     kept = {name: value.clone() for name, value in module.named_buffers()}
     device = tensors(inputs)[0].device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        outputs = None
         try:
             given, named = arguments(inputs)
             with KeyedDropout() as dropout, drawing_nothing(module, device):  # dropout's masks follow from keys
@@ -201,6 +204,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
             shapes = f"{described('inputs', inputs)} and {described('targets', targets)}"
             raise InvalidInput(
                 f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
+                f"{remedy(loss, *given_samples, outputs, error)}"
             ) from error
         if versions != [t._version for part in sample for t in tensors(part)]:
             raise MissingCapability(

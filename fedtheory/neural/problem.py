@@ -27,6 +27,7 @@ from fedtheory.neural.samples import as_samples, check_finite, check_held, check
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.trained import GivenModule
+from fedtheory.neural.trials import check_samples
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class NeuralProblem(Problem):
         self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
         self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
-        if not (isinstance(ridge, int | float) and 0 <= ridge < float("inf")):
+        if not (isinstance(ridge, int | float | np.floating) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
@@ -148,6 +149,7 @@ class NeuralProblem(Problem):
             raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
         check_model(copy.deepcopy(self.flat.module), loss, few)  # what it computes may stay in it: weight_norm keeps its weight
+        check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
         self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod
@@ -156,6 +158,7 @@ class NeuralProblem(Problem):
         module: nn.Module,
         dataset: Any,
         clients: Sequence[Any] | None = None,
+        loss: str | Callable[[Any, Any], Any] = "cross_entropy",
         *,
         target: str | None = None,
         test: Any = None,
@@ -184,7 +187,7 @@ class NeuralProblem(Problem):
         if test is not None:
             tested = samples_of_all(test, target, progress)
             options |= {"test": tested[:2], "test_clients": tested[2]}
-        return cls(module, inputs, targets, clients if dealt is None else dealt, **options)  # type: ignore[arg-type]  # one is given
+        return cls(module, inputs, targets, clients if dealt is None else dealt, loss, **options)  # type: ignore[arg-type]  # one is given
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Any:
         def one(name: str, values: Any) -> Tensor:

@@ -35,6 +35,12 @@ def as_samples(
     """
     if isinstance(values, torch.utils.data.Dataset):
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = int(np.ma.count_masked(values))
+        raise InvalidInput(f"{what} is a masked array, and {masked} of its entries are masked: fill them, {what}.filled(0)")
+    if isinstance(values, torch.Tensor) and (values.layout != torch.strided or values.is_nested or values.is_meta):
+        layout = "without values (meta)" if values.is_meta else "nested" if values.is_nested else str(values.layout)
+        raise InvalidInput(f"{what} is a tensor that is {layout}: give a dense one with its values, {what}.to_dense() of a sparse one")
     if not isinstance(values, torch.Tensor):
         try:
             array = np.asarray(values, order="C")
@@ -42,7 +48,12 @@ def as_samples(
             raise InvalidInput(f"{what} cannot be made an array ({error}): give samples of one shape, (n, ...)") from error
         kind = array.dtype
         if kind.kind not in "fiub":
-            raise InvalidInput(f"{what} are of dtype {kind}: give real numbers, an array or a tensor (n, ...); number words or classes")
+            columns = dict(values.dtypes) if hasattr(values, "columns") else {}
+            odd = [f"{c} ({t})" for c, t in columns.items() if not str(t).startswith(("float", "int", "uint"))]
+            told = f" (columns {', '.join(odd[:3])}; try {what}.to_numpy('float64'))" if odd else ""
+            raise InvalidInput(
+                f"{what} are of dtype {kind}{told}: give real numbers, an array or a tensor (n, ...); number words or classes"
+            )
         kind = np.dtype(np.float64) if kind.kind == "f" and kind.itemsize > 8 else kind.newbyteorder("=")
         values = torch.from_numpy(array.astype(kind, copy=not array.flags.writeable))  # torch warns of what is read-only
     if values.is_complex():

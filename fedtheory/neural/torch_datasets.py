@@ -57,6 +57,11 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     while type(whole) is Subset:
         own = np.asarray(whole.indices)
         chosen, whole = own if chosen is None else own[chosen], whole.dataset
+    if chosen is not None and chosen.dtype == bool:
+        raise InvalidInput(f"{what} is a Subset by a mask: give it sample numbers, np.flatnonzero(mask)")
+    if chosen is not None and len(chosen) and not -len(whole) <= chosen.min() <= chosen.max() < len(whole):
+        wrong = int(chosen.max() if chosen.max() >= len(whole) else chosen.min())
+        raise InvalidInput(f"{what} is a Subset with the number {wrong}, of a dataset of {len(whole)} samples: they count from 0")
     if type(whole) is TensorDataset:
         return _split(whole.tensors if chosen is None else tuple(t[torch.from_numpy(chosen)] for t in whole.tensors), target, what)
     pieces = []
@@ -79,6 +84,8 @@ def samples_of_all(given: Any, target: Any = None, progress: bool = True) -> tup
     if not datasets:
         raise InvalidInput("dataset is an empty list: give a Dataset for each client")
     found = [samples_of(d, target, progress, f"the dataset of client {k}") for k, d in enumerate(datasets)]
+    for k, (inputs, _) in enumerate(found):
+        _check_entries(found[0][0], inputs, "inputs of the dataset of client 0", f"inputs of the dataset of client {k}")
     ends = np.cumsum([0, *(len(d) for d in datasets)])
     inputs, targets = (_joined([pair[part] for pair in found], "the clients' datasets") for part in (0, 1))
     return inputs, targets, [np.arange(a, b) for a, b in pairwise(ends)]
@@ -89,9 +96,10 @@ def _together(dataset: Any, first: int, last: int, what: str) -> Any:
     items = []
     for i in range(first, last):
         try:
-            items.append(dataset[i])
+            items.append(_with_arrays(dataset[i]))
         except Exception as error:  # whatever a user's dataset does
             raise InvalidInput(f"{what}[{i}] cannot be read ({type(error).__name__}: {error}): mend its __getitem__") from error
+        _check_entries(items[0], items[-1], f"{what}[{first}]", f"{what}[{i}]")
     try:
         return default_collate(items)
     except (RuntimeError, TypeError, KeyError, ValueError) as error:
@@ -102,6 +110,25 @@ def _together(dataset: Any, first: int, last: int, what: str) -> Any:
             "entries of one shape, tensors, arrays, numbers; pad texts to one length with a mask as a further input, and make tensors "
             "of images by a transform"
         ) from error
+
+
+def _with_arrays(item: Any) -> Any:
+    """An item with its lists of numbers as arrays, as tokenizers return them; torch would put a list's entries together one by one."""
+    if isinstance(item, Mapping):
+        return {name: np.asarray(v) if isinstance(v, list) else v for name, v in item.items()}
+    return tuple(np.asarray(v) if isinstance(v, list) else v for v in item) if isinstance(item, tuple | list) else item
+
+
+def _entries(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return f"the entries {', '.join(map(repr, sorted(item, key=str)))}"
+    return f"{len(item)} entries" if isinstance(item, tuple | list) else "one entry"
+
+
+def _check_entries(a: Any, b: Any, first: str, second: str) -> None:
+    """Raise `InvalidInput` where two items, or the samples made of them, do not have the same entries."""
+    if _entries(a) != _entries(b):
+        raise InvalidInput(f"{first} has {_entries(a)}, {second} has {_entries(b)}: give all samples the same entries")
 
 
 def _split(items: Any, target: Any, what: str) -> tuple[Any, Any]:
@@ -121,13 +148,17 @@ def _split(items: Any, target: Any, what: str) -> tuple[Any, Any]:
     return (inputs[0] if len(inputs) == 1 else tuple(inputs)), last
 
 
-def _joined(parts: list[Any], what: str) -> Any:
+def _joined(parts: list[Any], what: str, name: str = "") -> Any:
     """One after another."""
+    if any(isinstance(p, tuple | list) and p and isinstance(p[0], str) for p in parts):
+        raise InvalidInput(f"{what} has {name}texts: number their words, and pad them to one length")
+    for other in parts:
+        _check_entries(parts[0], other, f"a first part of {what}", f"a later one of {what}")
     if isinstance(parts[0], Mapping):
-        return {name: _joined([p[name] for p in parts], what) for name in parts[0]}
-    if isinstance(parts[0], tuple | list) and not isinstance(parts[0][0], str):
-        return tuple(_joined([p[i] for p in parts], what) for i in range(len(parts[0])))
-    shapes = {tuple(p.shape[1:]) if isinstance(p, torch.Tensor) else "texts" for p in parts}
-    if len(shapes) > 1 or "texts" in shapes:
-        raise InvalidInput(f"{what} has entries of shapes {', '.join(map(str, shapes))}: give numbers of one shape; pad them")
+        return {entry: _joined([p[entry] for p in parts], what, f"{entry!r}: ") for entry in parts[0]}
+    if isinstance(parts[0], tuple | list):
+        return tuple(_joined([p[i] for p in parts], what, f"entry {i}: ") for i in range(len(parts[0])))
+    shapes = {str(tuple(p.shape[1:])) for p in parts}
+    if len(shapes) > 1:
+        raise InvalidInput(f"{what} has {name}entries of shapes {', '.join(sorted(shapes))}: give numbers of one shape; pad them")
     return torch.cat(parts)

@@ -237,7 +237,7 @@ def test_datasets_that_are_none_are_refused_in_words():
     refused("one shape.*pad texts.*mask", made(item(lambda i: (IDS[i, : 3 + i % 2], 1))))
     refused("shapes.*pad them", made(Items(np.repeat([0, 1], 256), lambda i: (IDS[i, : 3 + i], 1))))
     refused("cannot be read .ZeroDivisionError", made(item(lambda i: 1 // 0)))
-    refused("shapes texts", made(item(lambda i: ("a word", 1))))
+    refused("has texts: number their words", made(item(lambda i: ("a word", 1))))
     refused("one Dataset and no clients", made(item(as_dict), None, target="labels"))
     refused("a list of Datasets, which says whose", made([item(as_dict)], target="labels"))
     refused("the dataset of client 1 is empty", made([item(as_dict), Items([], as_dict)], None, target="labels"))

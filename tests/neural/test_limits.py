@@ -97,7 +97,7 @@ def test_parameters_without_a_gradient_stay(tmp_path):
     run = training.train(p, algorithms.FedAvg(), 1, solver=solver, record=("objective",), checkpoint=path, progress=False)
     assert run.metrics["objective"][1, 0] < run.metrics["objective"][0, 0]
     assert torch.equal(p.flat.module[0].weight, before)
-    with pytest.raises(InvalidInput, match="frozen parameters or buffers differ"):  # what a run computes with belongs to it, trained or not
+    with pytest.raises(InvalidInput, match="frozen parameters or buffers differ"):  # they belong to a run, trained or not
         training.train(frozen(0.25), algorithms.FedAvg(), 1, solver=solver, record=("objective",), checkpoint=path, x0=p.initial())
     with pytest.raises(InvalidInput, match="no parameters that require a gradient"):
         problem(nn.Linear(6, 3).requires_grad_(False))

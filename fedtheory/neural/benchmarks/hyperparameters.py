@@ -110,7 +110,8 @@ def _efl() -> Iterator[Preset]:
         "fedgate": ("fedgate", {}),
         "vrl-sgd": ("vrl-sgd", {}),
         "apfl": ("apfl", {"alpha": 0.5}),
-        "fedamp": ("fedamp", {"lam": 1.0, "alpha": 0.01, "sigma": 1.0}),
+        # lambda / alpha is the curvature of the clients' penalty, which steps of 0.1 must fit; alpha (m - 1)/sigma is at most 1
+        "fedamp": ("fedamp", {"lam": 1.0, "alpha": 1e4, "sigma": 1e6}),
         "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1)}),
     }
     sets: dict[str, tuple[str, int, int, float, dict[str, Any]]] = {

@@ -259,7 +259,4 @@ class Preset:
         deal = dict(self.partition)
         if digits and deal["partition"] == "users":
             deal = {"partition": "iid"}
-        hyper = dict(self.hyperparameters)
-        if self.algorithm == "fedamp":  # its step must fit the number of clients
-            hyper["alpha"] = 0.1
-        return replace(self, rounds=3, epochs=1, partition=deal, hyperparameters=hyper, **chance, **small)
+        return replace(self, rounds=3, epochs=1, partition=deal, **chance, **small)

@@ -1,0 +1,90 @@
+"""What a module's trial on a few samples tells, in words: what else to give it, and samples that it fails on."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from fedtheory.errors import InvalidInput
+from fedtheory.neural.dropout import KeyedDropout
+from fedtheory.neural.flat import arguments
+from fedtheory.neural.parts import has_labels, mapped, named, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+__all__ = ["check_samples", "remedy"]
+
+
+def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception) -> str:
+    """What to do about a module or a loss that failed on these samples; empty where nothing is known."""
+    said = str(error)
+    whole = [name for name, t in named("inputs", inputs) if not t.is_floating_point() and t.dtype != torch.bool]
+    floats = [name for name, t in named("inputs", inputs) if t.is_floating_point()]
+    if outputs is None and whole and "dtype" in said:
+        name = whole[0]
+        return f": {name} are whole numbers, which a module gets as int64: give floats, {name}.astype('float32'), images divided by 255"
+    if outputs is None and floats and "indices" in said:
+        return f": {floats[0]} are floats, and an embedding takes whole numbers: give {floats[0]}.astype(int)"
+    if not (isinstance(outputs, torch.Tensor) and isinstance(targets, torch.Tensor)):
+        return ""
+    classes = loss == "cross_entropy" or isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss)
+    if classes and has_labels(targets) and targets.ndim == outputs.ndim and targets.shape[-1] == 1:
+        return f": targets of shape (n, {', '.join(map(str, targets.shape[1:]))}) have an axis of one entry: give targets.squeeze(-1)"
+    if classes and not has_labels(targets) and targets.shape != outputs.shape:
+        return ": targets are floats, and labels are whole numbers: give targets.astype(int)"
+    if isinstance(loss, nn.CrossEntropyLoss) and outputs.ndim == 3 and outputs.shape[:2] == targets.shape:
+        return ": torch has the classes on axis 1; loss='cross_entropy' takes outputs (b, length, classes), or transpose them"
+    return ""
+
+
+def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` where the module fails on the samples with the largest and the smallest whole number of each set.
+
+    Word numbers beyond an embedding are told so before any work, and a test set that the module does not take. On the CPU: on a GPU a
+    number out of range ends the process.
+
+    Parameters
+    ----------
+    sets : inputs (n, ...) by what they are called
+    """
+    own = copy.deepcopy(module).cpu()
+    for what, inputs in sets.items():
+        parts = named(what, inputs)
+        ends = {0, len(tensors(inputs)[0]) - 1}
+        for _, t in parts:
+            if not t.is_floating_point() and t.dtype != torch.bool and t.numel():
+                flat = t.reshape(len(t), -1)
+                ends |= {int(flat.amax(dim=1).argmax()), int(flat.amin(dim=1).argmin())}
+        numbers = torch.tensor(sorted(ends))
+        few = mapped(partial(_picked, numbers), inputs)
+        given, by_name = arguments(few)
+        try:
+            with torch.no_grad(), KeyedDropout():
+                own(*given, **by_name)
+        except Exception as error:  # whatever a user's module raises
+            which = f"samples {', '.join(map(str, numbers.tolist()))} of {what} ({_described(parts, numbers)})"
+            raise InvalidInput(
+                f"{type(module).__name__} fails on {which}: {type(error).__name__}: {error}; an embedding of n rows takes numbers 0 "
+                "to n - 1, and test samples are of the clients' shapes"
+            ) from error
+
+
+def _picked(numbers: Tensor, t: Tensor) -> Tensor:
+    return t[numbers.to(t.device)].cpu()
+
+
+def _described(parts: list[tuple[str, Tensor]], numbers: Tensor) -> str:
+    told = []
+    for name, t in parts:
+        few = _picked(numbers, t)
+        whole = not t.is_floating_point() and t.dtype != torch.bool and few.numel()
+        told.append(f"{name} {tuple(few.shape)}" + (f", from {int(few.min())} to {int(few.max())}" if whole else ""))
+    return "; ".join(told)
+

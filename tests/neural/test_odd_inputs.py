@@ -1,0 +1,176 @@
+"""Samples, labels and losses that are not what a network takes: told in words, with the remedy, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+
+from fedtheory import algorithms
+from fedtheory.errors import InvalidInput
+from fedtheory.local import SGD
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.utils.data import Dataset, Subset, TensorDataset  # noqa: E402
+
+from fedtheory.neural import train  # noqa: E402
+from fedtheory.neural.problem import NeuralProblem  # noqa: E402
+
+N = 600
+X = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
+Y = np.random.default_rng(1).integers(0, 3, N)
+CLIENTS = np.array_split(np.arange(N), 4)
+
+
+class Items(Dataset):
+    """Items by a function of their number."""
+
+    def __init__(self, item, count: int = N) -> None:
+        self.item, self.count = item, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i):
+        return self.item(i)
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, x, m=None):
+        return self.layer(x)
+
+
+def of(dataset, clients=CLIENTS, **options) -> NeuralProblem:
+    options = {"target": "y", "progress": False, **options}
+    return NeuralProblem.from_dataset(Named() if options["target"] else nn.Linear(6, 3), dataset, clients, **options)
+
+
+# --- Datasets ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (lambda i: {"x": X[i], "y": Y[i]}, r"client 0 has the entries 'm', 'x', .*client 1 has the entries 'x'"),
+        (lambda i: {"x": X[i], "m": X[i], "more": 1, "y": Y[i]}, r"client 0 has the entries 'm', 'x', .*client 1 .* 'm', 'more', 'x'"),
+    ],
+    ids=["missing", "extra"],
+)
+def test_items_with_other_entries_are_refused(other, words):
+    def full(i):
+        return {"x": X[i], "m": X[i], "y": Y[i]}
+
+    for first in (0, 3, 256, 300):  # in the first piece that is read, on its edge, in the second
+        with pytest.raises(InvalidInput, match="same entries"):
+            of(Items(lambda i, first=first: (full if i < first or (first == 0 and i) else other)(i)))
+    with pytest.raises(InvalidInput, match=words):
+        of([Items(full, 50), Items(other, 50)], None)
+    with pytest.raises(InvalidInput, match=r"2 entries.*3 entries"):
+        of([Items(lambda i: (X[i], X[i], Y[i]), 50), Items(lambda i: (X[i], X[i], X[i], Y[i]), 50)], None, target=None)
+
+
+def test_items_with_lists_of_numbers_are_taken():
+    """As a tokenizer returns them."""
+    p = of(Items(lambda i: {"x": X[i].tolist(), "m": [1, 2, i], "y": int(Y[i])}))
+    assert torch.equal(p.inputs.given["x"], torch.from_numpy(X)) and p.inputs.given["m"][7].tolist() == [1, 2, 7]
+    with pytest.raises(InvalidInput, match="do not go together"):
+        of(Items(lambda i: {"x": X[i].tolist(), "m": [1] * (1 + i % 2), "y": int(Y[i])}))
+    with pytest.raises(InvalidInput, match="'m': texts: number their words"):
+        of(Items(lambda i: {"x": X[i], "m": f"number {i}", "y": Y[i]}))
+
+
+def test_subsets_out_of_range_are_refused():
+    whole = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    with pytest.raises(InvalidInput, match="the number 1000, of a dataset of 600"):
+        of(Subset(whole, [0, 1000]), [[0, 1]], target=None)
+    with pytest.raises(InvalidInput, match=r"by a mask.*flatnonzero"):
+        of(Subset(whole, Y == 0), [[0, 1]], target=None)
+    assert torch.equal(of(Subset(whole, [5, -1]), [[0, 1]], target=None).inputs, torch.from_numpy(X[[5, -1]]))
+
+
+def test_the_loss_may_come_fourth():
+    dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    assert NeuralProblem.from_dataset(nn.Linear(6, 3), dataset, CLIENTS, "cross_entropy").num_clients == 4
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("where", ["train", "test"])
+@pytest.mark.parametrize("wrong", [12, -1])
+def test_words_out_of_range_are_told_before_any_work(where, wrong):
+    words = np.random.default_rng(0).integers(0, 12, (N, 7))
+    module = nn.Sequential(nn.Embedding(12, 5), nn.Flatten(), nn.Linear(35, 3))
+    tested = words.copy()
+    (words if where == "train" else tested)[432, 3] = wrong
+    name = "inputs" if where == "train" else "the test inputs"
+    with pytest.raises(InvalidInput, match=rf"fails on samples .*432.* of {name} .*(from {wrong} to|to {wrong}).*0 to n - 1"):
+        NeuralProblem(module, words, Y, CLIENTS, test=(tested, Y))
+
+
+def test_test_samples_of_another_shape_are_told_before_any_work():
+    with pytest.raises(InvalidInput, match=r"fails on samples 0, 599 of the test inputs .*\(2, 2\).*clients' shapes"):
+        NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, test=(X[:, :2], Y))
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "targets", "loss", "words"),
+    [
+        (nn.Linear(6, 3), (X * 50).astype(np.uint8), Y, "cross_entropy", r"whole numbers.*inputs\.astype\('float32'\)"),
+        (nn.Embedding(12, 3), X[:, 0], Y, "cross_entropy", r"floats.*astype\(int\)"),
+        (nn.Linear(6, 3), X, Y[:, None], "cross_entropy", r"axis of one entry: give targets\.squeeze"),
+        (nn.Linear(6, 3), X, Y[:, None], nn.CrossEntropyLoss(), r"axis of one entry: give targets\.squeeze"),
+        (nn.Linear(6, 3), X, Y.astype(np.float32), nn.CrossEntropyLoss(), r"labels are whole numbers.*astype\(int\)"),
+        (nn.Linear(1, 9), X[:, :, None], Y[:, None].repeat(6, 1), nn.CrossEntropyLoss(), r"classes on axis 1; loss='cross_entropy'"),
+    ],
+    ids=["integers", "float words", "column", "column, torch's", "float labels", "sequences"],
+)
+def test_the_remedy_is_named(module, inputs, targets, loss, words):
+    with pytest.raises(InvalidInput, match=words):
+        NeuralProblem(module, inputs, targets, CLIENTS, loss)
+
+
+def test_arrays_that_say_more_than_numbers():
+    with pytest.raises(InvalidInput, match="masked array, and 1 of its entries"):
+        NeuralProblem(nn.Linear(6, 3), np.ma.masked_where(np.arange(N * 6).reshape(N, 6) == 9, X), Y, CLIENTS)
+    with pytest.raises(InvalidInput, match=r"sparse_coo.*to_dense"):
+        NeuralProblem(nn.Linear(6, 3), torch.from_numpy(X).to_sparse(), Y, CLIENTS)
+    with pytest.raises(InvalidInput, match="without values"):
+        NeuralProblem(nn.Linear(6, 3), torch.empty(N, 6, device="meta"), Y, CLIENTS)
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    assert torch.equal(NeuralProblem(nn.Linear(6, 3), frame, Y, CLIENTS).inputs, torch.from_numpy(X))
+    frame["d"] = "word"
+    with pytest.raises(InvalidInput, match=r"columns d \((object|str|string)\); try inputs\.to_numpy"):
+        NeuralProblem(nn.Linear(6, 3), frame, Y, CLIENTS)
+
+
+def test_numpys_single_numbers_are_numbers():
+    p = NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, ridge=np.float32(0.5))
+    solvers = [SGD(50, lr, epochs=1) for lr in (0.5, np.float32(0.5))]
+    runs = [train(p, algorithms.FedAvg(), 1, solver=solver, record=["drift"], progress=False) for solver in solvers]
+    np.testing.assert_array_equal(runs[0].x, runs[1].x)
+    for wrong in (np.float32(-1), np.float32("nan"), True, "0.1"):
+        with pytest.raises(InvalidInput):
+            SGD(50, wrong, epochs=1)
+
+
+def test_a_loss_with_parameters_is_refused():
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, outputs, labels):
+            return self.scale * nn.functional.cross_entropy(outputs, labels)
+
+    with pytest.raises(InvalidInput, match="parameters of its own, which no client would train"):
+        NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, Weighted())
+    NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, Weighted().requires_grad_(False))
+
+
+def test_a_device_that_torch_was_not_built_for():
+    if torch.backends.mps.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(InvalidInput, match="'mps': use 'cpu' or 'cuda'"):
+        NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, device="mps")

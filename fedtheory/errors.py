@@ -101,14 +101,13 @@ def suggest(name: str, known: Iterable[str], kind: str, listing: str = "") -> Un
     ``listing`` says where all names are to be found.
     """
     name, known = str(name), sorted(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    if not near:  # a short name may be a part of a long one
-        near = [k for k in known if name.lower() in k.lower()][:3]
+    by_likeness = difflib.get_close_matches(name, known, n=len(known) or 1, cutoff=0.0)
+    near = [k for k in by_likeness if len(name) > 2 and name.lower() in k.lower()]  # a short name may be a part of a long one
+    near = [*near, *(k for k in difflib.get_close_matches(name, known, n=3, cutoff=0.4) if k not in near)][:3]
     if near:
         hint = f"did you mean {' or '.join(repr(n) for n in near)}?"
     elif len(known) <= MANY:
         hint = f"known: {', '.join(known)}"
     else:
-        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
-        hint = f"none of the {len(known)} names is near, the nearest are {', '.join(map(repr, nearest))}"
+        hint = f"none of the {len(known)} names is near, the nearest are {', '.join(map(repr, by_likeness[:3]))}"
     return UnknownName(f"unknown {kind} {name!r}: {hint}" + (f"; {listing}" if listing else ""))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["accuracy_of_clients", "alike", "counts", "objective", "on_test_set", "sums"]
+__all__ = ["accuracy_of_clients", "alike", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
 
 ON_GPU = 4096  # samples of a piece
 MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
@@ -179,6 +179,16 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
     ends = np.cumsum([len(tested[k]) for k in clients])[:-1]  # one pass over all of them
     hits = to_numpy(_each_hit(problem, x, np.concatenate(tested)))
     return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
+
+
+def has_accuracy(problem: NetworkOnSamples) -> bool:
+    """Whether the test targets are labels, and the outputs have a class for each."""
+    if problem.test is None:
+        return False
+    inputs, targets = problem.test
+    with torch.no_grad():
+        outputs = problem.engine.outputs(problem.flat.initial(), inputs[:2])
+    return bool(torch.isfinite(_hits(problem, outputs, targets[:2])).all())
 
 
 def _ignored(problem: NetworkOnSamples) -> int:

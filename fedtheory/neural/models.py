@@ -211,6 +211,7 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
                 f"{type(module).__name__} or its loss changes the samples it is given in place, which every client would then see: "
                 "give its first layer inplace=False, and write x = x / 2 for x /= 2"
             )
+        _check_repeats(module, sample, outputs)
         if dropout.shares and value.requires_grad:
             _check_backward(module, measure, sample)
         if value.requires_grad:
@@ -224,6 +225,26 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     if not value.requires_grad:
         raise InvalidInput(
             f"the loss {measure.name} does not depend on the parameters through torch operations: it has no gradient"
+        )
+
+
+def _check_repeats(module: nn.Module, sample: tuple[Any, Any], outputs: Any) -> None:
+    """Raise `MissingCapability` where a second forward pass on the same samples has other outputs."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    from fedtheory.neural.dropout import KeyedDropout
+    from fedtheory.neural.flat import arguments
+
+    given, named = arguments(sample[0])
+    with torch.no_grad(), KeyedDropout():
+        again = module(*given, **named)
+    pairs = zip(tree_leaves(outputs), tree_leaves(again), strict=True)
+    tensors = [(a.detach(), b) for a, b in pairs if isinstance(a, torch.Tensor) and a.is_floating_point() and a.shape == b.shape]
+    if any(bool((a - b).abs().max() > 1e-5 * a.abs().max()) for a, b in tensors if a.numel()):
+        raise MissingCapability(
+            f"{type(module).__name__} computes something else in every forward pass, though parameters and samples are the same: keep "
+            "no count in it, and put what changes with each pass (spectral_norm, say) into eval mode"
         )
 
 

@@ -111,7 +111,18 @@ class OwnMetrics:
 def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, Any]:
     """Mean hit and loss (2,), and the outputs of all n test samples at x (1, d)."""
     means, pieces = on_test_set(problem, x, lambda outputs: trees.tree_map(_on_host, outputs))
-    return means[0], _together(pieces)
+    count = len(problem.test[1])  # type: ignore[index]  # checked before work
+    try:
+        whole = _together(pieces)
+        as_rows = any(isinstance(leaf, torch.Tensor) and leaf.shape[:1] == (count,) for leaf in trees.tree_leaves(whole))
+    except RuntimeError:
+        as_rows = False
+    if not as_rows:
+        raise InvalidInput(
+            f"metrics of your own see the outputs of all {count} test samples, one row each, and none of what "
+            f"{type(problem.flat.module).__name__} returns has the samples on its first axis: return (b, ...)"
+        )
+    return means[0], whole
 
 
 def _on_host(leaf: Any) -> Any:

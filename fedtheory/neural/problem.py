@@ -13,7 +13,7 @@ import torch
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.neural import evaluation, fisher, memory
+from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision
@@ -117,6 +117,8 @@ class NeuralProblem(Problem):
         self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
         self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
+        if isinstance(loss, torch.nn.Module):  # class weights lie where the module does
+            loss = copy.deepcopy(loss).to(self.device, self.dtype)
         if not (isinstance(ridge, int | float | np.floating) and 0 <= ridge < float("inf")):
             raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
         if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
@@ -287,33 +289,11 @@ class NeuralProblem(Problem):
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
     def check_output(self) -> None:
-        """Raise `MissingCapability` where the module's output is no tensor (b, ...), whose norm `client_output_gradient` takes."""
-        if not self.flat.has_rows:
-            what = f"the output of {type(self.flat.module).__name__} is not one tensor with a row for each sample"
-            raise MissingCapability(f"{what}, of which this method takes the norm: return one, or use another method")
+        sensitivity.check_output(self)
 
     @memory.computed_there
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
-        held = [c[first:last] for c in self._clients]
-        counts = np.array([len(c) for c in held])
-        rows = np.flatnonzero(counts)
-        out = torch.zeros_like(y)
-        if not len(rows):
-            return out
-        index = np.empty((len(rows), counts.max()), dtype=np.int64)
-        for r, k in enumerate(rows):
-            index[r], index[r, : counts[k]] = held[k][0], held[k]  # padded with its first sample, without a part in the mean
-        points = y.shape[1]
-        where = torch.from_numpy(index).to(self.device).repeat_interleave(points, dim=0)
-        real = torch.from_numpy(counts[rows]).repeat_interleave(points)
-        flat = y[torch.from_numpy(rows).to(self.device)].reshape(-1, self.dim)
-
-        def piece(part: slice) -> Tensor:
-            return self.engine.output_gradient(flat[part], self.inputs[where[part]], real[part])
-
-        found = self._in_chunks(len(flat), piece, "outputs")
-        out[torch.from_numpy(rows).to(self.device)] = torch.cat(found).reshape(len(rows), points, self.dim)
-        return out
+        return sensitivity.output_gradient(self, y, first, last)
 
     def layers(self, kind: str = "module") -> list[slice]:
         check_layers(kind)

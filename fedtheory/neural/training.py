@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import CheckpointError, Diverged, InvalidInput
+from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
 from fedtheory.neural import checkpoints
 from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
@@ -53,8 +53,12 @@ def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
 
 def _recorded(record: Sequence[str] | None, problem: NeuralProblem) -> tuple[str, ...]:
     """The names of the metrics to record; where none are given, those of `RECORD` that the problem has the samples for."""
+    from fedtheory.neural.evaluation import has_accuracy
+
+    classified = has_accuracy(problem)
     if record is None:
         record = RECORD if problem.test is not None else tuple(name for name in RECORD if name not in TESTED)
+        record = record if classified else tuple(name for name in record if name != "test_accuracy")
         if problem.test is None:
             warnings.warn(
                 "this problem has no test set, so that test accuracy and loss are not measured: give it test=(inputs, targets), or say "
@@ -62,7 +66,13 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem) -> tuple[str
                 UserWarning,
                 stacklevel=3,  # train's caller
             )
-    return Kept(record).record  # type: ignore[arg-type]  # which checks the names
+    names = Kept(record).record  # type: ignore[arg-type]  # which checks the names
+    if "test_accuracy" in names and problem.test is not None and not classified:
+        raise MissingCapability(
+            "test_accuracy is the share of labels that outputs (b, ..., classes) are largest for, and the test targets are no labels "
+            "of such outputs: leave it out of record, and measure your own with metrics={name: callable(outputs, targets)}"
+        )
+    return names
 
 
 def _where_it_stands(done: int, checkpoint: Path | str | None) -> str:

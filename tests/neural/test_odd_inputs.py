@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from fedtheory import algorithms
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD
 
 torch = pytest.importorskip("torch")
@@ -174,3 +174,53 @@ def test_a_device_that_torch_was_not_built_for():
         pytest.skip("there is one")
     with pytest.raises(InvalidInput, match="'mps': use 'cpu' or 'cuda'"):
         NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, device="mps")
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+class Annealed(nn.Linear):
+    """A thousandth colder with every pass."""
+
+    def forward(self, x):
+        self.passes = getattr(self, "passes", 0) + 1
+        return super().forward(x) * (1 + 1e-3 * self.passes)
+
+
+def test_a_module_that_counts_its_passes_is_refused():
+    with pytest.raises(MissingCapability, match="Annealed computes something else in every forward pass"):
+        NeuralProblem(Annealed(6, 3), X, Y, CLIENTS)
+
+
+def test_accuracy_is_of_labels():
+    values = X[:, :1].copy()
+    p = NeuralProblem(nn.Linear(6, 1), X, values, CLIENTS, nn.MSELoss(), test=(X, values))
+    run = train(p, algorithms.FedAvg(), 1, solver=SGD(50, 0.1, epochs=1), progress=False)
+    assert "test_loss" in run.metrics and "test_accuracy" not in run.metrics
+    with pytest.raises(MissingCapability, match=r"test_accuracy is the share of labels.*metrics="):
+        train(p, algorithms.FedAvg(), 1, record=["test_accuracy"], progress=False)
+    assert repr(run).startswith("TrainingRun(1 rounds: test_loss ") and len(repr(run)) < 400
+
+
+class SequenceFirst(nn.Linear):
+    """Its outputs have the samples on the second axis."""
+
+    def forward(self, x):
+        return super().forward(x).transpose(0, 1)
+
+
+def test_metrics_of_ones_own_need_a_row_for_each_sample():
+    def loss(outputs, labels):
+        return nn.functional.cross_entropy(outputs.transpose(0, 1), labels)
+
+    p = NeuralProblem(SequenceFirst(6, 3), X, Y, CLIENTS, loss, test=(X, Y))
+    with pytest.raises(InvalidInput, match="outputs of all 600 test samples, one row each, and none of what SequenceFirst returns"):
+        train(p, algorithms.FedAvg(), 1, record=["drift"], metrics={"mine": lambda outputs, labels: 0.0}, progress=False)
+
+
+@pytest.mark.parametrize("dtypes", [("float32", torch.float64), ("float64", torch.float32)], ids=lambda d: d[0])
+def test_class_weights_come_to_the_modules_precision(dtypes):
+    weight = torch.tensor([1.0, 2.0, 3.0], dtype=dtypes[1])
+    loss = nn.CrossEntropyLoss(weight=weight)
+    p = NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, loss, dtype=dtypes[0])
+    wanted = nn.functional.cross_entropy(p.flat.call(p.initial(), p.inputs[:150]), p.targets[:150], weight.to(p.dtype))
+    assert float(p.client_value(p.initial().expand(4, 1, -1))[0, 0]) == pytest.approx(float(wanted), rel=1e-6)
+    assert loss.weight.dtype == dtypes[1]  # the user's own is as it was

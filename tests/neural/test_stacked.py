@@ -325,7 +325,7 @@ class Sideways(Written):
 def test_other_gradients_side_by_side_are_noticed():
     with pytest.warns(UserWarning, match="its gradient is another one then"):
         assert problem(Sideways()).engine.name == "loop"
-    with pytest.raises(MissingCapability, match="Counting has another gradient"):
+    with pytest.raises(MissingCapability, match="Counting computes something else in every forward pass"):
         problem(Counting(), engine="loop")
 
 

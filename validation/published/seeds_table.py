@@ -159,7 +159,8 @@ def lines_of_efl() -> list[str]:
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for name, run in found.items():
         path, *said = name.split("@")
-        step = next((f", step {part.partition('=')[2]}" for part in said if part.startswith("lr=")), "")
+        words = {"lr": ", step {}", "scheme": ", scheme {} as printed"}
+        step = "".join(words[key].format(value) for key, _, value in (part.partition("=") for part in said) if key in words)
         runs.setdefault((path.rpartition("/")[2], step), []).append(run)
     out = []
     for (method, step), of in sorted(runs.items(), key=lambda item: ([*EFL].index(item[0][0]), item[0][1])):

@@ -112,7 +112,8 @@ def _efl() -> Iterator[Preset]:
         "apfl": ("apfl", {"alpha": 0.5}),
         # lambda / alpha is the curvature of the clients' penalty, which steps of 0.1 must fit; alpha (m - 1)/sigma is at most 1
         "fedamp": ("fedamp", {"lam": 1.0, "alpha": 1e4, "sigma": 1e6}),
-        "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1)}),
+        # with scheme C as printed, ten clients of a hundred move the model by a tenth of their mean update
+        "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1), "scheme": "C-corrected"}),
     }
     sets: dict[str, tuple[str, int, int, float, dict[str, Any]]] = {
         "mnist": ("mlp-200-200", 100, 10, 0.1, {"partition": "classes", "classes": 2}),
@@ -132,11 +133,12 @@ def _efl() -> Iterator[Preset]:
     for dataset, (network, rounds, batch, lr, deal) in sets.items():
         for method, (name, hyper) in methods.items():
             dealt = ("classes a client",) if deal["partition"] == "classes" else ()
+            scheme = ("scheme (C over the chance to take part: what is printed moves the model by a tenth)",) if method == "efl" else ()
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
                 "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
                 cohort=0 if full else 10, partition=deal,
-                other_network="resnet50" if dataset == "mnist" else None, assumed=(*unknown, *dealt, *more.get(dataset, ())),
+                other_network="resnet50" if dataset == "mnist" else None, assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
             )  # fmt: skip
 
 

@@ -329,6 +329,23 @@ def test_other_gradients_side_by_side_are_noticed():
         problem(Counting(), engine="loop")
 
 
+@pytest.mark.parametrize("wrong", [1, 3])
+def test_rounding_that_moves_a_gradient_at_one_point_is_no_other_gradient(wrong, monkeypatch):
+    """A ReLU whose input is 0 but for rounding: at another point the gradients agree."""
+    gradient, calls = Stacked.gradient, []
+
+    def moved(self, *args, **options):
+        calls.append(0)
+        return gradient(self, *args, **options) * (1.01 if len(calls) <= wrong else 1.0)
+
+    monkeypatch.setattr(Stacked, "gradient", moved)
+    if wrong == 1:
+        assert problem(Written()).engine.name == "stacked" and len(calls) == 2
+    else:
+        with pytest.warns(UserWarning, match="its gradient is another one then"):
+            assert problem(Written()).engine.name == "loop"
+
+
 class Encoder(nn.Module):
     def __init__(self, kind) -> None:
         super().__init__()

@@ -22,6 +22,9 @@ ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
 # Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory:
 # validation/timings/performance_neural.py.
 LARGE = 2_000_000
+# factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's input on the other side of 0, and
+# so move the gradient of a deep network, but does not do it everywhere
+TRIED = ((0.9, 1.1), (0.95, 1.05), (0.92, 1.08))
 
 
 def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: Any, autocast: str | None = None) -> Engine:
@@ -65,25 +68,25 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
 
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
     """Why two models at once do not get the gradients of one after another, in a line; None where they do, or one fails as well."""
-    point = engine.flat.initial()
-    two, both = torch.stack([0.9 * point, 1.1 * point]), (repeated(inputs, 2), repeated(targets, 2))
-
+    point, both = engine.flat.initial(), (repeated(inputs, 2), repeated(targets, 2))
     keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
     plain = Loop(engine.flat, engine.loss)
     plain.settle(inputs)
     with torch.random.fork_rng(devices=[point.device] if point.device.type == "cuda" else []):
-        try:
-            wanted = plain.gradient(two, *both, keys=keys)
-        except Exception:  # which `check_model` tells
-            return None
-        try:
-            found = engine.gradient(two, *both, keys=keys)
-        except Exception as error:
-            return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
-    off = (found - wanted).norm(), wanted.norm()
-    if bool(torch.isfinite(off[1])) and not bool(off[0] <= 1e-3 * off[1] + 1e-6):
-        return "its gradient is another one then"
-    return None
+        for least, most in TRIED:
+            two = torch.stack([least * point, most * point])
+            try:
+                wanted = plain.gradient(two, *both, keys=keys)
+            except Exception:  # which `check_model` tells
+                return None
+            try:
+                found = engine.gradient(two, *both, keys=keys)
+            except Exception as error:
+                return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
+            off, size = (found - wanted).norm(), wanted.norm()
+            if not bool(torch.isfinite(size)) or bool(off <= 1e-3 * size + 1e-6):
+                return None
+    return "its gradient is another one then"
 
 
 def _large(engine: Stacked, inputs: Any) -> bool:

@@ -127,7 +127,8 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     if not isinstance(outputs, torch.Tensor) or not all(isinstance(t, torch.Tensor) for t in sets):
         return Loss(loss)
     if function in BROADCAST:
-        _check_alike(_said(loss, function, {}), outputs, sets[0])
+        for part in sets:
+            _check_alike(_said(loss, function, {}), outputs, part)
     if function not in CLASSES and any(t.shape[1:] != outputs.shape[1:] or not t.is_floating_point() for t in sets):
         return Loss(loss)  # torch broadcasts, or fails
     options = {n: _beside(outputs, v) for n, v in options.items()}

@@ -27,7 +27,7 @@ from fedtheory.neural.samples import as_samples, check_finite, check_held, check
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.trained import GivenModule
-from fedtheory.neural.trials import check_samples
+from fedtheory.neural.trials import check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ class NeuralProblem(Problem):
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
         check_model(copy.deepcopy(self.flat.module), loss, few)  # what it computes may stay in it: weight_norm keeps its weight
         check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
+        if self.test is not None:
+            check_tested(self.flat, self.loss, self.test, TRIED)
         self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod
@@ -215,6 +217,8 @@ class NeuralProblem(Problem):
         check_alike(self.targets, targets, "targets")
         if len(inputs) != len(targets):
             raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
+        if not len(inputs):
+            raise InvalidInput("test has no samples: give at least one, or leave test out")
         return inputs, targets
 
     @property

@@ -38,9 +38,14 @@ def as_samples(
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         masked = int(np.ma.count_masked(values))
         raise InvalidInput(f"{what} is a masked array, and {masked} of its entries are masked: fill them, {what}.filled(0)")
-    if isinstance(values, torch.Tensor) and (values.layout != torch.strided or values.is_nested or values.is_meta):
-        layout = "without values (meta)" if values.is_meta else "nested" if values.is_nested else str(values.layout)
-        raise InvalidInput(f"{what} is a tensor that is {layout}: give a dense one with its values, {what}.to_dense() of a sparse one")
+    if isinstance(values, torch.Tensor):
+        odd = {"without values (meta)": values.is_meta, "nested": values.is_nested, "quantized": values.is_quantized}
+        layout = next((name for name, is_so in odd.items() if is_so), str(values.layout))
+        if layout != "torch.strided":
+            raise InvalidInput(
+                f"{what} is a tensor that is {layout}: give a dense one with its values, {what}.to_dense() of a sparse one, "
+                f"{what}.dequantize() of a quantized one"
+            )
     if not isinstance(values, torch.Tensor):
         try:
             array = np.asarray(values, order="C")
@@ -49,8 +54,8 @@ def as_samples(
         kind = array.dtype
         if kind.kind not in "fiub":
             columns = dict(values.dtypes) if hasattr(values, "columns") else {}
-            odd = [f"{c} ({t})" for c, t in columns.items() if not str(t).startswith(("float", "int", "uint"))]
-            told = f" (columns {', '.join(odd[:3])}; try {what}.to_numpy('float64'))" if odd else ""
+            others = [f"{c} ({t})" for c, t in columns.items() if not str(t).startswith(("float", "int", "uint"))]
+            told = f" (columns {', '.join(others[:3])}; try {what}.to_numpy('float64'))" if others else ""
             raise InvalidInput(
                 f"{what} are of dtype {kind}{told}: give real numbers, an array or a tensor (n, ...); number words or classes"
             )

@@ -11,15 +11,20 @@ from torch import nn
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.dropout import KeyedDropout
-from fedtheory.neural.flat import arguments
-from fedtheory.neural.parts import has_labels, mapped, named, tensors
+from fedtheory.neural.flat import arguments, as_module_takes
+from fedtheory.neural.parts import described, has_labels, mapped, named, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
-__all__ = ["check_samples", "remedy"]
+    from fedtheory.neural.flat import FlatModule
+    from fedtheory.neural.losses import Loss
+
+__all__ = ["check_samples", "check_tested", "remedy"]
+
+PLACES = 64  # numbers a sample, of which each place is looked at by itself
 
 
 def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception) -> str:
@@ -27,7 +32,7 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
     said = str(error)
     whole = [name for name, t in named("inputs", inputs) if not t.is_floating_point() and t.dtype != torch.bool]
     floats = [name for name, t in named("inputs", inputs) if t.is_floating_point()]
-    if outputs is None and whole and "dtype" in said:
+    if outputs is None and whole and ("dtype" in said or "Input type" in said):  # of products, of convolutions
         name = whole[0]
         return f": {name} are whole numbers, which a module gets as int64: give floats, {name}.astype('float32'), images divided by 255"
     if outputs is None and floats and "indices" in said:
@@ -39,6 +44,10 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
         return f": targets of shape (n, {', '.join(map(str, targets.shape[1:]))}) have an axis of one entry: give targets.squeeze(-1)"
     if classes and not has_labels(targets) and targets.shape != outputs.shape:
         return ": targets are floats, and labels are whole numbers: give targets.astype(int)"
+    if classes and has_labels(targets) and targets.shape == outputs.shape:
+        return ": targets of the outputs' shape are probabilities: give floats, targets.astype('float32'), or labels, targets.argmax(1)"
+    if "must be the same as input size" in said and targets.numel() == outputs.numel():
+        return ": give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)"
     if isinstance(loss, nn.CrossEntropyLoss) and outputs.ndim == 3 and outputs.shape[:2] == targets.shape:
         return ": torch has the classes on axis 1; loss='cross_entropy' takes outputs (b, length, classes), or transpose them"
     return ""
@@ -47,7 +56,8 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
 def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` where the module fails on the samples with the largest and the smallest whole number of each set.
 
-    Word numbers beyond an embedding are told so before any work, and a test set that the module does not take. On the CPU: on a GPU a
+    Of at most 64 numbers a sample, those of each place are tried, as each category may have an embedding of its own. Word numbers
+    beyond an embedding are told so before any work, and a test set that the module does not take. On the CPU: on a GPU a
     number out of range ends the process.
 
     Parameters
@@ -61,7 +71,9 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
         for _, t in parts:
             if not t.is_floating_point() and t.dtype != torch.bool and t.numel():
                 flat = t.reshape(len(t), -1)
-                ends |= {int(flat.amax(dim=1).argmax()), int(flat.amin(dim=1).argmin())}
+                if flat.shape[1] > PLACES:
+                    flat = torch.stack([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
+                ends |= {*flat.argmax(dim=0).tolist(), *flat.argmin(dim=0).tolist()}
         numbers = torch.tensor(sorted(ends))
         few = mapped(partial(_picked, numbers), inputs)
         given, by_name = arguments(few)
@@ -74,6 +86,23 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
                 f"{type(module).__name__} fails on {which}: {type(error).__name__}: {error}; an embedding of n rows takes numbers 0 "
                 "to n - 1, and test samples are of the clients' shapes"
             ) from error
+
+
+def check_tested(flat: FlatModule, loss: Loss, test: tuple[Any, Any], tried: int) -> None:
+    """Raise `InvalidInput` where the loss fails on so many of the test samples, or is not one number: targets of another kind, say."""
+    inputs, targets = (mapped(lambda t: t[:tried].clone(), part) for part in test)
+    try:
+        with torch.no_grad():
+            value = loss(flat.call(flat.initial(), as_module_takes(inputs)), targets)
+            told = "" if value.ndim == 0 else f"it has the shape {tuple(value.shape)}"
+        cause: Exception | None = None
+    except Exception as error:  # whatever a user's loss raises
+        told, cause = f"{type(error).__name__}: {error}", error
+    if told:
+        raise InvalidInput(
+            f"the loss {loss.name} fails on {described('the test inputs', inputs)} and {described('test targets', targets)}: {told}; "
+            "give test targets of the dtype and shape of the clients'"
+        ) from cause
 
 
 def _picked(numbers: Tensor, t: Tensor) -> Tensor:

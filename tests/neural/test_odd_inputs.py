@@ -131,6 +131,65 @@ def test_the_remedy_is_named(module, inputs, targets, loss, words):
         NeuralProblem(module, inputs, targets, CLIENTS, loss)
 
 
+@pytest.mark.parametrize(
+    ("module", "inputs", "targets", "loss", "words"),
+    [
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 3, (2, 3)), nn.Flatten()),
+            (X * 50).astype(np.uint8), Y, "cross_entropy", r"whole numbers.*divided by 255",
+        ),
+        (nn.Linear(6, 3), X, np.eye(3, dtype=int)[Y], "cross_entropy", r"probabilities: give floats.*argmax\(1\)"),
+        (nn.Linear(6, 1), X, (Y > 0) * 1.0, nn.BCEWithLogitsLoss(), r"targets\[:, None\]"),
+    ],
+    ids=["integer images", "one-hot integers", "logits (b, 1)"],
+)  # fmt: skip
+def test_more_remedies_are_named(module, inputs, targets, loss, words):
+    with pytest.raises(InvalidInput, match=words):
+        NeuralProblem(module, inputs, targets, CLIENTS, loss)
+
+
+def test_categories_out_of_their_own_embeddings_range():
+    """The largest number of all is no wrong one: each column has an embedding of its own."""
+
+    class Categories(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Embedding(100, 3), nn.Embedding(4, 3)
+
+        def forward(self, x):
+            return self.first(x[:, 0]) + self.second(x[:, 1])
+
+    rows = np.stack([np.arange(N) % 100, np.arange(N) % 4], axis=1)
+    NeuralProblem(Categories(), rows, Y, CLIENTS)
+    rows[301, 1] = 4
+    with pytest.raises(InvalidInput, match=r"fails on samples .*301.* of inputs"):
+        NeuralProblem(Categories(), rows, Y, CLIENTS)
+
+
+@pytest.mark.parametrize("loss", ["mean_squared_error", nn.MSELoss(), nn.HuberLoss(), lambda o, t: nn.functional.mse_loss(o, t)])
+def test_test_targets_of_another_shape_are_told_before_any_work(loss):
+    module, targets = nn.Linear(6, 2), X[:, :2]
+    NeuralProblem(module, X, targets, CLIENTS, loss, test=(X, targets))
+    with pytest.raises(InvalidInput, match=r"test targets|targets \(b, 3\)"):
+        NeuralProblem(module, X, targets, CLIENTS, loss, test=(X, X[:, :3]))
+
+
+def test_test_targets_that_torch_would_broadcast():
+    with pytest.raises(InvalidInput, match=r"outputs \(b, 1\) and targets \(b,\)"):
+        NeuralProblem(nn.Linear(6, 1), X, X[:, :1], CLIENTS, nn.MSELoss(), test=(X, X[:, 0]))
+
+
+def test_a_test_set_without_samples():
+    with pytest.raises(InvalidInput, match="no samples: give at least one"):
+        NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, test=(X[:0], Y[:0]))
+
+
+def test_test_labels_that_are_floats():
+    for loss in ("cross_entropy", nn.CrossEntropyLoss()):
+        with pytest.raises(InvalidInput, match=r"test targets .*float32"):
+            NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, loss, test=(X, Y.astype(float)))
+
+
 def test_arrays_that_say_more_than_numbers():
     with pytest.raises(InvalidInput, match="masked array, and 1 of its entries"):
         NeuralProblem(nn.Linear(6, 3), np.ma.masked_where(np.arange(N * 6).reshape(N, 6) == 9, X), Y, CLIENTS)
@@ -138,6 +197,9 @@ def test_arrays_that_say_more_than_numbers():
         NeuralProblem(nn.Linear(6, 3), torch.from_numpy(X).to_sparse(), Y, CLIENTS)
     with pytest.raises(InvalidInput, match="without values"):
         NeuralProblem(nn.Linear(6, 3), torch.empty(N, 6, device="meta"), Y, CLIENTS)
+    quantized = torch.quantize_per_tensor(torch.from_numpy(X), 0.1, 0, torch.qint8)
+    with pytest.raises(InvalidInput, match=r"quantized.*dequantize"):
+        NeuralProblem(nn.Linear(6, 3), quantized, Y, CLIENTS)
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     assert torch.equal(NeuralProblem(nn.Linear(6, 3), frame, Y, CLIENTS).inputs, torch.from_numpy(X))
     frame["d"] = "word"

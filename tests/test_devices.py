@@ -76,11 +76,15 @@ def test_processes_do_not_share_a_device():
         simulate(problems.random_quadratic(3, 2, 1), algorithms.FedAvg(), 1, scenarios=2, workers=2, like=elsewhere)
 
 
-def test_names():
+def test_names(monkeypatch):
     with pytest.raises(UnknownName):
         devices.array_like(dtype="float16")
     with pytest.raises(UnknownName):
         devices.array_like("cpu", "bfloat16")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)  # as on a machine that is no Mac
+    with pytest.raises(InvalidInput, match="'mps': use 'cpu' or 'cuda'"):
+        devices.array_like("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     with pytest.raises(InvalidInput, match="double precision"):
         devices.array_like("mps")
     assert devices.array_like(dtype="float32").dtype == np.float32

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.quantities import RunQuantities
+from fedtheory.authoring.said import as_said, depends_on_the_horizon, others
 from fedtheory.authoring.worlds import Path, ProblemWorld
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
@@ -58,19 +60,23 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))
     certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
     start = record.common_start(case.x0)
+    world = ProblemWorld(case.problem)
+    setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver)
+    shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
     if record.models is None:
-        return _bound_alone(setting, form, case, record, sampling, certain, start)
+        return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
 
-    def sides(rounds: int) -> Sides:
-        view = _view(setting, case, record.models[: rounds + 1], sampling, start)  # type: ignore[index]
+    def sides(rounds: int, drawn: Any = None) -> Sides:
+        view = _view(setting, case, record.models[: rounds + 1], sampling, start, drawn)  # type: ignore[index]
         return form.sides(view)  # type: ignore[misc]
 
     last = sides(record.rounds)
+    _check_nothing_open(setting, where, last, lambda drawn: sides(record.rounds, drawn))
     exact = certain or setting.of_statement.form(form.name).pathwise or last.relation == "=="
     many = _rows(last, record.seeds)
     if many > 1:
         return OwnRun(_shaped(last, many, record.seeds), _ends(record.rounds, many), "round", exact, _left(form))
-    horizons = [*horizons_up_to(record.rounds), record.rounds]
+    horizons = [*(horizons_up_to(record.rounds) if shorter else ()), record.rounds]
     found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
     joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
     return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", exact, _left(form))
@@ -82,22 +88,41 @@ def _left(form: Form) -> str:
     return left if left and left != form.latex.strip() else "the left side of its formula"
 
 
+def _check_nothing_open(setting: Any, where: str, sides: Sides, again: Callable[[Any], Sides]) -> None:
+    """Raise `NotRecorded` where the sides depend on a number that the statement leaves open, and that nobody said."""
+    for name, drawn in others(setting):
+        try:
+            moved = again(drawn)
+            same = all(np.array_equal(getattr(sides, side), getattr(moved, side), equal_nan=True) for side in ("lhs", "rhs"))
+        except (Undefined, InvalidInput):
+            same = False
+        if not same:
+            what, of_method, number = name, *name.partition("method.")[1:]
+            remedy = f"hand over the method with its {number}" if of_method else "local_solver=GradientSteps(steps, lr) says it"
+            raise NotRecorded(f"{where} depends on {number or what}, which the statement leaves open: {remedy}")
+
+
 def _bound_alone(
-    setting: Any, form: Form, case: Case, record: Record, sampling: Any, certain: bool, start: np.ndarray
-) -> OwnRun:
+    setting: Any, form: Form, case: Case, record: Record, sampling: Any, certain: bool, start: np.ndarray, shorter: bool,
+) -> OwnRun:  # fmt: skip
     """The right side, from two runs that nobody made: what differs between them depends on the run."""
     claimed = setting.of_statement.form(form.name)
     noise = np.random.default_rng(0).standard_normal((record.rounds + 1, 1, len(start)))
     noise[0] = 0
 
-    def right(scale: float, rounds: int) -> tuple[Any, Any]:
+    def right(scale: float, rounds: int, drawn: Any = None) -> tuple[Any, Any]:
         models = start + scale * noise[: rounds + 1]
-        view = _view(setting, case, models, sampling, start)
+        view = _view(setting, case, models, sampling, start, drawn)
         sides = reduced(view, setting.of_statement.on(view)[form.name])
         return sides, np.asarray(sides.rhs, dtype=float)
 
     size = 1.0 + float(np.abs(start).max(initial=0.0))
     sides, still = right(0.0, record.rounds)
+
+    def bound_with(drawn: Any) -> Sides:
+        return replace(sides, rhs=right(0.0, record.rounds, drawn)[1])
+
+    _check_nothing_open(setting, f"{setting.of_statement.id} [{form.name}]", replace(sides, rhs=still), bound_with)
     _, moved = right(size, record.rounds)
     if still.shape != moved.shape or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
         raise NotRecorded(
@@ -105,18 +130,20 @@ def _bound_alone(
             "hand the run over, run=models"
         )
     many = _rows(sides, 1)
-    horizons = _ends(record.rounds, many) if many > 1 else np.arange(1, record.rounds + 1)
+    horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
     values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
     bare = Sides(0 * values, values, np.abs(values), sides.relation)
     return OwnRun(bare, horizons, "round" if many > 1 else "T", certain or claimed.pathwise, _left(form))
 
 
-def _view(setting: Any, case: Case, models: np.ndarray, sampling: Any, start: np.ndarray) -> RunQuantities:
-    """The quantities of a run with these models (T + 1, S, d)."""
+def _view(
+    setting: Any, case: Case, models: np.ndarray, sampling: Any, start: np.ndarray, drawn: Any = None
+) -> RunQuantities:
+    """The quantities of a run with these models (T + 1, S, d); drawn : of what is still open, default the first choice."""
     world = ProblemWorld(case.problem)
     world.start = start
     rounds, seeds = len(models) - 1, models.shape[1]
-    facts, _, algorithm = setting.resolved(world, sampling, setting.first_choice, rounds)
+    facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)
     unseen: Sequence[Any] = [_Unseen()] * rounds
     path = Path([_Models(x) for x in models], list(unseen))
     return RunQuantities(world, facts, path, np.full(seeds, 1 / seeds), algorithm, sampled=seeds > 1)

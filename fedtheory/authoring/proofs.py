@@ -23,6 +23,7 @@ from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.quantities import RoundQuantities, RunQuantities
+from fedtheory.authoring.said import as_said
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, run
 from fedtheory.errors import InvalidInput
@@ -196,6 +197,7 @@ def _course(setting: MethodSetting, case: Case) -> core.Course:
     world = ProblemWorld(problem)
     start = world.start = np.asarray(case.x0, dtype=float)[None]
     T = case.rounds or setting.of_statement.rounds[1]
+    setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver)
     return _walked(
         setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}"
     )

@@ -172,6 +172,7 @@ class AuthoredSetting(Setting):
             case.x0,
             case.rounds,
             case.confidence,
+            case.algorithm,
         )
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:

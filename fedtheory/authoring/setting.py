@@ -22,6 +22,7 @@ from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.quantities import Quantities, RoundQuantities, RunQuantities
+from fedtheory.authoring.said import as_said
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
@@ -63,7 +64,8 @@ class MethodSetting:
         return self.of_statement.over
 
     # --- instances --------------------------------------------------------------------------------------------------------
-    def _parameters(self) -> dict[str, Any]:
+    def open_numbers(self) -> dict[str, Any]:
+        """What the statement leaves open of the method and of the local work, by name: `Upto` and `Among`."""
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
@@ -114,12 +116,12 @@ class MethodSetting:
         before: tuple[tuple[int, ...], ...] = ()
         if self.scope == "round" and size is not None and size < n:
             before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
-        drawn = {k: v.draw(rng) for k, v in self._parameters().items()}
+        drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()}
         return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
 
     def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
         """A new value of something that varies."""
-        return self._parameters()[name].draw(rng)
+        return self.open_numbers()[name].draw(rng)
 
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance is none of this setting's, or None."""
@@ -129,8 +131,8 @@ class MethodSetting:
             reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
         if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
             reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
-        if reason is None and set(instance.drawn) != set(self._parameters()):
-            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self._parameters())}"
+        if reason is None and set(instance.drawn) != set(self.open_numbers()):
+            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
         if reason is None and self.scope == "run":
@@ -154,7 +156,7 @@ class MethodSetting:
 
     def as_own(self, instance: Draw) -> Draw | None:
         """An instance of a variant as one of this setting, or None where it is none."""
-        drawn = {k: v for k, v in instance.drawn.items() if k in self._parameters()}
+        drawn = {k: v for k, v in instance.drawn.items() if k in self.open_numbers()}
         steps = instance.drawn.get("steps")
         if "steps" not in drawn and steps is not None and steps != getattr(self.local, "steps", None):
             return None
@@ -167,7 +169,7 @@ class MethodSetting:
 
     def _not_drawn(self, instance: Draw) -> str | None:
         """Why a drawn number is none of its family's, or None."""
-        for name, family in self._parameters().items():
+        for name, family in self.open_numbers().items():
             value = instance.drawn[name]
             if isinstance(family, Upto) and not 0 < value <= family.beyond:
                 return f"{name}: the share {value} is not in (0, {family.beyond}]"
@@ -264,16 +266,19 @@ class MethodSetting:
         kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
+    def facts(self, world: Any, sampling: Sampling, rounds: int) -> Facts:
+        """The constants that hyperparameters are functions of."""
+        n = world.num_clients
+        counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
+        if self.scope == "run":
+            counts["T"] = rounds
+        return Facts({**world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}})
+
     def resolved(
         self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
     ) -> tuple[Facts, dict[str, Any], Any]:
         """The constants, the local work's numbers, and the algorithm."""
-        n, exact = world.num_clients, world.exact
-        size = sampling.size if isinstance(sampling, Uniform) else n
-        counts = {"N": n, "d": world.dim, "P": size}
-        if self.scope == "run":
-            counts["T"] = rounds
-        facts = Facts({**world.constants, **{k: whole(v, exact) for k, v in counts.items()}})
+        facts, exact = self.facts(world, sampling, rounds), world.exact
         try:
             work = self.local.resolve(facts, drawn, exact)
             facts = Facts({**facts, **work})
@@ -302,7 +307,7 @@ class MethodSetting:
         if sampling is None:
             sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
         sampling.check(n)
-        drawn = {k: v.draw(rng) for k, v in self._parameters().items()} if drawn is None else drawn
+        drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()} if drawn is None else drawn
         least, most = self.of_statement.rounds
         count = sampling.count(n)
         if self.scope != "run":
@@ -328,7 +333,7 @@ class MethodSetting:
     @property
     def first_choice(self) -> dict[str, Fraction]:
         """Of what varies the limit, or the first choice."""
-        varies = self._parameters().items()
+        varies = self.open_numbers().items()
         return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
@@ -344,18 +349,26 @@ class MethodSetting:
 
     def verify(
         self, problem: Any, sampling: Sampling | None = None, forms: Iterable[str] | None = None, seed: int = 0, scenarios: int = 400,
-        x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE,
+        x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE, algorithm: Any = None,
     ) -> list[Check]:  # fmt: skip
-        """One check a form on a problem of the package, at the limits of what may vary. A problem outside the class is 'not
-        applicable', with the property's name."""
+        """One check a form on a problem of the package, with the algorithm's numbers, else at the limits of what may vary. A
+        problem outside the class is 'not applicable', with the property's name; so is another method."""
         statement = self.of_statement
         chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
         reason = self.refusal() or self.problems.why_not_problem(problem) or self.not_its_law(sampling, problem)
+        setting = self
+        if reason is None and algorithm is not None:
+            rounds = statement.rounds[1] if rounds is None and self.scope == "run" else rounds
+            law = sampling or (Uniform(problem.num_clients) if self.sampling is Uniform else self.sampling)
+            try:
+                setting = as_said(self, self.facts(ProblemWorld(problem), law, rounds or 0), algorithm, None)
+            except InvalidInput as error:
+                reason = str(error)
         if reason is not None:
             return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
         rng = Stream(seed).generator(f"authoring problem {statement.id}")
         try:
-            view = self.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, self.first_choice)
+            view = setting.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, setting.first_choice)
             return check(statement, view, chosen, problem.name, confidence)
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.verification.check import Check
 
-__all__ = ["Case", "LocalWork", "Plan"]
+__all__ = ["Case", "LocalWork", "Plan", "named"]
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,12 @@ class Case:
             )
         if work is not None and not isinstance(self.local_solver, work.solvers) and (work.of_runs or not run):
             raise InvalidInput(f"local work by {name}: {work.about}")
+
+
+def named(value: Any) -> str:
+    """A method, a law of cohorts or a solver with what was set of it: 'Method(l1=0.1, l2=30)'."""
+    if not is_dataclass(value):
+        return repr(value)
+    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
+    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
+    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"

@@ -14,6 +14,7 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
 from fedtheory.simulation.simulate import check_start
+from fedtheory.verification.case import named
 from fedtheory.verification.check import CONFIDENCE, Check, judge_view, outside
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.registry import get, setting_of
@@ -55,6 +56,7 @@ def verify(
     ----------
     statement : Statement, from `theorems.get`, or its id
     algorithm : the method; None where the statement itself says which (`Setting.own_method`)
+        Given there nevertheless, it must be that method, and its numbers are taken.
     sampling : default full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
         One that the statement is not judged with makes its forms 'not applicable' (`Setting.local_work`).
@@ -119,16 +121,7 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
 def _setup(case: Case) -> str:
     """What was run, in words."""
     problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
-    return "; ".join([problem, *(_named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
-
-
-def _named(value: Any) -> str:
-    """A method, a law of cohorts or a solver with what was set of it: 'Method(l1=0.1, l2=30)'."""
-    if not is_dataclass(value):
-        return repr(value)
-    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
-    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
-    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"
+    return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
 
 def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int) -> list[Any]:

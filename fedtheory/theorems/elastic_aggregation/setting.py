@@ -67,6 +67,8 @@ class ElasticAggregationSetting(Setting):
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The data of the form's kind, as `cases.CASES` makes it of the case."""
+        if statement.kind == "claim":
+            return super().instance(statement, form, case)
         return CASES[form.kind].instance(form.kind, statement.id, case)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:

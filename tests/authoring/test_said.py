@@ -1,0 +1,162 @@
+"""An authored statement about another method, or with other numbers than a run was made with, gives no verdict on that run."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from repository import ROOT
+
+from fedtheory import problems, simulate
+from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.authoring import GradientSteps as Work
+from fedtheory.authoring import Minimise, Paper, Quadratics, among, le, method, repaired, upto
+from fedtheory.errors import InvalidInput
+from fedtheory.local import SGD, Exact, GradientSteps
+from fedtheory.verification import register, registry
+from fedtheory.verification.own_run import bound, check_run
+from fedtheory.verification.verify import verify
+from fedtheory.verification.walk import walk
+
+PROBLEM = problems.random_quadratic(3, 2, 1)
+BETA = float(PROBLEM.beta_k.max())
+ONE = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))  # f = x^2/2
+paper = Paper("said", title="Gradient descent with numbers that are left open", source="tests")
+made = {"problems": Quadratics(clients=(1, 3), dimension=(1, 3)), "over": "run", "rounds": (1, 4)}
+STEP = Work(1, lr=upto(lambda c: 1 / c.beta))
+
+
+@paper.statement("rate", about=FedAvg(), local=STEP, **made)
+def rate(q):
+    """2 eta T (F(x_T) - F*) <= ||x_0 - x*||^2, with eta on the left."""
+    yield repaired(le(2 * q.eta * q.T * q.gap[-1], q.distance_sq[0]), r"2\eta T (F(x_T)-F^*) \le \|x_0-x^*\|^2", holds=True)
+
+
+@paper.statement("bound", about=FedAvg(), local=STEP, **made)
+def with_eta_on_the_right(q):
+    """The same with eta on the right."""
+    yield repaired(le(q.gap[-1], q.distance_sq[0] / (2 * q.eta * q.T)), r"F(x_T)-F^* \le b", holds=True)
+
+
+@paper.statement("descent", about=FedAvg(), local=STEP, **made)
+def without_eta(q):
+    """Distances fall, whatever the step."""
+    yield repaired(le(q.distance_sq[1:], q.distance_sq[:-1]), r"\|x_{t+1}-x^*\| \le \|x_t-x^*\|", holds=True)
+
+
+@paper.statement("horizon", about=FedAvg(), local=Work(1, lr=lambda c: 1 / (c.beta * (1 + c.T))), **made)
+def of_the_horizon(q):
+    """The rate, with a step size that is made for T."""
+    yield repaired(le(q.gap[-1], q.distance_sq[0] / (2 * q.eta * q.T)), r"F(x_T)-F^* \le b", holds=True)
+
+
+@paper.statement("prox", about=method(FedProx, mu=among("1/2", 1, 4)), local=Minimise(), **made)
+def prox(q):
+    """The proximal point method's rate with one client: F(x_T) - F* <= mu ||x_0 - x*||^2 / (2 T)."""
+    yield repaired(le(q.gap[-1], q.method.mu * q.N**2 * q.distance_sq[0] / (2 * q.T)), r"F(x_T)-F^* \le b")
+
+
+
+@pytest.fixture(autouse=True)
+def _known():
+    known = register(paper.as_paper())
+    yield
+    registry._forget(known)
+
+
+def descent(lr, rounds=4, problem=PROBLEM):
+    """Somebody's gradient descent."""
+    x = [np.ones(problem.dim)]
+    for _ in range(rounds):
+        x.append(x[-1] - lr * problem.full_gradient(x[-1]))
+    return np.array(x)
+
+
+def judged(name, run, lr=None, algorithm=None, problem=PROBLEM):
+    solver = None if lr is None else GradientSteps(1, lr)
+    [check] = check_run(f"said/{name}", problem, algorithm, run, local_solver=solver)
+    return check
+
+
+@pytest.mark.parametrize("share", [1, 0.5, 0.1, 0.01])
+def test_a_run_is_judged_with_the_numbers_it_was_made_with(share):
+    """With the limit's step size in place of its own, the runs of a tenth of it would refute a rate that is proved."""
+    lr = share / BETA
+    run = descent(lr)
+    for name in ("rate", "bound"):
+        assert judged(name, run, lr).verdict == "holds"
+        unsaid = judged(name, run)
+        assert unsaid.verdict == "inconclusive" and "depends on lr, which the statement leaves open" in unsaid.reason
+    assert judged("descent", run).verdict == judged("descent", run, lr).verdict == "holds"
+    values = np.asarray(bound("said/bound", PROBLEM, None, 4, x0=run[0], local_solver=GradientSteps(1, lr)))
+    star = PROBLEM.optimum().x
+    np.testing.assert_allclose(values, ((run[0] - star) ** 2).sum() / (2 * lr * np.arange(1, 5)), rtol=1e-9)
+
+
+def test_the_bound_alone_needs_the_number_too():
+    with pytest.raises(InvalidInput, match=r"depends on lr, which the statement leaves open: local_solver=GradientSteps"):
+        bound("said/bound", PROBLEM, None, 4)
+
+
+def test_numbers_beyond_the_declared_ones_and_other_work_are_none_of_the_statement():
+    for lr, reason in ((3 / BETA, "about lr up to 1"), (1.001 / BETA, "about lr up to 1")):
+        check = judged("rate", descent(lr), lr)
+        assert check.verdict == "not applicable" and reason in check.reason
+    assert judged("rate", descent(1 / BETA), 1 / BETA * (1 + 1e-14)).verdict == "holds"  # the limit itself, rounded
+    for solver in (SGD(2, 0.1, steps=1), Exact(), GradientSteps(2, 1 / BETA), GradientSteps(1, 1 / BETA, decay=0.9)):
+        [check] = check_run("said/rate", PROBLEM, None, descent(1 / BETA), local_solver=solver)
+        assert check.verdict == "not applicable", solver
+        assert "said/rate is about" in check.reason
+    run = simulate(PROBLEM, FedAvg(), 4, local_solver=GradientSteps(1, 0.1 / BETA), keep_states=True)  # which knows its solver
+    assert [c.verdict for c in check_run("said/rate", PROBLEM, FedAvg(), run)] == ["holds"]
+
+
+def test_another_method_is_told_and_never_ignored():
+    for algorithm in (FedProx(mu=1.0), FedAvg(aggregation="cohort")):
+        [check] = verify("said/rate", PROBLEM, algorithm)
+        assert check.verdict == judged("rate", descent(1 / BETA), 1 / BETA, algorithm).verdict == "not applicable"
+        assert "said/rate is about FedAvg(" in check.reason and "leave the algorithm out" in check.reason
+        with pytest.raises(InvalidInput, match="said/descent is about FedAvg"):
+            bound("said/descent", PROBLEM, algorithm, 4)
+    known = registry.load_file(ROOT / "docs" / "walked_proof.py")
+    try:
+        with pytest.raises(InvalidInput, match="walked-proof/rate is about FedAvg"):
+            walk("walked-proof/rate", PROBLEM, FedProx(mu=1.0))
+        assert walk("walked-proof/rate", PROBLEM, FedAvg()).adds_up
+    finally:
+        for one in known:
+            registry._forget(one)
+    for algorithm in (None, FedAvg()):
+        assert [c.verdict for c in verify("said/rate", PROBLEM, algorithm)] == ["holds"]
+
+
+def test_the_numbers_of_a_method_are_those_that_are_handed_over():
+    """By hand: f = x^2/2 from x = 1. x_1 = mu/(1 + mu), and the bound is mu/2."""
+    for mu in (Fraction(1, 2), 1, 4):
+        x = float(mu / (1 + Fraction(mu)))
+        [check] = verify("said/prox", ONE, FedProx(mu=float(mu)), rounds=1, x0=np.ones(1))
+        assert check.verdict == "holds"
+        assert math.isclose(check.rhs, mu / 2, rel_tol=1e-12) and math.isclose(check.lhs, x**2 / 2, rel_tol=1e-12)
+        [own] = check_run("said/prox", ONE, FedProx(mu=float(mu)), np.array([[1.0], [x]]))
+        assert math.isclose(own.rhs, mu / 2, rel_tol=1e-12)
+    [check] = verify("said/prox", ONE, FedProx(mu=2.0), rounds=1)
+    assert check.verdict == "not applicable" and "mu = 2.0: said/prox is about mu 1/2 or 1 or 4" in check.reason
+    [unsaid] = check_run("said/prox", ONE, None, np.array([[1.0], [0.5]]))
+    assert unsaid.verdict == "inconclusive" and "hand over the method with its mu" in unsaid.reason
+    [other] = verify("said/prox", ONE, FedProx(mu=1.0, aggregation="samples"), rounds=1)
+    assert other.verdict == "not applicable" and "said/prox is about FedProx(" in other.reason
+
+
+def test_a_number_made_for_the_horizon_is_judged_there_alone():
+    """The run of T rounds has the step size 1/(beta (1 + T)); its first rounds are no run of fewer rounds."""
+    rounds = 20
+    lr = 1 / (BETA * (1 + rounds))
+    run = descent(lr, rounds)
+    check = judged("horizon", run)
+    assert check.verdict == "holds" and check.count == 1
+    assert judged("bound", run, lr).count > 1
+    found = bound("said/horizon", PROBLEM, None, rounds, x0=run[0])
+    assert found.horizons.tolist() == [rounds]
+    np.testing.assert_allclose(np.asarray(found), ((run[0] - PROBLEM.optimum().x) ** 2).sum() / (2 * lr * rounds), rtol=1e-9)

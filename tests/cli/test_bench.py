@@ -84,6 +84,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("--betas 0.9: give two numbers in [0, 1)", (*ADAM, "--betas", "0.9")),
         ("is not for scaffold, algorithm-2: Adam steps along", ADAM),
         ("name the others: --method fedprox,algorithm-1,feddyn,algorithm-3", ADAM),
+        ("local work by Adam is not for algorithm-2, which is among these runs", ("fedelasticnet-figure2", *ADAM[1:])),
         ("--local-momentum 1.0: the share of the memory", (*ADAM[:-3], "momentum", "--lr", 1, "--local-momentum", 1)),
         ("--device tpu", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):

@@ -48,9 +48,18 @@ def compute(
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
     from fedtheory.report.networks.families import digits_of
-    from fedtheory.report.networks.runs import DIGITS, found_sets, kept_or, need_torch, quietly, seeds_from
+    from fedtheory.report.networks.runs import (
+        DIGITS,
+        check_local_work,
+        found_sets,
+        kept_or,
+        need_torch,
+        quietly,
+        seeds_from,
+    )
 
     need_torch()
+    check_local_work(change(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}")) for m in METHODS)
     notes: list[str] = []
     told = progress or quietly
     if data is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = [
     "Change",
     "Published",
     "Told",
+    "check_local_work",
     "found_sets",
     "kept_or",
     "measured",
@@ -331,11 +332,12 @@ def measured(
     MissingCapability
         torch is not installed.
     InvalidInput
-        No settings.
+        No settings; local work that one of the methods is not made for, before any run.
     """
     need_torch()
     if not presets:
         raise InvalidInput("no settings to run: choose at least one data set, split and method that the paper has")
+    check_local_work(presets.values())
     told, place = progress or quietly, None if keep is None else Path(keep) / "networks"
     out: dict[Any, dict[str, Any]] = {}
     for n, (key, preset) in enumerate(presets.items(), start=1):
@@ -352,6 +354,20 @@ def measured(
         ends = row["test_accuracy"][:, np.isfinite(row["test_accuracy"]).any(axis=0)][:, -1]
         told(f"{n}/{len(presets)} {preset.name}: accuracy {_percent(ends)} ({len(seeds)} seeds)")
     return out
+
+
+def check_local_work(presets: Iterable[Preset]) -> None:
+    """Raise `InvalidInput` where a method divides by a step size that its local solver does not have."""
+    refused: dict[str, str] = {}
+    for preset in presets:
+        solver = preset.make_solver()
+        try:
+            preset.make_algorithm().check(solver)
+        except MissingCapability as error:
+            refused[preset.method] = str(error).partition(": use ")[0]
+    if refused:
+        why = next(iter(refused.values()))
+        raise InvalidInput(f"local work by {type(solver).__name__} is not for {', '.join(refused)}, which is among these runs: {why}")
 
 
 def _percent(values: np.ndarray) -> str:

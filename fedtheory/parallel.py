@@ -7,6 +7,7 @@ Processes, not threads: the kernels are many short NumPy calls, between which th
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.errors import InvalidInput
 from fedtheory.plain_progress import Lines, redraws
 
 __all__ = ["Board", "Progress", "as_finished", "fetch", "interrupted", "run_processes", "stop_workers", "stow"]
@@ -179,6 +181,11 @@ def run_processes(
     """collect([job(i, piece, folder, board)] for all pieces), on `workers` processes with one BLAS thread each.
 
     The folder and the board in it live until `collect` has returned. An interrupt (Ctrl-C) ends the workers and is raised again.
+
+    Raises
+    ------
+    InvalidInput
+        What the job holds cannot be pickled.
     """
     from joblib import Parallel, delayed, parallel_config
 
@@ -193,6 +200,10 @@ def run_processes(
                 board.stop()  # workers end by themselves; killing them is not always possible
                 if interrupted(error):
                     raise KeyboardInterrupt from None
+                if isinstance(error, pickle.PicklingError):
+                    last = str(error.__cause__ or error).strip('"\n ').splitlines()[-1]  # of the traceback of the thread that sends
+                    why = f"cannot be sent to other processes ({last}): use workers=1"
+                    raise InvalidInput(f"workers = {workers}: something of this run, such as its problem, {why}") from error
                 raise
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
-from fedtheory import algorithms
+from fedtheory import algorithms, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import SGD
 
@@ -286,3 +286,13 @@ def test_class_weights_come_to_the_modules_precision(dtypes):
     wanted = nn.functional.cross_entropy(p.flat.call(p.initial(), p.inputs[:150]), p.targets[:150], weight.to(p.dtype))
     assert float(p.client_value(p.initial().expand(4, 1, -1))[0, 0]) == pytest.approx(float(wanted), rel=1e-6)
     assert loss.weight.dtype == dtypes[1]  # the user's own is as it was
+
+
+def test_a_network_that_other_processes_cannot_be_sent_is_told():
+    rng = np.random.default_rng(0)
+    clients = [np.arange(6), np.arange(6, 12)]
+    problem = NeuralProblem(nn.Linear(4, 3), rng.normal(size=(12, 4)), np.tile([0, 1, 2], 4), clients)
+    run = {"x0": problem.initial(), "local_solver": SGD(2, 0.1, epochs=1), "record": ("objective",), "like": problem.like_array()}
+    with pytest.raises(InvalidInput, match=r"workers = 2: .* cannot be sent to other processes \(.*\): use workers=1"):
+        simulate(problem, algorithms.FedAvg(), 1, scenarios=2, workers=2, **run)
+    assert simulate(problem, algorithms.FedAvg(), 1, scenarios=2, **run).rounds == 1

@@ -2,6 +2,7 @@
 
     python validation/published/more_seeds.py DATA fedelasticnet-table2 --dataset mnist --seeds 1,2
     python validation/published/more_seeds.py DATA fedelasticnet-table4 --dataset emnist-l --split dirichlet-0.3
+    python validation/published/more_seeds.py DATA fedelasticnet-table4 --dataset mnist --method scaffold --clip 10
     python validation/published/more_seeds.py DATA efl-table2 --dataset mnist
     python validation/published/more_seeds.py DATA efl-table2 --dataset mnist --method fedgate,vrl-sgd --lr 0.03
 
@@ -60,6 +61,7 @@ def main(
     split: Annotated[str, typer.Option(help="Splits, with commas; all by default.")] = "",
     method: Annotated[str, typer.Option(help="Methods, with commas; all by default.")] = "",
     lr: Annotated[float | None, typer.Option(help="Another step size than the preset's; it is part of the run's name.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Clip gradients at this norm, as FedDyn's public code at 10; so too.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, with commas.")] = "0,1,2",
     minutes: Annotated[float, typer.Option(help="Begin no run after so many.")] = 600.0,
 ) -> None:
@@ -70,9 +72,10 @@ def main(
         wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
         wanted = [p for p in wanted if not method or p.method in method.split(",")]
         wanted = wanted if lr is None else [p.with_values({"lr": lr}) for p in wanted]
+        wanted = wanted if clip is None else [replace(p, clip=clip) for p in wanted]
         for seed in map(int, seeds.split(",")):
             for preset in (replace(p, seed=seed) for p in wanted):
-                key = preset.name
+                key = preset.name + ("" if clip is None else f"@clip={clip:g}")
                 kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
                 if key in kept or time.monotonic() - began > 60 * minutes:
                     continue

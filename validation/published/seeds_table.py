@@ -54,12 +54,13 @@ def _file(table: str) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _by_row(found: dict[str, Any]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """The finished runs of each (split, dataset, method), by seed."""
+def _by_row(found: dict[str, Any], clipped: bool = False, failed: bool = False) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """The runs of each (split, dataset, method), by seed: those that were finished, or those that diverged."""
     out: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for name, run in found.items():
-        _, dataset, split, _, method = name.partition("@")[0].split("/")
-        if not run["error"]:
+        path, *said = name.split("@")
+        _, dataset, split, _, method = path.split("/")
+        if bool(run["error"]) == failed and any(part.startswith("clip=") for part in said) == clipped:
             out.setdefault((split, dataset, method), []).append(run)
     return {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in out.items()}
 
@@ -89,13 +90,19 @@ def rows_of_tables_2_and_3() -> list[Row]:
     return _in_order(out)
 
 
-def rows_of_table_4() -> list[Row]:
-    """100 % participation: the rows that were run."""
-    return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4")).items()])
+def rows_of_table_4(clipped: bool = False) -> list[Row]:
+    """100 % participation: the rows that were run to their end, with gradients as they are, or clipped at 10."""
+    return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4"), clipped).items()])
+
+
+def _place(key: tuple[str, str, str]) -> list[int]:
+    """Where a (split, dataset, method) stands in a table."""
+    split, dataset, method = key
+    return [ORDER.index(part) for part in (dataset, split, method)]
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: [ORDER.index(part) for part in (row.dataset, row.split, row.method)])
+    return sorted(rows, key=lambda row: _place(row.key))
 
 
 def over(values: Sequence[float], digits: str) -> str:
@@ -143,14 +150,23 @@ def _entropy(row: Row, table: str, found: list[list[float]]) -> list[str]:
 
 
 def lines_of_table_4() -> list[str]:
-    out = []
-    for row in rows_of_table_4():
-        cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method]]
-        cells += _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))
-        out.append(
-            "| " + " | ".join([*cells, over([100 * a for a in row.accuracy], ".2f"), str(len(row.seeds))]) + " |"
-        )
-    return out
+    """A line a row and way of clipping; of runs that diverged, in which rounds."""
+    lines: dict[tuple[int, ...], str] = {}
+    for clipped in (False, True):
+        words = ", clipped" if clipped else ""
+        for row in rows_of_table_4(clipped):
+            cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method] + words]
+            cells += _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))
+            cells += [over([100 * a for a in row.accuracy], ".2f"), str(len(row.seeds))]
+            lines[*_place(row.key), clipped, 0] = "| " + " | ".join(cells) + " |"
+        for key, runs in _by_row(_file("fedelasticnet_table4"), clipped, failed=True).items():
+            row = _row(key, runs)
+            rounds = ", ".join(str(run["rounds"] + 1) for run in runs)
+            theirs = _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))[1]
+            told = f"diverged in round{'s' if len(runs) > 1 else ''} {rounds}"
+            cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method] + words, told, theirs, "", "", str(len(runs))]
+            lines[*_place(key), clipped, 1] = "| " + " | ".join(cells) + " |"
+    return [line for _, line in sorted(lines.items())]
 
 
 def lines_of_efl() -> list[str]:

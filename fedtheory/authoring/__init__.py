@@ -81,10 +81,11 @@ it supports a theorem, and proves none.
 from fedtheory.authoring.claims import eq, form, le, printed, repaired, wrong
 from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
+from fedtheory.authoring.on_problem import verify
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
 from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
 from fedtheory.authoring.proofs import step
-from fedtheory.authoring.study import Study, quantities, study, verify
+from fedtheory.authoring.study import Study, quantities, study
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 
 __all__ = [

@@ -13,6 +13,7 @@ from fedtheory.authoring.declared import declared, symbols
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.on_problem import verify as on_problem
 from fedtheory.authoring.own_run import own_run
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
@@ -160,20 +161,15 @@ class AuthoredSetting(Setting):
         return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """One check a form on a user's problem, with the statement's own method and local
-        work."""
-        setting = self._of(statement.id.partition("/")[2])
-        return setting.verify(
-            case.problem,
-            case.sampling,
-            [f.name for f in forms],
-            case.seed,
-            case.scenarios,
-            case.x0,
-            case.rounds,
-            case.confidence,
-            case.algorithm,
-        )
+        """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
+
+        A problem outside the class is 'not applicable', with the property's name; so is another method.
+        """
+        authored = self._of(statement.id.partition("/")[2]).of_statement
+        return on_problem(
+            authored, case.problem, case.algorithm, sampling=case.sampling, forms=[f.name for f in forms], seed=case.seed,
+            scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence,
+        )  # fmt: skip
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.authoring.own_run`."""

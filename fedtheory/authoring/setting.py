@@ -7,7 +7,7 @@ variant of it has one assumption dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,16 +18,13 @@ from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
 from fedtheory.authoring.fixed_points import by_coordinate, in_floats
 from fedtheory.authoring.instances import Draw
-from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.quantities import Quantities, RoundQuantities, RunQuantities
-from fedtheory.authoring.said import as_said
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
-from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
+from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.verification.check import CONFIDENCE, Check
 
 __all__ = ["MANY", "MAX_PATHS", "MethodSetting", "at_minimiser"]
 
@@ -346,32 +343,6 @@ class MethodSetting:
         if type(self.problems).problems is ProblemClass.problems:
             return self.problems.why_not_problem(None)
         return None
-
-    def verify(
-        self, problem: Any, sampling: Sampling | None = None, forms: Iterable[str] | None = None, seed: int = 0, scenarios: int = 400,
-        x0: Any = None, rounds: int | None = None, confidence: float = CONFIDENCE, algorithm: Any = None,
-    ) -> list[Check]:  # fmt: skip
-        """One check a form on a problem of the package, with the algorithm's numbers, else at the limits of what may vary. A
-        problem outside the class is 'not applicable', with the property's name; so is another method."""
-        statement = self.of_statement
-        chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
-        reason = self.refusal() or self.problems.why_not_problem(problem) or self.not_its_law(sampling, problem)
-        setting = self
-        if reason is None and algorithm is not None:
-            rounds = statement.rounds[1] if rounds is None and self.scope == "run" else rounds
-            law = sampling or (Uniform(problem.num_clients) if self.sampling is Uniform else self.sampling)
-            try:
-                setting = as_said(self, self.facts(ProblemWorld(problem), law, rounds or 0), algorithm, None)
-            except InvalidInput as error:
-                reason = str(error)
-        if reason is not None:
-            return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
-        rng = Stream(seed).generator(f"authoring problem {statement.id}")
-        try:
-            view = setting.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, setting.first_choice)
-            return check(statement, view, chosen, problem.name, confidence)
-        except NotCertified as error:
-            return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
 
     def not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
         """Why cohorts of that law are none that the statement is about, or None."""

@@ -233,16 +233,6 @@ def study(
     return Study([_one(s, budget, seed, necessity, tell, known[s.id], instances or {}) for s in statements], seed, budget)
 
 
-def verify(statement: Any, problem: Any, **how: Any) -> list[Check]:
-    """One check a form on a problem of `fedtheory.problems`; ``how`` is what
-    `MethodSetting.verify` takes (sampling, x0, rounds, seed...).
-
-    A problem outside the declared class is 'not applicable', with the name of the property that
-    is missing.
-    """
-    return MethodSetting.of(statement).verify(problem, **how)
-
-
 def quantities(over: str = "round") -> dict[str, str]:
     """The named quantities of a statement about a round (or a fixed point), or about a run, and
     what they are."""

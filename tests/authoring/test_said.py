@@ -12,7 +12,8 @@ from repository import ROOT
 from fedtheory import problems, simulate
 from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.authoring import GradientSteps as Work
-from fedtheory.authoring import Minimise, Paper, Quadratics, among, le, method, repaired, upto
+from fedtheory.authoring import Minimise, Paper, Quadratics, Uniform, among, le, method, repaired, upto
+from fedtheory.authoring import verify as own_verify
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SGD, Exact, GradientSteps
 from fedtheory.verification import register, registry
@@ -160,3 +161,19 @@ def test_a_number_made_for_the_horizon_is_judged_there_alone():
     found = bound("said/horizon", PROBLEM, None, rounds, x0=run[0])
     assert found.horizons.tolist() == [rounds]
     np.testing.assert_allclose(np.asarray(found), ((run[0] - PROBLEM.optimum().x) ** 2).sum() / (2 * lr * rounds), rtol=1e-9)
+
+
+@paper.statement(
+    "cohorts", about=FedAvg(), local=Work(1, lr=upto(lambda c: 1 / (c.beta * c.P))), sampling=Uniform,
+    problems=Quadratics(clients=(1, 3), dimension=(1, 2)), over="round",
+)  # fmt: skip
+def cohorts(q):
+    """The step's limit depends on how many take part."""
+    yield repaired(le(q.eta * q.beta * q.P, 1), r"\eta \beta P \le 1", holds=True)
+
+
+def test_the_limit_is_that_of_the_cohorts_judged():
+    for seed in range(4):
+        for sampling in (None, Uniform(2)):
+            [check] = own_verify(paper["cohorts"], PROBLEM, FedAvg(), sampling=sampling, seed=seed)
+            assert check.verdict == "holds" and math.isclose(check.lhs, 1.0, rel_tol=1e-9)

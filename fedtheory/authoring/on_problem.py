@@ -1,0 +1,73 @@
+"""An authored statement on a problem of the package, with the statement's own method and local work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedtheory.authoring.judging import check
+from fedtheory.authoring.said import as_said
+from fedtheory.authoring.setting import MethodSetting
+from fedtheory.authoring.worlds import ProblemWorld
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.randomness import Stream
+from fedtheory.verification.check import CONFIDENCE, Check
+
+__all__ = ["verify"]
+
+
+def verify(
+    statement: Any,
+    problem: Any,
+    algorithm: Any = None,
+    *,
+    sampling: Sampling | None = None,
+    forms: Iterable[str] | None = None,
+    seed: int = 0,
+    scenarios: int = 400,
+    x0: Any = None,
+    rounds: int | None = None,
+    confidence: float = CONFIDENCE,
+) -> list[Check]:
+    """One check a form of an authored statement on a problem of `fedtheory.problems`.
+
+    A problem outside the declared class is 'not applicable', with the name of the property that is missing. So is a method that the
+    statement is not about.
+
+    Parameters
+    ----------
+    statement : AuthoredStatement
+    algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and the first `among` several
+    sampling : default the statement's own; where it is the class `Uniform`, a size that the seed draws
+    forms : names, default all
+    scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
+    x0 : (d,); default starts that the seed draws
+    rounds : default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws
+
+    Raises
+    ------
+    UnknownName
+        No such form.
+    InvalidInput
+        More cohorts than can be enumerated; what the author's function raises, with file and line.
+    """
+    chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
+    setting, rng = MethodSetting.of(statement), Stream(seed).generator(f"authoring problem {statement.id}")
+    reason = setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(sampling, problem)
+    if reason is None and algorithm is not None:
+        rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
+        if sampling is None and setting.sampling is Uniform:
+            sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
+        try:
+            facts = setting.facts(ProblemWorld(problem), sampling or setting.sampling, rounds or 0)
+            setting = as_said(setting, facts, algorithm, None)
+        except InvalidInput as error:
+            reason = str(error)
+    if reason is not None:
+        return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
+    try:
+        view = setting.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, setting.first_choice)
+        return check(statement, view, chosen, problem.name, confidence)
+    except NotCertified as error:
+        return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -121,6 +123,8 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     """
     found = None if isinstance(loss, str) else _function(loss)
     if found is None:
+        if not isinstance(loss, str):
+            _warn_of_pairs(loss, flat, inputs, targets)
         return Loss(loss)
     function, options = found
     outputs = _tried(flat, inputs)
@@ -156,6 +160,28 @@ def _check_alike(name: str, outputs: Tensor, targets: Tensor) -> None:
         raise InvalidInput(
             f"{name} of outputs {told[0]} and targets {told[1]}: torch would broadcast one to the other; give targets of the outputs' "
             "shape, targets[:, None] or targets.reshape(outputs.shape)"
+        )
+
+
+def _warn_of_pairs(loss: Any, flat: FlatModule, inputs: Any, targets: Any) -> None:
+    """Warn where a loss of somebody's own takes outputs (b, 1) with targets (b,), and says something else of outputs (b,)."""
+    outputs = _tried(flat, inputs)
+    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or not targets.is_floating_point():
+        return
+    if {outputs.shape, targets.shape} != {targets.shape[:1], (len(targets), 1)} or len(targets) < 2:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            paired, again, alike = (float(loss(o, targets)) for o in (outputs, outputs, outputs.reshape(targets.shape)))
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return
+    if math.isfinite(paired) and paired == again and not math.isclose(paired, alike, rel_tol=1e-4, abs_tol=1e-6):
+        shapes = f"outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)}"
+        warnings.warn(
+            f"the loss of {shapes} is {paired:.4g}, and of outputs of the targets' shape {alike:.4g}: torch takes every output with "
+            "every target; give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)",
+            stacklevel=3,
         )
 
 

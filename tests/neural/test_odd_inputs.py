@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas
 import pytest
@@ -296,3 +298,19 @@ def test_a_network_that_other_processes_cannot_be_sent_is_told():
     with pytest.raises(InvalidInput, match=r"workers = 2: .* cannot be sent to other processes \(.*\): use workers=1"):
         simulate(problem, algorithms.FedAvg(), 1, scenarios=2, workers=2, **run)
     assert simulate(problem, algorithms.FedAvg(), 1, scenarios=2, **run).rounds == 1
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda o, t: ((o - t) ** 2).mean(), lambda o, t: nn.functional.mse_loss(o, t)], ids=["by hand", "torch's"]
+)
+def test_a_loss_of_ones_own_that_takes_every_output_with_every_target_is_noticed(loss):
+    """((o - t)^2).mean() of outputs (b, 1) and targets (b,) is a mean over b^2 pairs."""
+    rng = np.random.default_rng(0)
+    x, y, clients = rng.normal(size=(12, 4)), rng.normal(size=12), [np.arange(6), np.arange(6, 12)]
+    with pytest.warns(UserWarning, match=r"takes every output with every target; give targets of the outputs' shape, targets\[:, None\]"):
+        NeuralProblem(nn.Linear(4, 1), x, y, clients, loss=loss)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NeuralProblem(nn.Linear(4, 1), x, y[:, None], clients, loss=loss)
+        NeuralProblem(nn.Linear(4, 1), x, y, clients, loss=lambda o, t: ((o.squeeze(-1) - t) ** 2).mean())
+        NeuralProblem(nn.Sequential(nn.Linear(4, 1), nn.Flatten(0)), x, y, clients, loss=loss)

@@ -307,7 +307,7 @@ def test_a_loss_of_ones_own_that_takes_every_output_with_every_target_is_noticed
     """((o - t)^2).mean() of outputs (b, 1) and targets (b,) is a mean over b^2 pairs."""
     rng = np.random.default_rng(0)
     x, y, clients = rng.normal(size=(12, 4)), rng.normal(size=12), [np.arange(6), np.arange(6, 12)]
-    with pytest.warns(UserWarning, match=r"takes every output with every target; give targets of the outputs' shape, targets\[:, None\]"):
+    with pytest.warns(UserWarning, match=r"takes every output with every target; give targets of the outputs' shape"):
         NeuralProblem(nn.Linear(4, 1), x, y, clients, loss=loss)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -24,7 +24,6 @@ import typer
 
 from fedtheory.neural.benchmarks import presets
 from fedtheory.neural.benchmarks.run import cells, load_data, run_preset
-from fedtheory.neural.engines import compiled as steps
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).parent
@@ -64,11 +63,9 @@ def main(
     lr: Annotated[float | None, typer.Option(help="Another step size than the preset's; it is part of the run's name.")] = None,
     clip: Annotated[float | None, typer.Option(help="Clip gradients at this norm, as FedDyn's public code at 10; so too.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, with commas.")] = "0,1,2",
-    compiled: Annotated[int, typer.Option(help="Compiled steps up to this batch; faster beyond 32 where NumPy's BLAS is.")] = 32,
     minutes: Annotated[float, typer.Option(help="Begin no run after so many.")] = 600.0,
 ) -> None:
     """Run what is missing."""
-    steps.LARGEST_BATCH = compiled
     began, path = time.monotonic(), HERE / f"seeds_of_{table.replace('-', '_')}.json"
     for name in dataset.split(","):
         samples = load_data(name, data, 0, progress=False)

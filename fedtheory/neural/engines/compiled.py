@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from fedtheory.neural.engines.base import Engine
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "one_blas_thread", "walk_rows"]
+__all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "largest_batch", "one_blas_thread", "walk_rows"]
 
-LARGEST_BATCH = 32  # validation/timings/performance_neural.py: on larger ones batched products are as fast on one core, or faster
+LARGEST_BATCH: int | None = None  # batches up to which steps are compiled; None: `largest_batch`
+_PAYS_UP_TO = {"SkylakeX": 64, "Haswell": 10}  # validation/timings/blas_kernels.py
 BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
 AT_ONCE = 64  # steps between two looks at whether to stop
 _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
@@ -65,7 +66,7 @@ def fits(engine: Engine, device: str, batch_size: int, curvature: Any) -> bool:
         and device == "cpu"
         and getattr(engine, "chain", None) is not None
         and engine.loss.slope is not None
-        and batch_size <= LARGEST_BATCH
+        and batch_size <= (largest_batch() if LARGEST_BATCH is None else LARGEST_BATCH)
         and isinstance(curvature, float | int)
     )
 
@@ -76,6 +77,17 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+@cache
+def largest_batch() -> int:
+    """The mini-batches up to which compiled steps pay, by the kernels that SciPy's OpenBLAS runs here; 32 where none was measured.
+
+    With AVX-512 its small products need no copies, and compiled steps were faster at every batch tried; with AVX2 they were as fast
+    as batched products at ten, and slower beyond.
+    """
+    kernels = [str(v.get("architecture")) for v in _controller().info() if v["internal_api"] == "openblas"]
+    return _PAYS_UP_TO.get(kernels[-1], 32) if kernels else 32
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -124,8 +125,14 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatc
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
     """Large batches, a penalty of one curvature a coordinate, other networks."""
     some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
-    assert is_compiled(problem(), SGD(32, 0.1, epochs=1), some)
-    assert not is_compiled(problem(), SGD(33, 0.1, epochs=1), some)
+    for kernels, largest in (("SkylakeX", 64), ("Haswell", 10), ("of another processor", 32)):
+        library = {"internal_api": "openblas", "architecture": kernels}
+        monkeypatch.setattr(compiled, "_controller", lambda library=library: SimpleNamespace(info=lambda: [library]))
+        compiled.largest_batch.cache_clear()
+        assert is_compiled(problem(), SGD(largest, 0.1, epochs=1), some)
+        assert not is_compiled(problem(), SGD(largest + 1, 0.1, epochs=1), some)
+    monkeypatch.undo()
+    compiled.largest_batch.cache_clear()
     assert not is_compiled(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
     assert not is_compiled(problem(images), SGD(4, 0.1, epochs=1), some)
     curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))

@@ -97,9 +97,10 @@ def _check_nothing_open(setting: Any, where: str, sides: Sides, again: Callable[
         except (Undefined, InvalidInput):
             same = False
         if not same:
-            what, of_method, number = name, *name.partition("method.")[1:]
-            remedy = f"hand over the method with its {number}" if of_method else "local_solver=GradientSteps(steps, lr) says it"
-            raise NotRecorded(f"{where} depends on {number or what}, which the statement leaves open: {remedy}")
+            number = name.removeprefix("method.")
+            of_work = "local_solver=GradientSteps(steps, lr) says it"
+            remedy = of_work if number == name else f"hand over the method with its {number}"
+            raise NotRecorded(f"{where} depends on {number}, which the statement leaves open: {remedy}")
 
 
 def _bound_alone(

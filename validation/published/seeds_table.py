@@ -25,6 +25,8 @@ from fedtheory.provenance import write_atomic
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
+COLOURS = ("#1b6ca8", "#d1782a", "#4c8c4a")  # of the splits, .3 to iid
+MARKED = [*papers.FEDELASTICNET_METHODS, "updates"]  # what the picture has a line of
 PICTURE, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_tables.md"
 EFL = {"fedavg": "FedAvg", "fedgate": "FedGATE", "vrl-sgd": "VRL-SGD", "apfl": "APFL", "fedamp": "FedAMP", "efl": "EFL"}
 
@@ -252,46 +254,58 @@ def write() -> None:
 
 @app.command()
 def draw() -> None:
-    """Draw ours over the paper's for the 36 rows: nonzeros and entropy, every split a mark, its bar the range over seeds."""
+    """Draw ours over the paper's: the 36 rows of Tables 2 and 3, and Table 4; every split a mark, its bar the range over seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows, methods = rows_of_tables_2_and_3(), [*papers.FEDELASTICNET_METHODS, "updates"]
-    splits, sets = ("dirichlet-0.3", "dirichlet-0.6", "iid"), ("mnist", "emnist-l")
-    colours = dict(zip(splits, ("#1b6ca8", "#d1782a", "#4c8c4a"), strict=True))
-    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2), sharex="col", sharey=True, layout="constrained")
-    for i, dataset in enumerate(sets):
-        for j, table in enumerate(("fedelasticnet-table2", "fedelasticnet-table3")):
-            ax = axes[i][j]
+    rows, colours = rows_of_tables_2_and_3(), dict(zip(("dirichlet-0.3", "dirichlet-0.6", "iid"), COLOURS, strict=True))
+    columns = [
+        ("fedelasticnet-table2", rows, "nonzeros, 10 % taking part", ([2 / 3, 1, 1.5], ["2/3", "1", "3/2"])),
+        ("fedelasticnet-table3", rows, "entropy, 10 % taking part", ([0.25, 0.5, 1, 2], ["1/4", "1/2", "1", "2"])),
+        ("fedelasticnet-table4", rows_of_table_4(), "entropy, all taking part", ([0.25, 1, 4], ["1/4", "1", "4"])),
+    ]
+    figure, axes = plt.subplots(2, 3, figsize=(13, 6.2), sharex="col", sharey=True, layout="constrained")
+    for i, dataset in enumerate(("mnist", "emnist-l")):
+        for ax, (table, of, what, ticks) in zip(axes[i], columns, strict=True):
             ax.axvspan(1 / 1.25, 1.25, color="0.93", zorder=0)
             ax.axvline(1.0, color="0.3", linewidth=1)
-            for row in (r for r in rows if r.dataset == dataset):
-                for n, values in enumerate(ratios(row, table)):
-                    place = methods.index("updates" if n else row.method) + 0.2 * (splits.index(row.split) - 1)
-                    mean = float(np.mean(values))
-                    ax.plot(
-                        [min(values), max(values)], [place, place], color=colours[row.split], linewidth=3, alpha=0.5
-                    )
-                    ax.plot(mean, place, "o", color=colours[row.split], markersize=5)
+            for row in (r for r in of if r.dataset == dataset):
+                _marks(ax, row, table, colours)
+            for row in (r for r in _clipped_in_their_place() if r.dataset == dataset and table == "fedelasticnet-table4"):
+                _marks(ax, row, table, colours, markerfacecolor="white")
             ax.set_xscale("log")
-            ax.set_xticks(
-                *(([2 / 3, 1, 1.5], ["2/3", "1", "3/2"]) if j == 0 else ([0.25, 0.5, 1, 2], ["1/4", "1/2", "1", "2"]))
-            )
+            ax.set_xticks(*ticks)
             ax.minorticks_off()
-            ax.set_yticks(range(len(methods)), [NAMES.get(m, "FedDyn's updates") for m in methods])
-            ax.set_title(
-                f"{DATA[dataset]}: {'nonzeros sent' if j == 0 else 'entropy of what is sent'}, ours / paper",
-                fontsize=10,
-            )
+            ax.set_yticks(range(len(MARKED)), [NAMES.get(m, "FedDyn's updates") for m in MARKED])
+            ax.set_title(f"{DATA[dataset]}: {what}", fontsize=10)
             ax.grid(axis="x", color="0.9")
     axes[0][0].invert_yaxis()
+    for ax in axes[1]:
+        ax.set_xlabel("ours / paper")
     for split, colour in colours.items():
         axes[0][0].plot([], [], "o", color=colour, label=f"Dirichlet ({SPLITS[split]})" if split != "iid" else "iid")
     axes[0][0].legend(loc="lower right", fontsize=8)
+    axes[0][2].plot([], [], "o", color="0.3", markerfacecolor="white", label="clipped: diverged as it is")
+    axes[0][2].legend(loc="lower left", fontsize=8)
     figure.suptitle(headline(rows), fontsize=11, fontweight="bold")
     figure.savefig(PICTURE, dpi=110)
+
+
+def _clipped_in_their_place() -> list[Row]:
+    """The clipped rows of Table 4 none of whose runs without clipping came to its end."""
+    finished = {row.key for row in rows_of_table_4()}
+    return [row for row in rows_of_table_4(clipped=True) if row.key not in finished]
+
+
+def _marks(ax: Any, row: Row, table: str, colours: dict[str, str], **style: Any) -> None:
+    """A mark of the mean over seeds, on a bar from the least to the most; of FedDyn's entropy one more of its updates."""
+    for n, values in enumerate(ratios(row, table)):
+        place = MARKED.index("updates" if n else row.method) + 0.2 * ([*colours].index(row.split) - 1)
+        colour = colours[row.split]
+        ax.plot([min(values), max(values)], [place, place], color=colour, linewidth=3, alpha=0.5)
+        ax.plot(float(np.mean(values)), place, "o", color=colour, markersize=5, **style)
 
 
 def headline(rows: list[Row]) -> str:

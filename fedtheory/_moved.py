@@ -219,7 +219,7 @@ GONE: dict[str, str] = {
         "fedtheory.neural.engines.Vmap",
     ),
     **_gone(
-        "torch's losses are known with their options by fedtheory.neural.losses.known_loss",
+        "torch's losses are known with their options by fedtheory.neural.torch_losses.known_loss",
         "fedtheory.neural.losses.as_named",
         "fedtheory.neural.losses.options_of",
     ),

@@ -19,13 +19,14 @@ from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
-from fedtheory.neural.losses import Loss, known_loss
+from fedtheory.neural.losses import Loss
 from fedtheory.neural.models import check_model
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
 from fedtheory.neural.plans import Plans
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
+from fedtheory.neural.torch_losses import known_loss
 from fedtheory.neural.trained import GivenModule
 from fedtheory.neural.trials import check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
@@ -55,7 +56,7 @@ class NeuralProblem(Problem):
         Targets of several parts go with a loss of one's own, which is given them as they came.
     clients : N sequences of sample numbers, or a `fedtheory.problems.Partition`
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
-        torch's CrossEntropyLoss() and MSELoss() without options, and their functions, are the first and the last (`neural.losses`).
+        torch's own, as modules or functions, are known with their options (`neural.torch_losses`).
     ridge : float >= 0
         The weight decay of the papers' experiments.
     weights : 'samples', 'uniform' or N numbers

@@ -1,7 +1,7 @@
-"""FedElasticNet's Tables 2 to 4 and EFL's Table 2 over seeds: docs/networks_tables.md, and the picture of docs/networks.md.
+"""FedElasticNet's Tables 2 to 4 and EFL's Table 2 over seeds: docs/networks_tables.md, and the pictures of docs/networks.md.
 
     python validation/published/seeds_table.py write   # the rows into the document
-    python validation/published/seeds_table.py draw    # docs/networks_rows.png
+    python validation/published/seeds_table.py draw    # docs/networks_rows.png and docs/networks_table4.png
 
 Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside this file.
 """
@@ -25,9 +25,10 @@ from fedtheory.provenance import write_atomic
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
-COLOURS = ("#1b6ca8", "#d1782a", "#4c8c4a")  # of the splits, .3 to iid
+COLOURS = {"dirichlet-0.3": "#1b6ca8", "dirichlet-0.6": "#d1782a", "iid": "#4c8c4a"}
+SETS = ("mnist", "emnist-l")
 MARKED = [*papers.FEDELASTICNET_METHODS, "updates"]  # what the picture has a line of
-PICTURE, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_tables.md"
+PICTURE, PICTURE_4, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_table4.png", DOCS / "networks_tables.md"
 EFL = {"fedavg": "FedAvg", "fedgate": "FedGATE", "vrl-sgd": "VRL-SGD", "apfl": "APFL", "fedamp": "FedAMP", "efl": "EFL"}
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -254,43 +255,50 @@ def write() -> None:
 
 @app.command()
 def draw() -> None:
-    """Draw ours over the paper's: the 36 rows of Tables 2 and 3, and Table 4; every split a mark, its bar the range over seeds."""
+    """Draw ours over the paper's, every split a mark, its bar the range over seeds: the 36 rows of Tables 2 and 3, and Table 4."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows, colours = rows_of_tables_2_and_3(), dict(zip(("dirichlet-0.3", "dirichlet-0.6", "iid"), COLOURS, strict=True))
-    columns = [
-        ("fedelasticnet-table2", rows, "nonzeros, 10 % taking part", ([2 / 3, 1, 1.5], ["2/3", "1", "3/2"])),
-        ("fedelasticnet-table3", rows, "entropy, 10 % taking part", ([0.25, 0.5, 1, 2], ["1/4", "1/2", "1", "2"])),
-        ("fedelasticnet-table4", rows_of_table_4(), "entropy, all taking part", ([0.25, 1, 4], ["1/4", "1", "4"])),
-    ]
-    figure, axes = plt.subplots(2, 3, figsize=(13, 6.2), sharex="col", sharey=True, layout="constrained")
-    for i, dataset in enumerate(("mnist", "emnist-l")):
-        for ax, (table, of, what, ticks) in zip(axes[i], columns, strict=True):
-            ax.axvspan(1 / 1.25, 1.25, color="0.93", zorder=0)
-            ax.axvline(1.0, color="0.3", linewidth=1)
-            for row in (r for r in of if r.dataset == dataset):
-                _marks(ax, row, table, colours)
-            for row in (r for r in _clipped_in_their_place() if r.dataset == dataset and table == "fedelasticnet-table4"):
-                _marks(ax, row, table, colours, markerfacecolor="white")
-            ax.set_xscale("log")
-            ax.set_xticks(*ticks)
-            ax.minorticks_off()
-            ax.set_yticks(range(len(MARKED)), [NAMES.get(m, "FedDyn's updates") for m in MARKED])
-            ax.set_title(f"{DATA[dataset]}: {what}", fontsize=10)
-            ax.grid(axis="x", color="0.9")
+    few, many = rows_of_tables_2_and_3(), rows_of_table_4()
+    sparse, wide = ([2 / 3, 1, 1.5], ["2/3", "1", "3/2"]), ([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+    columns = (("fedelasticnet-table2", "nonzeros sent", sparse), ("fedelasticnet-table3", "entropy of what is sent", wide))
+    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2), sharex="col", sharey=True, layout="constrained")
+    for i, dataset in enumerate(SETS):
+        for ax, (table, what, ticks) in zip(axes[i], columns, strict=True):
+            _panel(ax, [r for r in few if r.dataset == dataset], table, f"{DATA[dataset]}: {what}", ticks)
+    _finish(figure, axes, headline(few), PICTURE)
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), sharex=True, sharey=True, layout="constrained")
+    for ax, dataset in zip(axes, SETS, strict=True):
+        _panel(ax, [r for r in many if r.dataset == dataset], "fedelasticnet-table4", DATA[dataset], wide)
+        for row in (r for r in _clipped_in_their_place() if r.dataset == dataset):
+            _marks(ax, row, "fedelasticnet-table4", markerfacecolor="white")
+    axes[1].plot([], [], "o", color="0.3", markerfacecolor="white", label="clipped: diverged as it is")
+    axes[1].legend(loc="lower right", fontsize=8)
+    _finish(figure, axes[None], headline(many, "fedelasticnet-table4"), PICTURE_4)
+
+
+def _panel(ax: Any, rows: list[Row], table: str, title: str, ticks: tuple[list[float], list[str]]) -> None:
+    ax.axvspan(1 / 1.25, 1.25, color="0.93", zorder=0)
+    ax.axvline(1.0, color="0.3", linewidth=1)
+    for row in rows:
+        _marks(ax, row, table)
+    ax.set_xscale("log")
+    ax.set_xticks(*ticks)
+    ax.minorticks_off()
+    ax.set_yticks(range(len(MARKED)), [NAMES.get(m, "FedDyn's updates") for m in MARKED])
+    ax.set_title(f"{title}, ours / paper", fontsize=10)
+    ax.grid(axis="x", color="0.9")
+
+
+def _finish(figure: Any, axes: Any, title: str, path: Path) -> None:
     axes[0][0].invert_yaxis()
-    for ax in axes[1]:
-        ax.set_xlabel("ours / paper")
-    for split, colour in colours.items():
+    for split, colour in COLOURS.items():
         axes[0][0].plot([], [], "o", color=colour, label=f"Dirichlet ({SPLITS[split]})" if split != "iid" else "iid")
-    axes[0][0].legend(loc="lower right", fontsize=8)
-    axes[0][2].plot([], [], "o", color="0.3", markerfacecolor="white", label="clipped: diverged as it is")
-    axes[0][2].legend(loc="lower left", fontsize=8)
-    figure.suptitle(headline(rows), fontsize=11, fontweight="bold")
-    figure.savefig(PICTURE, dpi=110)
+    axes[0][0].legend(loc="lower right" if len(axes) > 1 else "lower left", fontsize=8)
+    figure.suptitle(title, fontsize=11, fontweight="bold")
+    figure.savefig(path, dpi=110)
 
 
 def _clipped_in_their_place() -> list[Row]:
@@ -299,20 +307,19 @@ def _clipped_in_their_place() -> list[Row]:
     return [row for row in rows_of_table_4(clipped=True) if row.key not in finished]
 
 
-def _marks(ax: Any, row: Row, table: str, colours: dict[str, str], **style: Any) -> None:
+def _marks(ax: Any, row: Row, table: str, **style: Any) -> None:
     """A mark of the mean over seeds, on a bar from the least to the most; of FedDyn's entropy one more of its updates."""
     for n, values in enumerate(ratios(row, table)):
-        place = MARKED.index("updates" if n else row.method) + 0.2 * ([*colours].index(row.split) - 1)
-        colour = colours[row.split]
-        ax.plot([min(values), max(values)], [place, place], color=colour, linewidth=3, alpha=0.5)
-        ax.plot(float(np.mean(values)), place, "o", color=colour, markersize=5, **style)
+        place = MARKED.index("updates" if n else row.method) + 0.2 * ([*COLOURS].index(row.split) - 1)
+        ax.plot([min(values), max(values)], [place, place], color=COLOURS[row.split], linewidth=3, alpha=0.5)
+        ax.plot(float(np.mean(values)), place, "o", color=COLOURS[row.split], markersize=5, **style)
 
 
-def headline(rows: list[Row]) -> str:
-    """How many figures lie within a quarter of the printed ones: of messages that are whole models, and of the elastic nets'."""
+def headline(rows: list[Row], table: str = "fedelasticnet-table3") -> str:
+    """How many entropies lie within a quarter of the printed ones: of messages that are whole models, and of the elastic nets'."""
     counts = {False: [0, 0], True: [0, 0]}
     for row in rows:
-        for n, values in enumerate(ratios(row, "fedelasticnet-table3")):
+        for n, values in enumerate(ratios(row, table)):
             elastic = row.method.startswith("algorithm") or n == 1
             counts[elastic][0] += 1 / 1.25 <= float(np.mean(values)) <= 1.25
             counts[elastic][1] += 1

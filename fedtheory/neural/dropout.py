@@ -24,12 +24,13 @@ from fedtheory.errors import InvalidInput, MissingCapability
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["KeyedDropout", "drawing_nothing", "kept"]
+__all__ = ["KeyedDropout", "drawing_nothing", "factors", "kept", "least_of", "mixed", "number", "of_all", "step_of"]
 
 # Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64, as 64-bit integers with a sign
 GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 BITS = 24  # of a uniform number, which decides about one entry
 COMPILED = True  # on a CPU, with Numba: the same bits in one pass
+_NUMPYS = {torch.float32: np.float32, torch.float64: np.float64}
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 
@@ -53,49 +54,89 @@ def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tens
     key : int64 ()
     occurrence : the number of the dropout in the forward pass
     """
-    return _Kept.apply(key, occurrence, shape, p)
+    return factors(key, occurrence, shape, p, torch.float32) != 0
 
 
-class _Kept(torch.autograd.Function):
-    """Under vmap, the masks of all models at once."""
+def factors(key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
+    """What the entries are multiplied with: 0, or 1/(1 - p) where they are kept; the key of one model, or, under vmap, of each."""
+    if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
+        out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
+        _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())
+        return out.reshape(shape).to(dtype)
+    return _Factors.apply(key, occurrence, shape, p, dtype)
+
+
+def number(key: Tensor) -> Tensor | int:
+    """A key as a number where masks are compiled: its dropouts then need no operation of torch."""
+    return int(key) if _is_compiled(key) else key
+
+
+class _Factors(torch.autograd.Function):
+    """Under vmap, those of all models at once."""
 
     @staticmethod
-    def forward(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
-        return _of_all(key[None], occurrence, shape, p)[0]
+    def forward(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
+        return of_all(key[None], occurrence, shape, p, dtype)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Any:
-        return _of_all(key, occurrence, shape, p), 0
+    def vmap(info: Any, in_dims: Any, key: Tensor, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Any:
+        return of_all(key, occurrence, shape, p, dtype), 0
 
 
-def _of_all(keys: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
-    """keys (R,) -> (R, *shape)."""
-    step = ((occurrence + 1) * GOLDEN + 2**63) % 2**64 - 2**63  # wrapped as int64 is
-    streams, least, count = _mixed(keys + step), round(p * 2**BITS), math.prod(shape)
-    if COMPILED and keys.device.type == "cpu" and available():
-        out = torch.empty((len(keys), count), dtype=torch.bool)
-        _keep(streams.numpy().view(np.uint64), np.uint64(least), out.numpy())
+def of_all(keys: Tensor, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
+    """`factors` of keys (R,): (R, *shape)."""
+    count = math.prod(shape)
+    if _is_compiled(keys) and dtype in _NUMPYS:
+        out = torch.empty((len(keys), count), dtype=dtype)
+        _fill(keys.numpy().view(np.uint64), *_terms(occurrence, p, out), out.numpy())
     else:
+        streams = _mixed(keys + (step_of(occurrence) + 2**63) % 2**64 - 2**63)
         index = torch.arange(1, count + 1, device=keys.device)
-        out = _shifted(_mixed(streams[:, None] + index * GOLDEN), 64 - BITS) >= least
+        mask = (_shifted(_mixed(streams[:, None] + index * GOLDEN), 64 - BITS) >= least_of(p)).to(dtype)
+        out = mask / (1 - p) if p < 1 else mask
     return out.reshape(len(keys), *shape)
 
 
+def step_of(occurrence: int) -> int:
+    """What is added to a key for the n-th dropout of a forward pass, of 64 bits."""
+    return (occurrence + 1) * GOLDEN % 2**64
+
+
+def least_of(p: float) -> int:
+    """The upper bits of what is kept are no less."""
+    return round(p * 2**BITS)
+
+
+def _is_compiled(keys: Tensor) -> bool:
+    return COMPILED and keys.device.type == "cpu" and available()
+
+
+def _terms(occurrence: int, p: float, out: Tensor) -> tuple[np.uint64, np.uint64, Any]:
+    kind: Any = _NUMPYS[out.dtype]
+    return np.uint64(step_of(occurrence)), np.uint64(least_of(p)), kind(1) / kind(1 - p) if p < 1 else kind(1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mixed(state: np.uint64) -> np.uint64:
+    """splitmix64's output for a state."""
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
 @njit(cache=True, nogil=True)
-def _keep(streams: np.ndarray, least: np.uint64, out: np.ndarray) -> None:
-    """out (R, n) bool: whether the upper 24 bits of the outputs 1 to n of splitmix64 from each stream, uint64 (R,), are >= least."""
-    golden, first, second = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+def _fill(keys: np.ndarray, step: np.uint64, least: np.uint64, scale: float, out: np.ndarray) -> None:
+    """out (R, n): the scale where the upper 24 bits of splitmix64's outputs 1 to n of each row's stream are >= least, else 0."""
+    zero = out.dtype.type(0)
     for r in range(out.shape[0]):
-        row, state = out[r], streams[r]
+        row, state = out[r], mixed(keys[r] + step)
         for i in range(out.shape[1]):
-            state += golden
-            z = (state ^ (state >> np.uint64(30))) * first
-            z = (z ^ (z >> np.uint64(27))) * second
-            row[i] = ((z ^ (z >> np.uint64(31))) >> np.uint64(40)) >= least
+            state += np.uint64(0x9E3779B97F4A7C15)
+            row[i] = scale if (mixed(state) >> np.uint64(40)) >= least else zero
 
 
 class KeyedDropout(TorchFunctionMode):
@@ -103,7 +144,7 @@ class KeyedDropout(TorchFunctionMode):
 
     Parameters
     ----------
-    key : int64 (), or None
+    key : int64 (), `number` of it, or None
         None: nothing is dropped.
 
     Attributes
@@ -117,7 +158,7 @@ class KeyedDropout(TorchFunctionMode):
         Of a forward pass: dropout inside of a recurrent layer, and alpha dropout.
     """
 
-    def __init__(self, key: Tensor | None = None) -> None:
+    def __init__(self, key: Tensor | int | None = None) -> None:
         super().__init__()
         self._key = key
         self.shares: list[float] = []
@@ -141,9 +182,8 @@ class KeyedDropout(TorchFunctionMode):
         if self._key is None:
             return x
         shape = tuple(x.shape) if axes is None else (*x.shape[:axes], *(1,) * (x.ndim - axes))
-        mask = kept(self._key, occurrence, shape, p).to(x.dtype)
-        scaled = mask / (1 - p) if p < 1 else mask
-        return x.mul_(scaled) if inplace else x * scaled
+        factor = factors(self._key, occurrence, shape, p, x.dtype)
+        return x.mul_(factor) if inplace else x * factor
 
     def _slices(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, batched: int) -> Tensor:
         """Whole channels of (b, c, ...), or of (c, ...) where there is no batch."""

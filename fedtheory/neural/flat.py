@@ -257,12 +257,12 @@ class FlatModule:
         """The module's output with the parameters flat (d,)."""
         return self.run(self.views(flat), inputs)
 
-    def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | None = None) -> Any:
+    def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | int | None = None) -> Any:
         """The module's output with these parameters by name, on what `arguments` makes of the inputs.
 
         Parameters
         ----------
-        key : int64 () or None
+        key : int64 (), `dropout.number` of it, or None
             What dropout follows from; None: nothing is dropped.
         """
         module, places = self._own_module()

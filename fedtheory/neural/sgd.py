@@ -62,7 +62,7 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
 
 def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """Whether the rows are walked by compiled code, one after the other."""
-    plain = isinstance(solver, SGD) and problem.augment is None and not problem.flat.dropout
+    plain = isinstance(solver, SGD) and problem.augment is None
     return plain and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
 
 
@@ -74,8 +74,9 @@ def _steps(
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
     if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
         steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
+        drawn = None if plan.keys is None else plan.keys[part]
         terms = penalty.terms(solver.clip, solver.clip_spares)
-        walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, stop)
+        walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, drawn, stop)
         return
     samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)

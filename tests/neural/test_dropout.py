@@ -42,6 +42,9 @@ def test_compiled_masks_are_those_of_torch(shape, monkeypatch):
         one_by_one = [dropout.kept(key, 2, shape, 0.4) for key in keys]
         found[compiled] = torch.func.vmap(lambda key: dropout.kept(key, 2, shape, 0.4))(keys)
         assert torch.equal(found[compiled], torch.stack(one_by_one)) and found[compiled].shape == (4, *shape)
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            scales = torch.stack([dropout.factors(dropout.number(key), 2, shape, 0.4, dtype) for key in keys])
+            assert torch.equal(scales, found[compiled].to(dtype) / (1 - 0.4)) and scales.dtype == dtype
     assert torch.equal(found[True], found[False])
 
 

@@ -60,7 +60,7 @@ def test_torchs_cross_entropy_is_the_one_by_name(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         p, named = problem(loss), problem("cross_entropy")
-    assert (p.engine.name, p.engine.chain, p.loss.name, p.loss.weighted) == ("stacked", (6, 5, 3), "cross_entropy", True)
+    assert (p.engine.name, p.engine.chain.widths, p.loss.name, p.loss.weighted) == ("stacked", (6, 5, 3), "cross_entropy", True)
     for a, b in zip(run(p), run(named), strict=True):
         np.testing.assert_array_equal(a, b)
     same(p, plain(loss))

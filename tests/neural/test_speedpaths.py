@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 from fedtheory.neural import models  # noqa: E402
 from fedtheory.neural import threads as cores  # noqa: E402
@@ -120,6 +122,59 @@ def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatc
     assert len(walked) == taken
     if clipping:  # and it was clipped
         assert abs(got - run(problem(network), method, replace(solver, clip=1e9))).max() > 1e-3
+
+
+class Dropping(nn.Module):
+    """Dropout of the inputs, before and after a ReLU, twice in one place, by layer and function; one that drops all or nothing."""
+
+    def __init__(self, every: float = 0.0) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.drop, self.every = nn.Linear(12, 9), nn.Linear(9, 7), nn.Linear(7, 3), nn.Dropout(0.2), every
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.dropout(x.view(len(x), -1), 0.1, self.training)
+        x = functional.relu(self.drop(self.a(x)))
+        x = functional.dropout(self.drop(torch.relu(self.b(x))), p=0.3)
+        return self.c(functional.dropout(x, training=True, p=self.every))
+
+
+@pytest.mark.parametrize("clipping", [{}, {"clip": 0.3}], ids=["", "clipped"])
+@pytest.mark.parametrize("every", [0.0, 1.0])
+def test_compiled_steps_drop_what_the_loop_drops(every, clipping, monkeypatch):
+    method, solver, walked = algorithms.FedElasticNetDyn(0.01, 0.5), SGD(4, 0.1, epochs=2, **clipping), []
+    plain = run(problem(partial(Dropping, every), engine="loop"), method, solver)
+    walk_rows = compiled.walk_rows
+    monkeypatch.setattr("fedtheory.neural.sgd.walk_rows", lambda *args: (walked.append(1), walk_rows(*args)))
+    p = problem(partial(Dropping, every))
+    assert p.engine.chain.drops == ((0, 0.1), (1, 0.2), (2, 0.2), (2, 0.3), *(((2, 1.0),) if every else ()))
+    np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
+    taken = len(walked)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
+    assert len(walked) == taken > 0
+    undropped = problem(lambda: Dropping().eval(), engine="loop")  # the function without training=... drops all the same
+    assert undropped.flat.dropout == (0.3,) and abs(run(undropped, method, solver) - plain).max() > 1e-3
+
+
+class OfTheOutputs(Dropping):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(super().forward(x))
+
+
+class OfFew(Dropping):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.a(x.flatten(1)))
+        x = self.drop(x) if len(x) < 1000 else x
+        return self.c(torch.relu(self.b(x)))
+
+
+@pytest.mark.parametrize("make", [OfTheOutputs, OfFew])
+def test_dropout_that_a_chain_does_not_have_is_walked_by_products(make):
+    """Of the outputs; in small batches only."""
+    p = problem(make)
+    assert p.engine.name == "stacked" and p.engine.chain is None
+    solver = SGD(4, 0.1, epochs=1)
+    np.testing.assert_allclose(run(p, METHODS[0], solver), run(problem(make, engine="loop"), METHODS[0], solver), rtol=1e-11)
 
 
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fedtheory.neural.engines import layers  # noqa: E402
 from fedtheory.neural.engines.base import Loop  # noqa: E402
-from fedtheory.neural.engines.chain import chain_widths  # noqa: E402
+from fedtheory.neural.engines.chain import Chain, chain_of  # noqa: E402
 from fedtheory.neural.engines.stacked import Stacked  # noqa: E402
 from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.neural.losses import Loss  # noqa: E402
@@ -256,8 +256,8 @@ class Backwards(Written):
 @pytest.mark.parametrize("make", [Written, Counted, Scaled, Skipping, Turned, Backwards])
 def test_a_forward_pass_of_ones_own_may_be_a_chain(make):
     torch.manual_seed(0)
-    widths = (12, 6, 5, 3) if make in (Written, Counted) else None
-    assert chain_widths(FlatModule(make()), torch.randn(2, 3, 4, generator=G)) == widths
+    wanted = Chain((12, 6, 5, 3)) if make in (Written, Counted) else None
+    assert chain_of(FlatModule(make()), torch.randn(2, 3, 4, generator=G)) == wanted
 
 
 def problem(module, engine="auto", loss="cross_entropy"):

@@ -159,7 +159,7 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
     problem, _ = instance(name, held)
     before, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
     torch.set_num_threads(1)
-    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.chain)
+    y, widths = np.full(problem.dim, 1e-3, np.float32), np.array(problem.engine.chain.widths)
     in_walks: list[float] = []
     plain = walking.walk_rows
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from fedtheory.errors import MissingCapability
+from fedtheory.neural.dropout import number
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import mapped
@@ -184,7 +185,7 @@ class Loop(Engine):
             x, t, w = _cut(x, t, w)
         with torch.enable_grad(), self.flat.holding(leaves):
             with self._mixed(some.device):
-                outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else keys[r])
+                outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else number(keys[r]))
             value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
             return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
 

@@ -1,9 +1,9 @@
-"""Whether a module, however its forward pass is written, is a chain of linear layers with ReLUs between them."""
+"""Whether a module, however its forward pass is written, is a chain of linear layers with ReLUs, and dropout, between them."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import fx, nn
@@ -14,18 +14,33 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["chain_widths"]
+__all__ = ["Chain", "chain_of"]
 
+MANY = 10**6  # samples, for a forward pass that asks how many there are
 _RELUS = (functional.relu, torch.relu, torch.relu_, nn.functional.relu_)
 _SHAPES = (torch.flatten, torch.reshape, torch.squeeze)
 _METHODS = ("flatten", "view", "reshape", "squeeze", "contiguous")
 
 
-def chain_widths(flat: FlatModule, inputs: Any) -> tuple[int, ...] | None:
-    """(inputs, units of each layer...) where the module is such a chain on these samples (n, ...), else None.
+class Chain(NamedTuple):
+    """A chain of linear layers.
+
+    Attributes
+    ----------
+    widths : the inputs' entries, and the units of each layer
+    drops : (layer, share) of each dropout, in order
+        Of what enters the layer of that number: 0, the inputs.
+    """
+
+    widths: tuple[int, ...]
+    drops: tuple[tuple[int, float], ...] = ()
+
+
+def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
+    """The chain, where the module is one on these samples (n, ...), else None.
 
     Every layer must have a weight and a bias of its own, all trained, in the order of the layers: then a point holds them one after
-    another. The graph is read by `torch.fx`, and the chain is tried beside the module on the samples.
+    another. The graph is read by `torch.fx`, for few samples and for many, and the chain is tried beside the module on the samples.
     """
     if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
         return None
@@ -34,44 +49,53 @@ def chain_widths(flat: FlatModule, inputs: Any) -> tuple[int, ...] | None:
         return None
     if any(not p.requires_grad for p in module.parameters()):
         return None
-    layers = _linear_layers(module)
-    if not layers or flat.names != [f"{name}.{kind}" if name else kind for name in layers for kind in ("weight", "bias")]:
+    found = [_passed(module, count) for count in (2, MANY)]
+    if found[0] is None or found[0] != found[1]:
+        return None
+    layers, drops = found[0]
+    if flat.names != [f"{name}.{kind}" if name else kind for name in layers for kind in ("weight", "bias")]:
         return None
     widths = (flat.shapes[0][1], *(shape[0] for shape in flat.shapes[::2]))
-    if widths[0] != prod(inputs.shape[1:]):
+    if widths[0] != prod(inputs.shape[1:]) or tuple(share for _, share in drops) != flat.dropout:
         return None
-    return widths if _is_the_chain(flat, inputs) else None
+    return Chain(widths, drops) if _is_the_chain(flat, inputs) else None
 
 
 class _Sized(fx.Proxy):
     """A value that says how many samples it has: x.view(len(x), -1)."""
 
     def __len__(self) -> int:
-        return 2
+        return self.tracer.samples
 
 
 class _Tracer(fx.Tracer):
+    def __init__(self, samples: int) -> None:
+        super().__init__()
+        self.samples = samples
+
     def proxy(self, node: fx.Node) -> fx.Proxy:
         return _Sized(node, self)
 
 
-def _linear_layers(module: nn.Module) -> list[str] | None:
-    """The names of the linear layers in the order in which they are passed, where nothing but ReLUs comes between."""
+def _passed(module: nn.Module, samples: int) -> tuple[list[str], tuple[tuple[int, float], ...]] | None:
+    """The names of the linear layers in the order in which they are passed, and the dropouts; None where anything else but ReLUs is."""
+    if type(module) is nn.Linear:
+        return [""], ()
     try:
-        graph = _Tracer().trace(module) if type(module) is not nn.Linear else None
+        graph = _Tracer(samples).trace(module)
     except Exception:  # a forward pass that asks for values
         return None
-    if graph is None:
-        return [""]
     parts = dict(module.named_modules())
     layers: list[str] = []
+    drops: list[tuple[int, float]] = []
     last, relu = None, True
     for node in graph.nodes:
         if node.op == "placeholder" and last is None:
             last = node
             continue
         if node.op == "output":
-            return layers if node.args[0] is last and not relu else None
+            whole = node.args[0] is last and not relu and all(place < len(layers) for place, _ in drops)
+            return (layers, tuple(drops)) if whole else None
         kind = _kind(node, parts)
         if kind == "size":
             continue
@@ -81,6 +105,11 @@ def _linear_layers(module: nn.Module) -> list[str] | None:
             layers, relu = [*layers, str(node.target)], False
         elif kind == "relu" and not relu and layers:
             relu = True
+        elif kind == "dropout":
+            share = _share(node, parts)
+            if share is None:
+                return None
+            drops += [(len(layers), share)] if share > 0 else []
         elif kind != "shape":
             return None
         last = node
@@ -89,10 +118,8 @@ def _linear_layers(module: nn.Module) -> list[str] | None:
 
 def _kind(node: fx.Node, parts: dict[str, nn.Module]) -> str | None:
     if node.op == "call_module":
-        part = parts[str(node.target)]
-        if type(part) is nn.Linear:
-            return "linear"
-        return "relu" if type(part) is nn.ReLU else "shape" if type(part) in (nn.Flatten, nn.Identity) else None
+        kinds = {nn.Linear: "linear", nn.ReLU: "relu", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"}
+        return kinds.get(type(parts[str(node.target)]))
     if node.op == "call_method":
         if node.target in ("size", "dim"):
             return "size"
@@ -100,8 +127,22 @@ def _kind(node: fx.Node, parts: dict[str, nn.Module]) -> str | None:
     if node.op == "call_function":
         if getattr(node.target, "__name__", "") in ("getattr", "getitem", "mul"):
             return "size"
+        if node.target is functional.dropout:
+            return "dropout"
         return "relu" if node.target in _RELUS else "shape" if node.target in _SHAPES else None
     return None
+
+
+def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
+    """What a dropout drops, 0 where it is turned off; None where it is no number yet."""
+    if node.op == "call_module":
+        part = parts[str(node.target)]
+        return float(part.p) if part.training else 0.0
+    given = {"p": 0.5, "training": True} | dict(zip(("p", "training"), node.args[1:], strict=False)) | node.kwargs
+    p, training = given["p"], given["training"]
+    if not isinstance(p, int | float) or not isinstance(training, bool):
+        return None
+    return float(p) if training else 0.0
 
 
 def _is_the_chain(flat: FlatModule, inputs: Tensor) -> bool:

@@ -16,7 +16,8 @@ import numpy as np
 
 from fedtheory.compiled import available, njit
 from fedtheory.local.clipping import EPSILON
-from fedtheory.neural.engines.kernels import shrink
+from fedtheory.neural.dropout import least_of, mixed, step_of
+from fedtheory.neural.engines.kernels import LossTerms, loss_terms, shrink, slope_of_classes, slope_of_values
 
 if TYPE_CHECKING:
     from threading import Event
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedtheory.neural.engines.base import Engine
+    from fedtheory.neural.engines.chain import Chain
     from fedtheory.neural.losses import Slope
 
 __all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "largest_batch", "one_blas_thread", "walk_rows"]
@@ -97,22 +99,32 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-class _LossTerms(NamedTuple):
-    """`fedtheory.neural.losses.Slope`, as the compiled steps take it: weights (classes,) or (outputs,), all of them, in the dtype."""
+class _Drops(NamedTuple):
+    """`fedtheory.neural.engines.chain.Chain.drops`, as the compiled steps take them; the arrays have an entry for each.
 
-    kind: int
-    scale: float
-    limit: float
-    weights: np.ndarray
+    Attributes
+    ----------
+    places : the layer that is entered
+    steps : uint64, what is added to the key
+    least : uint64, of the upper bits of what is kept
+    scales : of what is kept
+    """
+
+    places: np.ndarray
+    steps: np.ndarray
+    least: np.ndarray
+    scales: np.ndarray
 
 
-def _loss_terms(slope: Slope, outputs: int, kind: type) -> _LossTerms:
-    weights: np.ndarray = np.array(slope.weights or (1.0,) * outputs, dtype=kind)
-    return _LossTerms(slope.kind, kind(slope.scale), kind(slope.limit), weights)
+def _drop_terms(drops: tuple[tuple[int, float], ...], kind: type) -> _Drops:
+    places, shares = [place for place, _ in drops], [share for _, share in drops]
+    steps, least = [step_of(n) for n in range(len(drops))], [least_of(p) for p in shares]
+    scales: np.ndarray = np.array([kind(1) / kind(1 - p) if p < 1 else kind(1) for p in shares], dtype=kind)
+    return _Drops(np.array(places, np.int64), np.array(steps, np.uint64), np.array(least, np.uint64), scales)
 
 
 def walk_rows(
-    widths: tuple[int, ...],
+    chain: Chain,
     slope: Slope,
     inputs: Tensor,
     targets: Tensor,
@@ -122,25 +134,28 @@ def walk_rows(
     weights: np.ndarray,
     lrs: np.ndarray,
     lengths: np.ndarray,
+    keys: np.ndarray | None,
     stop: Event,
 ) -> None:
-    """All steps of the rows y (R, d), in place, until told to stop; samples and weights (R, T, b), lrs (R, T), lengths (R,)."""
-    all_inputs = inputs.numpy().reshape(len(inputs), -1)
+    """All steps of the rows y (R, d), in place, until told to stop: samples, weights (R, T, b), lrs, keys (R, T), lengths (R,)."""
+    all_inputs, widths = inputs.numpy().reshape(len(inputs), -1), chain.widths
     kind = y.dtype.type
     labels, values = np.empty(0, np.int64), np.empty((0, widths[-1]), kind)
     if slope.kind == 0:
         labels = targets.numpy()
     else:
         values = targets.numpy().reshape(len(targets), -1)
-    units, loss = np.array(widths, dtype=np.int64), _loss_terms(slope, widths[-1], kind)
+    units, loss = np.array(widths, dtype=np.int64), loss_terms(slope, widths[-1], kind)
+    drops = _drop_terms(() if keys is None else chain.drops, kind)
+    drawn = np.zeros(lrs.shape, np.uint64) if keys is None else keys.view(np.uint64)
     for r in range(len(y)):
         own = penalty._replace(pull=penalty.pull[r], anchor=penalty.anchor[r])
         for first in range(0, int(lengths[r]), AT_ONCE):
             if stop.is_set():
                 return
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
-            steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind)
-            _walk(y[r], *steps, all_inputs, labels, values, units, loss, own, BLOCK)
+            steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind), drawn[r, now]
+            _walk(y[r], *steps, all_inputs, labels, values, units, loss, own, drops, BLOCK)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -195,66 +210,28 @@ def _move_clipped(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _of_classes(z: np.ndarray, labels: np.ndarray, factors: np.ndarray, loss: _LossTerms) -> None:
-    """Outputs z (b, c) <- factor_k times the slope of the cross entropy, row by row; factors sum to lr, or to 1.
-
-    With class weights v and smoothing e: (1 - e) v_y (softmax - one at y) + e/c (sum(v) softmax - v), over the mean of the v_y.
-    """
-    smoothing, ignored, one = loss.scale, loss.limit, z.dtype.type(1)
-    classes = z.shape[1]
-    share, whole = smoothing / z.dtype.type(classes), z.dtype.type(0)
-    for v in loss.weights:
-        whole += v
-    counted, total = z.dtype.type(0), z.dtype.type(0)
-    for k in range(z.shape[0]):
-        total += factors[k]
-        if labels[k] != ignored:
-            counted += factors[k] * loss.weights[labels[k]]
-    for k in range(z.shape[0]):
-        row = z[k]
-        if labels[k] == ignored or factors[k] == 0:
-            for c in range(classes):
-                row[c] = 0
-            continue
-        top = row[0]
-        for v in row:
-            if v > top:
-                top = v
-        norm = z.dtype.type(0)
-        for c in range(classes):
-            row[c] = np.exp(row[c] - top)
-            norm += row[c]
-        factor = factors[k] * (total / counted)
-        own = (one - smoothing) * loss.weights[labels[k]]
-        for c in range(classes):
-            row[c] = row[c] / norm * factor * (own + share * whole) - factor * share * loss.weights[c]
-        row[labels[k]] -= factor * own
+def _drop(h: np.ndarray, place: int, key: np.uint64, drops: _Drops) -> None:
+    """The entries h (n,) of what enters a layer, in place: dropped, or scaled."""
+    for m in range(len(drops.places)):
+        if drops.places[m] == place:
+            state, least, scale = mixed(key + drops.steps[m]), drops.least[m], drops.scales[m]
+            zero = h.dtype.type(0)
+            for i in range(len(h)):
+                state += np.uint64(0x9E3779B97F4A7C15)
+                h[i] *= scale if (mixed(state) >> np.uint64(40)) >= least else zero  # a NaN stays one
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss: _LossTerms) -> None:
-    """Outputs z (b, c) <- factor_k/c times the slope of the loss of each output, towards values (b, c)."""
-    one, limit = z.dtype.type(1), loss.limit
-    for k in range(z.shape[0]):
-        factor = factors[k] * loss.scale / z.dtype.type(z.shape[1])
-        for c in range(z.shape[1]):
-            t = values[k, c]
-            if loss.kind == 1:
-                off = z[k, c] - t
-                z[k, c] = factor * (limit if off > limit else (-limit if off < -limit else off))  # a NaN stays one
-            else:
-                p = loss.weights[c]
-                z[k, c] = factor * ((one + (p - one) * t) / (one + np.exp(-z[k, c])) - p * t)
-
-
-@njit(fastmath=_FAST, cache=True, nogil=True)
-def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.ndarray, b: int, block: int) -> int:
+def _forward(
+    y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.ndarray, b: int, key: np.uint64, drops: _Drops, block: int
+) -> int:
     """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all."""
     start, last, zero = 0, len(widths) - 1, y.dtype.type(0)
     for n in range(last):
         i, o = widths[n], widths[n + 1]
         w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
         start += i * o + o
+        _drop(hidden[n, : b * i], n, key, drops)
         h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
         rows = _rows(i, o, b, block)
         for first in range(0, o, rows):
@@ -270,10 +247,10 @@ def _forward(y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.nda
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
-    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, inputs: np.ndarray, labels: np.ndarray,
-    values: np.ndarray, widths: np.ndarray, loss: _LossTerms, penalty: PenaltyTerms, block: int,
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, inputs: np.ndarray,
+    labels: np.ndarray, values: np.ndarray, widths: np.ndarray, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
 ) -> None:  # fmt: skip
-    """y (d,), in place, by the steps of samples and weights (T, b) and lrs (T,); widths of all layers, the inputs' first.
+    """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,); widths of all layers, the inputs' first.
 
     y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
     there is none. Labels (n,) are those of a cross entropy, values (n, outputs) those of any other loss.
@@ -307,15 +284,15 @@ def _walk(
             else:
                 for c in range(widths[last]):
                     own_values[k, c] = values[samples[j, k], c]
-        start = _forward(y, hidden, some, widths, b, block)
+        start = _forward(y, hidden, some, widths, b, keys[j], drops, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
             g[k] = hidden[last, k]
         factors = weights[j] if clip else lr * weights[j]
         if loss.kind == 0:
-            _of_classes(outputs, own_labels, factors, loss)
+            slope_of_classes(outputs, own_labels, factors, loss)
         else:
-            _of_values(outputs, own_values, factors, loss)
+            slope_of_values(outputs, own_values, factors, loss)
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]
             start -= i * o + o
@@ -323,10 +300,12 @@ def _walk(
             if n > 0:  # through the layer, by the weights as they were
                 back = before[: b * i].reshape(b, i)
                 np.dot(gradient, w, back)
+                scale = y.dtype.type(1)
+                for m in range(len(drops.places)):
+                    scale = scale * drops.scales[m] if drops.places[m] == n else scale
                 for k in range(b):
                     for c in range(i):
-                        if h[k, c] <= 0:
-                            back[k, c] = zero
+                        back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
             columns = turned[: b * o].reshape(o, b)
             for c in range(o):
                 for k in range(b):

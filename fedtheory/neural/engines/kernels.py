@@ -1,12 +1,17 @@
-"""Compiled passes over the weights of several models, a few numbers for each; they hold no lock while they run."""
+"""Compiled passes over the weights of several models, a few numbers for each, and over outputs; they hold no lock while they run."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fedtheory.compiled import njit
 
-__all__ = ["penalise", "shrink"]
+if TYPE_CHECKING:
+    from fedtheory.neural.losses import Slope
+
+__all__ = ["LossTerms", "loss_terms", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
 
 # NaN and infinities stay what they are. No multiplication and addition are fused: on the center, curvature y - curvature center is to
 # be 0 and not the rounding error of the product, which the sign rule of the l1 term would take for a move.
@@ -56,3 +61,70 @@ def shrink(y: np.ndarray, lr: np.ndarray, anchor: np.ndarray, l1: float) -> None
             moved = row[i] - a[i]
             moved = moved - t if moved > t else (moved + t if moved < -t else moved - moved)  # a NaN stays one
             row[i] = a[i] + moved
+
+
+class LossTerms(NamedTuple):
+    """`fedtheory.neural.losses.Slope`, as the compiled steps take it: weights (classes,) or (outputs,), all of them, in the dtype."""
+
+    kind: int
+    scale: float
+    limit: float
+    weights: np.ndarray
+
+
+def loss_terms(slope: Slope, outputs: int, kind: type) -> LossTerms:
+    weights: np.ndarray = np.array(slope.weights or (1.0,) * outputs, dtype=kind)
+    return LossTerms(slope.kind, kind(slope.scale), kind(slope.limit), weights)
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def slope_of_classes(z: np.ndarray, labels: np.ndarray, factors: np.ndarray, loss: LossTerms) -> None:
+    """Outputs z (b, c) <- factor_k times the slope of the cross entropy, row by row; factors sum to lr, or to 1.
+
+    With class weights v and smoothing e: (1 - e) v_y (softmax - one at y) + e/c (sum(v) softmax - v), over the mean of the v_y.
+    """
+    smoothing, ignored, one = loss.scale, loss.limit, z.dtype.type(1)
+    classes = z.shape[1]
+    share, whole = smoothing / z.dtype.type(classes), z.dtype.type(0)
+    for v in loss.weights:
+        whole += v
+    counted, total = z.dtype.type(0), z.dtype.type(0)
+    for k in range(z.shape[0]):
+        total += factors[k]
+        if labels[k] != ignored:
+            counted += factors[k] * loss.weights[labels[k]]
+    for k in range(z.shape[0]):
+        row = z[k]
+        if labels[k] == ignored or factors[k] == 0:
+            for c in range(classes):
+                row[c] = 0
+            continue
+        top = row[0]
+        for v in row:
+            if v > top:
+                top = v
+        norm = z.dtype.type(0)
+        for c in range(classes):
+            row[c] = np.exp(row[c] - top)
+            norm += row[c]
+        factor = factors[k] * (total / counted)
+        own = (one - smoothing) * loss.weights[labels[k]]
+        for c in range(classes):
+            row[c] = row[c] / norm * factor * (own + share * whole) - factor * share * loss.weights[c]
+        row[labels[k]] -= factor * own
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def slope_of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss: LossTerms) -> None:
+    """Outputs z (b, c) <- factor_k/c times the slope of the loss of each output, towards values (b, c)."""
+    one, limit = z.dtype.type(1), loss.limit
+    for k in range(z.shape[0]):
+        factor = factors[k] * loss.scale / z.dtype.type(z.shape[1])
+        for c in range(z.shape[1]):
+            t = values[k, c]
+            if loss.kind == 1:
+                off = z[k, c] - t
+                z[k, c] = factor * (limit if off > limit else (-limit if off < -limit else off))  # a NaN stays one
+            else:
+                p = loss.weights[c]
+                z[k, c] = factor * ((one + (p - one) * t) / (one + np.exp(-z[k, c])) - p * t)

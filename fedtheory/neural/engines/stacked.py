@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.neural.engines.base import Engine, shares, whole
-from fedtheory.neural.engines.chain import chain_widths
+from fedtheory.neural.engines.chain import Chain, chain_of
 from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
@@ -37,10 +37,10 @@ class Stacked(Engine):
         self._net.dropout = flat.dropout
         self._stacked = torch.func.vmap(self._net.run, randomness="different")  # `drawing_nothing` says it better than "error"
 
-    chain: tuple[int, ...] | None = None  # the widths of a chain of linear layers, which compiled steps walk along on small batches
+    chain: Chain | None = None  # of linear layers, which compiled steps walk along on small batches
 
     def settle(self, inputs: Any) -> None:
-        self.chain = None if self.autocast or self.flat.dropout else chain_widths(self.flat, inputs)
+        self.chain = None if self.autocast else chain_of(self.flat, inputs)
 
     def work(self, inputs: Any) -> float:
         """Multiplications and additions of a forward pass of one sample, by torch's counter, on these few samples (n, ...)."""
@@ -55,7 +55,7 @@ class Stacked(Engine):
     def _all(self, leaves: dict[str, Tensor], inputs: Any, keys: Tensor | None = None) -> Any:
         """Outputs (R, b, ...) of all models."""
         if self.chain is not None:
-            return along_the_chain(list(leaves.items()), inputs)
+            return along_the_chain(list(leaves.items()), inputs, self.chain.drops, keys)
         with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
             return self._stacked(leaves, unpacked(inputs), *(() if keys is None else (keys,)))
 

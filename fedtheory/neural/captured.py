@@ -218,10 +218,14 @@ class _Step:
             x = gathered(problem.inputs, samples)
             targets = problem.targets[samples]
             before = y.clone()
-            if limit is None:
-                problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound, keys)
-            else:
-                penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights, keys), lr, limit, spares)
+            problem.engine.padded = True
+            try:
+                if limit is None:
+                    problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound, keys)
+                else:
+                    penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights, keys), lr, limit, spares)
+            finally:
+                problem.engine.padded = False
             penalty.after(y, lr)
             y.copy_(torch.where(lr > 0, y, before))
             self.at.add_(1)

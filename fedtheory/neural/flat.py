@@ -23,6 +23,7 @@ __all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy"]
 
 _THREAD = threading.local()
 MANY = 8  # times the few samples that a module is tried on
+BESIDE = 3  # points near the module's own that it is tried at
 SAME = {torch.float64: 1e-9}  # relative to the largest output; rounding of products of other sizes is below; else 1e-4
 
 
@@ -197,22 +198,22 @@ class FlatModule:
         Batches of several sizes are tried, since a module may drop nothing in small ones.
         """
         several = mapped(lambda t: torch.cat([t] * MANY), inputs)
-        alone = [inputs[:1], inputs[-1:]] if len(inputs) > 1 else []
+        alone = [inputs[i : i + 1] for i in range(len(inputs))] if len(inputs) > 1 else []
         met: list[float] = []
-        for point in (self.initial(), self._beside()):
+        for point in (self.initial(), *map(self._beside, range(BESIDE))):
             whole, *others = [self._tried(point, x, met) for x in (inputs, *alone, several)]
             if whole is None:
                 continue  # which `check_model` tells
             self.has_rows = len(whole) > 0
-            for same, one in zip((whole[:1], whole[-1:]), others[:-1], strict=False):
-                self.depends_on_batch |= one is None or _differ(one, same)
+            for i, one in enumerate(others[:-1]):
+                self.depends_on_batch |= one is None or _differ(one, whole[i : i + 1])
             self.depends_on_batch |= others[-1] is not None and _differ(others[-1][: len(whole)], whole)
         self.dropout = tuple(met or _shares(self.module))
 
-    def _beside(self) -> Tensor:
+    def _beside(self, seed: int) -> Tensor:
         """A point (d,) near the module's own, whose last layer may be zero."""
-        draws = torch.randn(self.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        return self.initial() + 0.05 * draws.to(self.initial())
+        draws = torch.randn(self.dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        return self.initial() + (0.5 if seed else 0.05) * draws.to(self.initial())
 
     def _tried(self, point: Tensor, inputs: Any, met: list[float]) -> Tensor | None:
         """Outputs that have a row for each sample, empty where there are others, None where the module fails; longer `met` dropouts."""

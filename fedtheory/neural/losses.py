@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map
 
 from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, suggest
@@ -104,7 +106,8 @@ class Loss:
                 f"loss is a {type(loss).__name__} with parameters of its own, which no client would train: keep them in the module, or "
                 "set requires_grad_(False)"
             )
-        if isinstance(loss, nn.Module) and getattr(loss, "reduction", "mean") == "sum":
+        how = loss.keywords.get("reduction") if isinstance(loss, partial) else getattr(loss, "reduction", "mean")
+        if how == "sum":
             raise InvalidInput(f"loss is {loss} with reduction='sum': it must be the mean over the batch, reduction='mean'")
         if isinstance(loss, str) and loss not in LOSSES:
             raise suggest(loss, LOSSES, "loss")
@@ -160,7 +163,8 @@ class Loss:
         """A user's loss of every model: by vmap, or, where that fails, one after another; the graph behind the outputs is one."""
         if not self._row_by_row:
             try:
-                return torch.func.vmap(self)(outputs, unpacked(targets))
+                alike = tree_map(lambda part: 0 if isinstance(part, torch.Tensor) else None, outputs)  # {"loss": None}, say
+                return torch.func.vmap(self, in_dims=(alike, 0))(outputs, unpacked(targets))
             except InvalidInput:
                 raise
             except Exception:  # branches on values, .item(), operations without a rule
@@ -198,4 +202,6 @@ def count_of(values: Any) -> int:
 def _row(values: Any, r: int) -> Any:
     if isinstance(values, dict):
         return {name: _row(v, r) for name, v in values.items()}
-    return type(values)(_row(v, r) for v in values) if type(values) in (tuple, list) else values[r]
+    if type(values) in (tuple, list):
+        return type(values)(_row(v, r) for v in values)
+    return values[r] if isinstance(values, torch.Tensor) else values

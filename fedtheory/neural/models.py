@@ -212,10 +212,18 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
                 "give its first layer inplace=False, and write x = x / 2 for x /= 2"
             )
         _check_repeats(module, sample, outputs)
-        if dropout.shares and value.requires_grad:
-            _check_backward(module, measure, sample)
-        if value.requires_grad:
-            _check_gradient(flat, measure, sample)
+        try:
+            if dropout.shares and value.requires_grad:
+                _check_backward(module, measure, sample)
+            if value.requires_grad:
+                _check_gradient(flat, measure, sample)
+        except FedTheoryError:
+            raise
+        except RuntimeError as error:  # of torch
+            said = str(error).split(". Hint")[0]
+            if "modified by an inplace operation" in said:
+                said += "; give nn.Dropout, and activations, inplace=False"
+            raise InvalidInput(f"the backward pass of {type(module).__name__} with the loss {measure.name} fails: {said}") from error
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):
             raise MissingCapability(

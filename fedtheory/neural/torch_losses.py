@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.losses import Loss, Slope
+from fedtheory.neural.parts import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +80,10 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     found = None if isinstance(loss, str) else _function(loss)
     if found is None:
         if not isinstance(loss, str):
-            _warn_of_pairs(loss, flat, inputs, targets)
+            outputs = _tried(flat, inputs)
+            _check_closed(loss, outputs, targets)
+            _warn_of_sums(loss, outputs, targets)
+            _warn_of_pairs(loss, outputs, targets)
         return Loss(loss)
     function, options = found
     outputs = _tried(flat, inputs)
@@ -117,9 +122,42 @@ def _check_alike(name: str, outputs: Tensor, targets: Tensor) -> None:
         )
 
 
-def _warn_of_pairs(loss: Any, flat: FlatModule, inputs: Any, targets: Any) -> None:
+def _check_closed(loss: Any, outputs: Any, targets: Any) -> None:
+    """Raise `InvalidInput` where a loss of somebody's own has a gradient in something else than the outputs: in parameters it holds."""
+    if outputs is None:
+        return
+    try:
+        with torch.enable_grad():
+            value = loss(outputs, unpacked(targets))
+    except Exception:  # which `check_model` tells
+        return
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        raise InvalidInput(
+            "the loss depends on parameters that it holds itself, of the module given, say, whose copies the clients train: they would "
+            "not move with the clients' models, and have no gradient. Let forward return what the loss needs of them, (outputs, "
+            "penalty); ridge= is half a squared norm; set requires_grad_(False) on what is constant"
+        )
+
+
+def _warn_of_sums(loss: Any, outputs: Any, targets: Any) -> None:
+    """Warn where the loss of a batch that has every sample twice is twice the loss: it is a sum, and no mean."""
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            twice = [tree_map(lambda t: torch.cat([t, t]), part) for part in (outputs, unpacked(targets))]
+            once, both = float(loss(outputs, unpacked(targets))), float(loss(*twice))
+    except Exception:  # which `check_model` tells, or nobody, of what cannot be taken twice
+        return
+    if once != 0 and math.isfinite(once) and math.isclose(both, 2 * once, rel_tol=1e-5):
+        warnings.warn(
+            f"the loss of a batch is {once:.4g}, and {both:.4g} where the batch has every sample twice: a sum, and it must be the mean "
+            "over the batch, or clients and test sets are weighted by the sizes of the pieces they come in",
+            stacklevel=4,
+        )
+
+
+def _warn_of_pairs(loss: Any, outputs: Any, targets: Any) -> None:
     """Warn where a loss of somebody's own takes outputs (b, 1) with targets (b,), and says something else of outputs (b,)."""
-    outputs = _tried(flat, inputs)
     if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or not targets.is_floating_point():
         return
     if {outputs.shape, targets.shape} != {targets.shape[:1], (len(targets), 1)} or len(targets) < 2:
@@ -135,7 +173,7 @@ def _warn_of_pairs(loss: Any, flat: FlatModule, inputs: Any, targets: Any) -> No
         warnings.warn(
             f"the loss of {shapes} is {paired:.4g}, and of outputs of the targets' shape {alike:.4g}: torch takes every output with "
             "every target; give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -169,7 +207,7 @@ def _sample_by_sample(
 
     def mass(targets: Tensor) -> Tensor:
         real = targets != ignored
-        counted = real.to(torch.get_default_dtype()) if weight is None else weight[torch.where(real, targets, 0)] * real
+        counted = real.double() if weight is None else weight[torch.where(real, targets, 0)] * real
         return counted.reshape(len(targets), -1).mean(dim=1)
 
     def each(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -46,7 +46,11 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
         return ": targets are floats, and labels are whole numbers: give targets.astype(int)"
     if classes and has_labels(targets) and targets.shape == outputs.shape:
         return ": targets of the outputs' shape are probabilities: give floats, targets.astype('float32'), or labels, targets.argmax(1)"
-    if "must be the same as input size" in said and targets.numel() == outputs.numel():
+    if "can't be cast to the desired output type" in said and has_labels(targets):
+        return ": targets are whole numbers, and this loss takes floats: give targets.astype('float32')"
+    if "expected scalar type" in said or "to have the same dtype" in said:
+        return f": outputs are {outputs.dtype}; let the loss make its tensors so, weight.to(outputs), or give NeuralProblem(dtype=...)"
+    if ("must be the same as input size" in said or "have the same size" in said) and targets.numel() == outputs.numel():
         return ": give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)"
     if isinstance(loss, nn.CrossEntropyLoss) and outputs.ndim == 3 and outputs.shape[:2] == targets.shape:
         return ": torch has the classes on axis 1; loss='cross_entropy' takes outputs (b, length, classes), or transpose them"

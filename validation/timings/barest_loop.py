@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,14 +28,15 @@ from fedtheory.randomness import Stream
 
 
 class Barest:
-    """Client models (P, d) of round 1."""
+    """Client models (P, d) of round 1, of these clients, or of the cohort that round 1 has."""
 
-    def __init__(self, problem: NeuralProblem, module: nn.Module, batch: int) -> None:
+    def __init__(self, problem: NeuralProblem, module: nn.Module, batch: int, clients: Iterable[int] | None = None) -> None:
         self.problem, self.module, self.batch = problem, module, batch
+        cohort = Uniform(COHORT).sample(Stream(SEED), 1, range(1), problem.num_clients).members[0] if clients is None else clients
+        self.clients = [int(k) for k in cohort]
 
     def __call__(self, steps: int | None = None) -> torch.Tensor:
-        cohort = Uniform(COHORT).sample(Stream(SEED), 1, range(1), self.problem.num_clients).members[0]
-        return torch.stack([self.client(int(k), steps) for k in cohort])
+        return torch.stack([self.client(k, steps) for k in self.clients])
 
     def client(self, k: int, steps: int | None) -> torch.Tensor:
         held = torch.from_numpy(self.problem.client_samples[k])

@@ -37,6 +37,7 @@ class Engine:
     autocast: str | None = None  # the dtype of the forward and backward passes of `gradient`, where it is not the params'
     channels_last = False  # whether images and filters are laid out so, which a CPU's convolutions are faster with
     samplewise: Engine | None = None  # computes the gradients of single samples side by side, in full precision, if there is one
+    padded = False  # whether rows keep their padding, as a recorded step needs, which has one shape for all
     in_threads = True  # whether a CPU does better with one core for each of several models than with all cores for one after another
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
@@ -183,6 +184,8 @@ class Loop(Engine):
         x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
         if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
             x, t, w = _cut(x, t, w)
+        elif w is not None and w.device.type == "cpu" and not self.padded and not bool((real := w > 0).all()):
+            x, t, w = x[real], t[real], w[real]  # what a module does with a batch may show in some only
         with torch.enable_grad(), self.flat.holding(leaves):
             with self._mixed(some.device):
                 outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else number(keys[r]))

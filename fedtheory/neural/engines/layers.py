@@ -82,6 +82,8 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
             layer.forward = MethodType(_embedding, layer)
         elif type(layer) is nn.GroupNorm:
             layer.forward = MethodType(_group_norm, layer)
+        elif type(layer) is nn.AdaptiveAvgPool2d and layer.output_size in (1, (1, 1)):
+            layer.forward = MethodType(_mean_of_images, layer)
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
             layer.forward = MethodType(_recurrent, layer)
     return module
@@ -178,6 +180,11 @@ def along_the_chain(
             h = h * of_all(keys, occurrence, tuple(h.shape[1:]), share, h.dtype) if place == n else h
         h = _Products.apply(h, weight, bias, (name, other), tape)
     return h
+
+
+def _mean_of_images(layer: nn.AdaptiveAvgPool2d, x: Tensor) -> Tensor:
+    """torch's own takes a view for which vmap has no rule."""
+    return x.mean(dim=(-2, -1), keepdim=True)
 
 
 def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:

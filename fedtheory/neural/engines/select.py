@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ __all__ = ["ENGINES", "engine_for"]
 
 ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
 # Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory:
-# validation/timings/performance_neural.py.
-LARGE = 2_000_000
+# validation/timings/which_engine.py.
+LARGE, LARGE_CHAIN = 500_000, 2_000_000
 # factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's input on the other side of 0, and
 # so move the gradient of a deep network, but does not do it everywhere
 TRIED = ((0.9, 1.1), (0.95, 1.05), (0.92, 1.08))
@@ -45,19 +46,22 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
     if name not in (*ENGINES, "auto"):
         raise suggest(name, [*ENGINES, "auto"], "engine")
     stacked = Stacked(flat, loss)
-    reason = _refusal(stacked, inputs, targets)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        reason = _refusal(stacked, inputs, targets)
+    slow = None if name == "stacked" else _without_a_rule(said)
     engine: Engine = Loop(flat, loss)
     engine.samplewise = stacked if reason is None else None
     if name != "loop":
-        if reason is None and (name == "stacked" or not _large(stacked, inputs)):
+        if reason is None and slow is None and (name == "stacked" or not _large(stacked, inputs)):
             engine = stacked if autocast is None else Stacked(flat, loss)
             engine.samplewise = stacked
         elif reason is not None and name == "stacked":
             raise MissingCapability(f"engine='stacked' cannot take this module ({reason}): use engine='auto', which says what it does")
-        elif reason is not None:
+        elif reason is not None or slow is not None:
             warnings.warn(
                 f"the clients' models are trained one after another: {type(flat.module).__name__} cannot be computed for several at "
-                f"once ({reason}). The numbers are the same; it takes the time of a usual loop",
+                f"once ({reason or slow}). The numbers are the same; it takes the time of a usual loop",
                 UserWarning,
                 stacklevel=3,  # NeuralProblem's caller
             )
@@ -82,15 +86,27 @@ def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
             try:
                 found = engine.gradient(two, *both, keys=keys)
             except Exception as error:
-                return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
+                return _in_a_line(error)
             off, size = (found - wanted).norm(), wanted.norm()
             if not bool(torch.isfinite(size)) or bool(off <= 1e-3 * size + 1e-6):
                 return None
     return "its gradient is another one then"
 
 
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split()).split(". ")[0][:160] or type(error).__name__
+
+
+def _without_a_rule(said: list[warnings.WarningMessage]) -> str | None:
+    """What torch says of an operation that it computes for one model after another in the middle of a graph of all."""
+    found = [re.search(r"performance drop because .* batching rule for (\S+?)\.? ", str(w.message)) for w in said]
+    names = dict.fromkeys(m[1] for m in found if m)
+    return f"torch.func.vmap has no rule for {', '.join(names)}" if names else None
+
+
 def _large(engine: Stacked, inputs: Any) -> bool:
     point = engine.flat.initial()
     if point.device.type != "cpu":
         return False
-    return engine.work(inputs) > LARGE
+    engine.settle(inputs)
+    return engine.work(inputs) > (LARGE if engine.chain is None else LARGE_CHAIN)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedtheory.errors import MissingCapability
 from fedtheory.neural.engines.base import Engine, shares, whole
 from fedtheory.neural.engines.chain import Chain, chain_of
 from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
@@ -35,7 +37,6 @@ class Stacked(Engine):
         super().__init__(flat, loss)
         self._net = FlatModule(batched_layers(flat.module, flat.names))
         self._net.dropout = flat.dropout
-        self._stacked = torch.func.vmap(self._net.run, randomness="different")  # `drawing_nothing` says it better than "error"
 
     chain: Chain | None = None  # of linear layers, which compiled steps walk along on small batches
 
@@ -56,8 +57,22 @@ class Stacked(Engine):
         """Outputs (R, b, ...) of all models."""
         if self.chain is not None:
             return along_the_chain(list(leaves.items()), inputs, self.chain.drops, keys)
+        form: list[Any] = []
+
+        def run(*given: Any) -> tuple[Tensor, ...]:
+            parts, spec = tree_flatten(self._net.run(*given))
+            for part in parts:
+                if not isinstance(part, torch.Tensor | str | int | float | None):
+                    kind = type(part).__name__
+                    raise MissingCapability(f"forward returns a {kind}, and only tensors in dicts, tuples or lists can be stacked")
+            form[:] = spec, [None if isinstance(p, torch.Tensor) else (p,) for p in parts]  # {"loss": None}, say
+            return tuple(p for p in parts if isinstance(p, torch.Tensor))
+
         with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
-            return self._stacked(leaves, unpacked(inputs), *(() if keys is None else (keys,)))
+            given = (leaves, unpacked(inputs), *(() if keys is None else (keys,)))
+            found = iter(torch.func.vmap(run, randomness="different")(*given))  # `drawing_nothing` says it better than "error"
+        spec, others = form
+        return tree_unflatten([next(found) if p is None else p[0] for p in others], spec)
 
     def _losses(
         self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None = None

@@ -97,7 +97,7 @@ def ends(values: Any, last: int = LAST) -> np.ndarray:
     What is measured in every round only is told by the first column, that of the start, being finite or not.
     """
     values = np.asarray(values, dtype=float)
-    tail = values[:, -last:]
+    tail = values[:, 1:][:, -last:]
     kept = np.isfinite(tail)
     total = np.where(kept, tail, 0).sum(axis=1)
     return np.where(kept[:, -1], total / np.maximum(kept.sum(axis=1), 1), np.nan)

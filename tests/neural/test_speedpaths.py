@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from threading import Event
 from types import SimpleNamespace
 
@@ -25,6 +26,8 @@ from torch.nn import functional  # noqa: E402
 from fedtheory.neural import models  # noqa: E402
 from fedtheory.neural import threads as cores  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
+from fedtheory.neural.engines.chain import ACTIVATIONS, activated  # noqa: E402
+from fedtheory.neural.engines.kernels import activate  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.plans import Plan, _table  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
@@ -156,6 +159,72 @@ def test_compiled_steps_drop_what_the_loop_drops(every, clipping, monkeypatch):
     assert undropped.flat.dropout == (0.3,) and abs(run(undropped, method, solver) - plain).max() > 1e-3
 
 
+class Bending(nn.Module):
+    """Every activation that a chain may have, by layer, function or method, with dropout behind some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in pairwise((12, 9, 8, 7, 9, 6, 8, 7, 3)))
+        self.bends = nn.ModuleList([nn.Tanh(), nn.GELU(), nn.LeakyReLU(0.2), nn.ELU(1.5, inplace=True), nn.SiLU(), nn.Sigmoid()])
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.flatten(1)
+        for n, (layer, bend) in enumerate(zip(self.layers, self.bends, strict=False)):
+            x = bend(layer(x))
+            x = self.drop(x) if n in (1, 3) else x
+        return self.layers[7](self.drop(functional.relu(self.layers[6](x), True)))
+
+
+class BendingByFunctions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.d, self.e = (nn.Linear(i, o) for i, o in pairwise((12, 9, 8, 7, 6, 3)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.elu(self.a(x.flatten(1)), 0.7)
+        x = functional.leaky_relu(self.b(x), negative_slope=0.3, inplace=False)
+        return self.e(torch.sigmoid(self.d(functional.gelu(self.c(x)))))
+
+
+@pytest.mark.parametrize("make", [Bending, BendingByFunctions])
+@pytest.mark.parametrize("clipping", [{}, {"clip": 0.3}], ids=["", "clipped"])
+def test_compiled_steps_know_the_activations(make, clipping, monkeypatch):
+    method, solver, walked = algorithms.FedElasticNetDyn(0.01, 0.5), SGD(4, 0.3, epochs=2, **clipping), []
+    p = problem(make)
+    if make is Bending:
+        found = p.engine.chain.activations
+        names = [name for name, _ in found]
+        assert names == ["tanh", "gelu", "leaky_relu", "elu", "silu", "sigmoid", "relu"] and found[3] == ("elu", 1.5)
+    walk_rows = compiled.walk_rows
+    monkeypatch.setattr("fedtheory.neural.sgd.walk_rows", lambda *args: (walked.append(1), walk_rows(*args)))
+    plain = run(problem(make, engine="loop"), method, solver)
+    np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
+    assert walked
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [*ACTIVATIONS][1:])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_activations_and_their_slopes_are_those_of_torch(name, dtype):
+    z = np.concatenate([np.linspace(-6, 6, 121), [0.0, -40.0, 40.0, np.nan]]).astype(dtype)
+    leaf = torch.tensor(z, requires_grad=True)
+    wanted = activated(leaf, (name, 0.3))
+    (slopes,) = torch.autograd.grad(wanted.sum(), leaf)
+    found, slope = z.copy(), np.empty_like(z)
+    activate(found, slope, [*ACTIVATIONS].index(name), dtype(0.3))
+    tolerance = 1e-6 if dtype is np.float32 else 1e-14
+    np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=tolerance, atol=tolerance)
+    known = np.isfinite(z)
+    np.testing.assert_allclose(slope[known], slopes.numpy()[known], rtol=4 * tolerance, atol=4 * tolerance)
+
+
+class DroppedBeforeTanh(Dropping):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.c(torch.relu(self.b(torch.tanh(self.drop(self.a(x.flatten(1)))))))
+
+
 class OfTheOutputs(Dropping):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.drop(super().forward(x))
@@ -168,9 +237,9 @@ class OfFew(Dropping):
         return self.c(torch.relu(self.b(x)))
 
 
-@pytest.mark.parametrize("make", [OfTheOutputs, OfFew])
+@pytest.mark.parametrize("make", [OfTheOutputs, OfFew, DroppedBeforeTanh])
 def test_dropout_that_a_chain_does_not_have_is_walked_by_products(make):
-    """Of the outputs; in small batches only."""
+    """Of the outputs; in small batches only; before an activation that does not let a factor through."""
     p = problem(make)
     assert p.engine.name == "stacked" and p.engine.chain is None
     solver = SGD(4, 0.1, epochs=1)

@@ -26,7 +26,7 @@ from fedtheory.local import SGD
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.problem import NeuralProblem
 
-HELD = 100
+HELD = 300
 
 
 class Recurrent(nn.Module):

@@ -1,7 +1,8 @@
-"""Whether a module, however its forward pass is written, is a chain of linear layers with ReLUs, and dropout, between them."""
+"""Whether a module, however its forward pass is written, is a chain of linear layers with activations, and dropout, between them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["Chain", "chain_of"]
+__all__ = ["ACTIVATIONS", "Activation", "Chain", "activated", "chain_of"]
 
 MANY = 10**6  # samples, for a forward pass that asks how many there are
-_RELUS = (functional.relu, torch.relu, torch.relu_, nn.functional.relu_)
 _SHAPES = (torch.flatten, torch.reshape, torch.squeeze)
+_METHODS_THAT_ACTIVATE = ("relu", "relu_", "tanh", "sigmoid")
 _METHODS = ("flatten", "view", "reshape", "squeeze", "contiguous")
+
+
+Activation = tuple[str, float]  # a name of `ACTIVATIONS`, and its parameter: 0 where it has none
 
 
 class Chain(NamedTuple):
@@ -30,10 +34,45 @@ class Chain(NamedTuple):
     widths : the inputs' entries, and the units of each layer
     drops : (layer, share) of each dropout, in order
         Of what enters the layer of that number: 0, the inputs.
+    activations : between the layers
     """
 
     widths: tuple[int, ...]
     drops: tuple[tuple[int, float], ...] = ()
+    activations: tuple[Activation, ...] = ()
+
+
+def activated(z: Tensor, activation: Activation) -> Tensor:
+    """The activation of z, which ReLU overwrites."""
+    name, parameter = activation
+    return ACTIVATIONS[name](z, parameter)
+
+
+# in the order in which `fedtheory.neural.engines.kernels.activate` numbers them
+ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "relu": lambda z, _: z.relu_(),
+    "tanh": lambda z, _: z.tanh(),
+    "sigmoid": lambda z, _: z.sigmoid(),
+    "gelu": lambda z, _: functional.gelu(z),
+    "silu": lambda z, _: functional.silu(z),
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+}
+_MODULES: dict[type[nn.Module], tuple[str, str]] = {  # the name, and that of the attribute with its parameter
+    nn.ReLU: ("relu", ""),
+    nn.Tanh: ("tanh", ""),
+    nn.Sigmoid: ("sigmoid", ""),
+    nn.GELU: ("gelu", ""),
+    nn.SiLU: ("silu", ""),
+    nn.LeakyReLU: ("leaky_relu", "negative_slope"),
+    nn.ELU: ("elu", "alpha"),
+}
+_FUNCTIONS: dict[Any, str] = {
+    functional.relu: "relu", torch.relu: "relu", torch.relu_: "relu", nn.functional.relu_: "relu", functional.tanh: "tanh",
+    torch.tanh: "tanh", functional.sigmoid: "sigmoid", torch.sigmoid: "sigmoid", functional.gelu: "gelu", functional.silu: "silu",
+    functional.leaky_relu: "leaky_relu", functional.elu: "elu",
+}  # fmt: skip
+_DEFAULTS = {"leaky_relu": ("negative_slope", 0.01), "elu": ("alpha", 1.0)}  # of the functions
 
 
 def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
@@ -52,13 +91,14 @@ def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
     found = [_passed(module, count) for count in (2, MANY)]
     if found[0] is None or found[0] != found[1]:
         return None
-    layers, drops = found[0]
+    layers, drops, activations = found[0]
     if flat.names != [f"{name}.{kind}" if name else kind for name in layers for kind in ("weight", "bias")]:
         return None
     widths = (flat.shapes[0][1], *(shape[0] for shape in flat.shapes[::2]))
     if widths[0] != prod(inputs.shape[1:]) or tuple(share for _, share in drops) != flat.dropout:
         return None
-    return Chain(widths, drops) if _is_the_chain(flat, inputs) else None
+    chain = Chain(widths, drops, activations)
+    return chain if _is_the_chain(chain, flat, inputs) else None
 
 
 class _Sized(fx.Proxy):
@@ -77,10 +117,16 @@ class _Tracer(fx.Tracer):
         return _Sized(node, self)
 
 
-def _passed(module: nn.Module, samples: int) -> tuple[list[str], tuple[tuple[int, float], ...]] | None:
-    """The names of the linear layers in the order in which they are passed, and the dropouts; None where anything else but ReLUs is."""
+class _Passed(NamedTuple):
+    layers: list[str]
+    drops: tuple[tuple[int, float], ...]
+    activations: tuple[Activation, ...]
+
+
+def _passed(module: nn.Module, samples: int) -> _Passed | None:
+    """The names of the linear layers in the order in which they are passed, and what is between; None where it is anything else."""
     if type(module) is nn.Linear:
-        return [""], ()
+        return _Passed([""], (), ())
     try:
         graph = _Tracer(samples).trace(module)
     except Exception:  # a forward pass that asks for values
@@ -88,28 +134,33 @@ def _passed(module: nn.Module, samples: int) -> tuple[list[str], tuple[tuple[int
     parts = dict(module.named_modules())
     layers: list[str] = []
     drops: list[tuple[int, float]] = []
-    last, relu = None, True
+    between: list[Activation] = []
+    last, dropped = None, False  # dropped: since the last layer, and with no activation yet
     for node in graph.nodes:
         if node.op == "placeholder" and last is None:
             last = node
             continue
         if node.op == "output":
-            whole = node.args[0] is last and not relu and all(place < len(layers) for place, _ in drops)
-            return (layers, tuple(drops)) if whole else None
+            whole = node.args[0] is last and len(layers) == len(between) + 1 and all(place < len(layers) for place, _ in drops)
+            return _Passed(layers, tuple(drops), tuple(between)) if whole else None
         kind = _kind(node, parts)
         if kind == "size":
             continue
         if kind is None or not node.args or node.args[0] is not last or (kind == "shape" and layers):
             return None
-        if kind == "linear" and relu:
-            layers, relu = [*layers, str(node.target)], False
-        elif kind == "relu" and not relu and layers:
-            relu = True
+        if kind == "linear" and len(layers) == len(between):
+            layers, dropped = [*layers, str(node.target)], False
         elif kind == "dropout":
             share = _share(node, parts)
             if share is None:
                 return None
-            drops += [(len(layers), share)] if share > 0 else []
+            if share > 0:
+                drops, dropped = [*drops, (len(layers), share)], len(layers) > len(between)
+        elif kind == "activation" and len(layers) == len(between) + 1:
+            activation = _activation(node, parts)
+            if activation is None or (dropped and activation[0] != "relu"):  # the maximum with 0 of a multiple is a multiple of it
+                return None
+            between.append(activation)
         elif kind != "shape":
             return None
         last = node
@@ -118,19 +169,37 @@ def _passed(module: nn.Module, samples: int) -> tuple[list[str], tuple[tuple[int
 
 def _kind(node: fx.Node, parts: dict[str, nn.Module]) -> str | None:
     if node.op == "call_module":
-        kinds = {nn.Linear: "linear", nn.ReLU: "relu", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"}
-        return kinds.get(type(parts[str(node.target)]))
+        kind = type(parts[str(node.target)])
+        others = {nn.Linear: "linear", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"}
+        return "activation" if kind in _MODULES else others.get(kind)
     if node.op == "call_method":
         if node.target in ("size", "dim"):
             return "size"
-        return "relu" if node.target in ("relu", "relu_") else "shape" if node.target in _METHODS else None
+        return "activation" if node.target in _METHODS_THAT_ACTIVATE else "shape" if node.target in _METHODS else None
     if node.op == "call_function":
         if getattr(node.target, "__name__", "") in ("getattr", "getitem", "mul"):
             return "size"
         if node.target is functional.dropout:
             return "dropout"
-        return "relu" if node.target in _RELUS else "shape" if node.target in _SHAPES else None
+        return "activation" if node.target in _FUNCTIONS else "shape" if node.target in _SHAPES else None
     return None
+
+
+def _activation(node: fx.Node, parts: dict[str, nn.Module]) -> Activation | None:
+    """The activation with its parameter; None where it has options that are not known here."""
+    if node.op == "call_module":
+        part = parts[str(node.target)]
+        name, attribute = _MODULES[type(part)]
+        plain = getattr(part, "approximate", "none") == "none"
+        return (name, float(getattr(part, attribute)) if attribute else 0.0) if plain else None
+    if node.op == "call_method":
+        return str(node.target).rstrip("_"), 0.0
+    name = _FUNCTIONS[node.target]
+    option, default = _DEFAULTS.get(name, ("", 0.0))
+    given = {option: default} | dict(zip((option, "inplace"), node.args[1:], strict=False)) | node.kwargs
+    if set(given) - {option, "inplace", "input"} or not isinstance(given[option], int | float):
+        return None
+    return name, float(given[option]) if option else 0.0
 
 
 def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
@@ -145,7 +214,7 @@ def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
     return float(p) if training else 0.0
 
 
-def _is_the_chain(flat: FlatModule, inputs: Tensor) -> bool:
+def _is_the_chain(chain: Chain, flat: FlatModule, inputs: Tensor) -> bool:
     point = flat.initial()
     pieces = list(flat.views(point).values())
     with torch.no_grad():
@@ -153,7 +222,7 @@ def _is_the_chain(flat: FlatModule, inputs: Tensor) -> bool:
             wanted = flat.call(point, inputs)
         except Exception:  # which `check_model` tells
             return False
-        h = inputs.reshape(len(inputs), -1)
-        for n in range(0, len(pieces), 2):
-            h = functional.linear(h.relu() if n else h, pieces[n], pieces[n + 1])
+        h = functional.linear(inputs.reshape(len(inputs), -1), pieces[0], pieces[1])
+        for n, activation in enumerate(chain.activations, start=1):
+            h = functional.linear(activated(h, activation), pieces[2 * n], pieces[2 * n + 1])
     return isinstance(wanted, torch.Tensor) and wanted.shape == h.shape and torch.allclose(wanted, h, rtol=1e-4, atol=1e-6)

@@ -17,7 +17,8 @@ import numpy as np
 from fedtheory.compiled import available, njit
 from fedtheory.local.clipping import EPSILON
 from fedtheory.neural.dropout import least_of, mixed, step_of
-from fedtheory.neural.engines.kernels import LossTerms, loss_terms, shrink, slope_of_classes, slope_of_values
+from fedtheory.neural.engines.chain import ACTIVATIONS
+from fedtheory.neural.engines.kernels import LossTerms, activate, loss_terms, shrink, slope_of_classes, slope_of_values
 
 if TYPE_CHECKING:
     from threading import Event
@@ -99,6 +100,27 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+class _Layers(NamedTuple):
+    """`fedtheory.neural.engines.chain.Chain`, as the compiled steps take it.
+
+    Attributes
+    ----------
+    widths : the inputs' entries, and the units of each layer
+    kinds, parameters : of the activation of what enters each layer; those of the inputs are not read
+    """
+
+    widths: np.ndarray
+    kinds: np.ndarray
+    parameters: np.ndarray
+
+
+def _layer_terms(chain: Chain, kind: type) -> _Layers:
+    names = [*ACTIVATIONS]
+    kinds = np.array([0, *(names.index(name) for name, _ in chain.activations)], dtype=np.int64)
+    parameters: np.ndarray = np.array([0.0, *(value for _, value in chain.activations)], dtype=kind)
+    return _Layers(np.array(chain.widths, dtype=np.int64), kinds, parameters)
+
+
 class _Drops(NamedTuple):
     """`fedtheory.neural.engines.chain.Chain.drops`, as the compiled steps take them; the arrays have an entry for each.
 
@@ -145,7 +167,7 @@ def walk_rows(
         labels = targets.numpy()
     else:
         values = targets.numpy().reshape(len(targets), -1)
-    units, loss = np.array(widths, dtype=np.int64), loss_terms(slope, widths[-1], kind)
+    layers, loss = _layer_terms(chain, kind), loss_terms(slope, widths[-1], kind)
     drops = _drop_terms(() if keys is None else chain.drops, kind)
     drawn = np.zeros(lrs.shape, np.uint64) if keys is None else keys.view(np.uint64)
     for r in range(len(y)):
@@ -155,7 +177,7 @@ def walk_rows(
                 return
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
             steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind), drawn[r, now]
-            _walk(y[r], *steps, all_inputs, labels, values, units, loss, own, drops, BLOCK)
+            _walk(y[r], *steps, all_inputs, labels, values, layers, loss, own, drops, BLOCK)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -210,29 +232,38 @@ def _move_clipped(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _drop(h: np.ndarray, place: int, key: np.uint64, drops: _Drops) -> None:
-    """The entries h (n,) of what enters a layer, in place: dropped, or scaled."""
+def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _Drops) -> None:
+    """The entries h (n,) of what enters a layer, in place: dropped, or scaled; so are their slopes (n,), where they are kept."""
     for m in range(len(drops.places)):
         if drops.places[m] == place:
             state, least, scale = mixed(key + drops.steps[m]), drops.least[m], drops.scales[m]
             zero = h.dtype.type(0)
             for i in range(len(h)):
                 state += np.uint64(0x9E3779B97F4A7C15)
-                h[i] *= scale if (mixed(state) >> np.uint64(40)) >= least else zero  # a NaN stays one
+                factor = scale if (mixed(state) >> np.uint64(40)) >= least else zero
+                h[i] *= factor  # a NaN stays one
+                if len(slope):
+                    slope[i] *= factor
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _forward(
-    y: np.ndarray, hidden: np.ndarray, room: np.ndarray, widths: np.ndarray, b: int, key: np.uint64, drops: _Drops, block: int
-) -> int:
-    """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all."""
+    y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, room: np.ndarray, layers: _Layers, b: int, key: np.uint64, drops: _Drops,
+    block: int,
+) -> int:  # fmt: skip
+    """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all.
+
+    bends[1:] are the activations' derivatives, times what dropout multiplies with; ReLU's are to be seen in what it gives.
+    """
+    widths, kinds, parameters = layers
     start, last, zero = 0, len(widths) - 1, y.dtype.type(0)
+    _drop(hidden[0, : b * widths[0]], bends[0, :0], 0, key, drops)
     for n in range(last):
         i, o = widths[n], widths[n + 1]
         w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
         start += i * o + o
-        _drop(hidden[n, : b * i], n, key, drops)
         h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
+        cut = n + 1 < last and kinds[n + 1] == 0
         rows = _rows(i, o, b, block)
         for first in range(0, o, rows):
             end = min(first + rows, o)
@@ -241,21 +272,27 @@ def _forward(
             for k in range(b):
                 for c in range(end - first):
                     v = out[k, c] + bias[first + c]
-                    z[k, first + c] = zero if v <= 0 and n + 1 < last else v  # a NaN stays one
+                    z[k, first + c] = zero if v <= 0 and cut else v  # a NaN stays one
+        if n + 1 < last:
+            slope = bends[n + 1, : 0 if cut else b * o]
+            if not cut:
+                activate(hidden[n + 1, : b * o], slope, kinds[n + 1], parameters[n + 1])
+            _drop(hidden[n + 1, : b * o], slope, n + 1, key, drops)
     return start
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, inputs: np.ndarray,
-    labels: np.ndarray, values: np.ndarray, widths: np.ndarray, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
+    labels: np.ndarray, values: np.ndarray, layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
 ) -> None:  # fmt: skip
-    """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,); widths of all layers, the inputs' first.
+    """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,).
 
     y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
     there is none. Labels (n,) are those of a cross entropy, values (n, outputs) those of any other loss.
     """
     pull, anchor, slopes, l1, prox, clip = penalty
+    widths, kinds, _ = layers
     steps, b = samples.shape
     last = len(widths) - 1
     widest = widths[0]
@@ -263,6 +300,7 @@ def _walk(
         widest = max(widest, widths[n + 1])
     room = b * widest
     hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
+    bends = np.empty((last + 1, room if kinds.any() else 0), y.dtype)
     g, before, turned, some = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype)
     largest = 0
     for n in range(last):
@@ -284,7 +322,7 @@ def _walk(
             else:
                 for c in range(widths[last]):
                     own_values[k, c] = values[samples[j, k], c]
-        start = _forward(y, hidden, some, widths, b, keys[j], drops, block)
+        start = _forward(y, hidden, bends, some, layers, b, keys[j], drops, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
             g[k] = hidden[last, k]
@@ -300,12 +338,16 @@ def _walk(
             if n > 0:  # through the layer, by the weights as they were
                 back = before[: b * i].reshape(b, i)
                 np.dot(gradient, w, back)
-                scale = y.dtype.type(1)
-                for m in range(len(drops.places)):
-                    scale = scale * drops.scales[m] if drops.places[m] == n else scale
-                for k in range(b):
-                    for c in range(i):
-                        back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
+                if kinds[n]:
+                    for k in range(b * i):
+                        before[k] *= bends[n, k]
+                else:
+                    scale = y.dtype.type(1)
+                    for m in range(len(drops.places)):
+                        scale = scale * drops.scales[m] if drops.places[m] == n else scale
+                    for k in range(b):
+                        for c in range(i):
+                            back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
             columns = turned[: b * o].reshape(o, b)
             for c in range(o):
                 for k in range(b):

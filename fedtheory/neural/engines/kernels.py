@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedtheory.compiled import njit
 if TYPE_CHECKING:
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LossTerms", "loss_terms", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
+__all__ = ["LossTerms", "activate", "loss_terms", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
 
 # NaN and infinities stay what they are. No multiplication and addition are fused: on the center, curvature y - curvature center is to
 # be 0 and not the rounding error of the product, which the sign rule of the l1 term would take for a move.
@@ -128,3 +129,35 @@ def slope_of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss
             else:
                 p = loss.weights[c]
                 z[k, c] = factor * ((one + (p - one) * t) / (one + np.exp(-z[k, c])) - p * t)
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def activate(z: np.ndarray, slope: np.ndarray, kind: int, parameter: float) -> None:
+    """z (n,) <- its activation, slope (n,) <- the derivative; the kinds are those of `fedtheory.neural.engines.chain.ACTIVATIONS`.
+
+    1, tanh; 2, the sigmoid s; 3, z Phi(z); 4, z s(z); 5, z where it is positive and parameter z else; 6, z or parameter (exp(z) - 1).
+    """
+    one, half = z.dtype.type(1), z.dtype.type(0.5)
+    root, density = z.dtype.type(math.sqrt(0.5)), z.dtype.type(1 / math.sqrt(2 * math.pi))
+    for i in range(len(z)):
+        v = z[i]
+        if kind == 1:
+            h = np.tanh(v)
+            z[i], slope[i] = h, one - h * h
+        elif kind == 2:
+            h = one / (one + np.exp(-v))
+            z[i], slope[i] = h, h * (one - h)
+        elif kind == 3:
+            share = half * (one + math.erf(v * root))
+            z[i], slope[i] = v * share, share + v * density * np.exp(-half * v * v)
+        elif kind == 4:
+            share = one / (one + np.exp(-v))
+            z[i], slope[i] = v * share, share * (one + v * (one - share))
+        elif kind == 5:
+            factor = one if v > 0 else parameter
+            z[i], slope[i] = v * factor, factor
+        elif v > 0:
+            slope[i] = one
+        else:
+            z[i] = parameter * np.expm1(v)
+            slope[i] = z[i] + parameter

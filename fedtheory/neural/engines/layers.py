@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import MethodType
@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedtheory.neural.dropout import of_all
+from fedtheory.neural.engines.chain import Chain, activated
 from fedtheory.neural.engines.recurrent import recurrent
 
 if TYPE_CHECKING:
@@ -164,19 +165,17 @@ class _Products(torch.autograd.Function):
         return tuple(out)
 
 
-def along_the_chain(
-    pieces: list[tuple[str, Tensor]], inputs: Tensor, drops: Sequence[tuple[int, float]] = (), keys: Tensor | None = None
-) -> Tensor:
-    """What linear layers with ReLUs between make of inputs (R, b, ...): without vmap, which has a millisecond a step of its own.
+def along_the_chain(chain: Chain, pieces: list[tuple[str, Tensor]], inputs: Tensor, keys: Tensor | None = None) -> Tensor:
+    """What the chain makes of inputs (R, b, ...): without vmap, which has a millisecond a step of its own.
 
     pieces : weight (R, o, i) and bias (R, o) of each layer by name, in the order of the layers
-    drops, keys : the chain's dropouts, and what their masks follow from (R,); None: nothing is dropped
+    keys : what dropout's masks follow from (R,); None: nothing is dropped
     """
     h, tape = inputs.flatten(2), getattr(_NOW, "tape", None)
     for n in range(len(pieces) // 2):
         (name, weight), (other, bias) = pieces[2 * n : 2 * n + 2]
-        h = h.relu_() if n else h
-        for occurrence, (place, share) in enumerate(drops if keys is not None else ()):
+        h = activated(h, chain.activations[n - 1]) if n else h
+        for occurrence, (place, share) in enumerate(chain.drops if keys is not None else ()):
             h = h * of_all(keys, occurrence, tuple(h.shape[1:]), share, h.dtype) if place == n else h
         h = _Products.apply(h, weight, bias, (name, other), tape)
     return h

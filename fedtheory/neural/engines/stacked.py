@@ -56,7 +56,7 @@ class Stacked(Engine):
     def _all(self, leaves: dict[str, Tensor], inputs: Any, keys: Tensor | None = None) -> Any:
         """Outputs (R, b, ...) of all models."""
         if self.chain is not None:
-            return along_the_chain(list(leaves.items()), inputs, self.chain.drops, keys)
+            return along_the_chain(self.chain, list(leaves.items()), inputs, keys)
         form: list[Any] = []
 
         def run(*given: Any) -> tuple[Tensor, ...]:

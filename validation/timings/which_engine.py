@@ -67,6 +67,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "relu 784-200": (ROWS, lambda: dense(784, 200, 10, between=nn.ReLU)),
     "relu 784-512-512": (ROWS, lambda: dense(784, 512, 512, 10, between=nn.ReLU)),
     "relu 784-2000": (ROWS, lambda: dense(784, 2000, 10, between=nn.ReLU)),
+    "relu 784-2000-2000": (ROWS, lambda: dense(784, 2000, 2000, 10, between=nn.ReLU)),
     "tanh 784-200": (ROWS, lambda: dense(784, 200, 10, between=nn.Tanh)),
     "gelu 784-200": (ROWS, lambda: dense(784, 200, 10, between=nn.GELU)),
     "tanh 784-32": (ROWS, lambda: dense(784, 32, 10, between=nn.Tanh)),

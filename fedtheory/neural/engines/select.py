@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "engine_for"]
 
 ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
-# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory:
-# validation/timings/which_engine.py.
-LARGE, LARGE_CHAIN = 500_000, 2_000_000
+# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory,
+# but for chains of linear layers, which gain at every size: validation/timings/which_engine.py.
+LARGE = 500_000
 # factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's input on the other side of 0, and
 # so move the gradient of a deep network, but does not do it everywhere
 TRIED = ((0.9, 1.1), (0.95, 1.05), (0.92, 1.08))
@@ -109,4 +109,4 @@ def _large(engine: Stacked, inputs: Any) -> bool:
     if point.device.type != "cpu":
         return False
     engine.settle(inputs)
-    return engine.work(inputs) > (LARGE if engine.chain is None else LARGE_CHAIN)
+    return engine.chain is None and engine.work(inputs) > LARGE

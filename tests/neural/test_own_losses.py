@@ -226,7 +226,9 @@ def test_layers_that_vmap_takes_one_model_after_another_for_are_left_to_the_loop
         np.testing.assert_allclose(walked(p), walked(made(network(), engine="stacked")), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("width, between, engine", [(40, nn.Hardtanh, "stacked"), (800, nn.Hardtanh, "loop"), (800, nn.Tanh, "stacked")])
+@pytest.mark.parametrize(
+    "width, between, engine", [(40, nn.Hardtanh, "stacked"), (800, nn.Hardtanh, "loop"), (800, nn.Tanh, "stacked")]
+)
 def test_the_arithmetic_of_a_sample_decides_about_the_engine(width, between, engine):
     """Half a million multiplications and additions, but for chains, which compiled steps walk."""
     network = nn.Sequential(nn.Linear(5, width), between(), nn.Linear(width, 400), between(), nn.Linear(400, 3))

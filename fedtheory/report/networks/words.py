@@ -94,7 +94,7 @@ def _chance(participation: str) -> str:
 def ends(values: Any, last: int = LAST) -> np.ndarray:
     """(seeds, rounds + 1) -> (seeds,): the mean of the last few numbers of each seed, NaN where its run has none at the end.
 
-    What is measured in every round only is told by the first column, that of the start, being finite or not.
+    The first column, that of the start, does not count, however few the rounds are.
     """
     values = np.asarray(values, dtype=float)
     tail = values[:, 1:][:, -last:]

@@ -165,6 +165,8 @@ class Quantities:
             return value
         if elsewhere := of_the_other(name, self.table is RUN):
             raise UnknownQuantity(elsewhere)
+        if name == "lr":
+            raise UnknownQuantity("unknown quantity 'lr': the local step size is q.eta")
         if name not in self.table:
             raise UnknownQuantity(
                 str(

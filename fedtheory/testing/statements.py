@@ -29,7 +29,7 @@ def assert_statement(
 
     Parameters
     ----------
-    statement : Statement, or its id, such as 'fedelasticnet/theorem-a'
+    statement : Statement, or its id, such as 'fedelasticnet/theorem-a', or 'my_paper.py::theorem-1' of a file of yours
     trajectory : what the run recorded
         The server's models (rounds + 1, d), round 0 first, or (rounds + 1, seeds, d); a dict with these under 'x' and the method's
         memories under their names here, such as FedDyn's 'h' (rounds + 1, d); or a `fedtheory.Trajectory` with its states kept.

@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, suggest
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.parallel import interrupted
 from fedtheory.verification.proof import Proof
 from fedtheory.verification.setting import Setting
@@ -270,7 +270,15 @@ def paper(id: str) -> Paper:
 
 
 def paper_of(statement: str | Statement) -> Paper:
-    """The paper of a statement, or of a statement's id."""
+    """The paper of a statement, or of a statement's id. Raises `UnknownName` where it is not registered."""
+    if isinstance(statement, Statement) and statement.paper not in _PAPERS:
+        _load()
+        if statement.paper not in _PAPERS:
+            own = statement.id.partition("/")[2]
+            raise UnknownName(
+                f"the paper of {statement.id} is not registered: give 'FILE.py::{own}' in its place, or call "
+                "fedtheory.verification.register(paper) first, of a fedtheory.authoring.Paper register(paper.as_paper())"
+            )
     return paper(statement.paper if isinstance(statement, Statement) else statement.partition("/")[0])
 
 
@@ -293,14 +301,22 @@ def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tupl
 
 
 def get(name: str) -> Statement:
-    """The statement of that id, for example 'my-paper/theorem-3.1'.
+    """The statement of that id, for example 'my-paper/theorem-3.1', or of that name in a file: 'my_paper.py::theorem-3.1'.
 
     Raises
     ------
     UnknownName
         With the nearest ids.
+    FedTheoryError
+        Of a file, as `load_file` raises it.
     """
     _load()
+    file, inside, own = str(name).partition("::")
+    if inside and file.endswith(".py"):
+        found = {s.id.partition("/")[2]: s for p in load_file(file) for s in p.statements}
+        if own not in found:
+            raise suggest(own, found, f"statement of {file}")
+        return found[own]
     name = _ALIASES.get(name, name)
     if name not in _STATEMENTS:
         full = [known for known in _STATEMENTS if known.partition("/")[2] == str(name)]

@@ -14,8 +14,9 @@ from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.authoring import GradientSteps as Work
 from fedtheory.authoring import Minimise, Paper, Quadratics, Uniform, among, le, method, repaired, upto
 from fedtheory.authoring import verify as own_verify
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 from fedtheory.local import SGD, Exact, GradientSteps
+from fedtheory.testing import assert_statement
 from fedtheory.verification import register, registry
 from fedtheory.verification.own_run import bound, check_run
 from fedtheory.verification.verify import verify
@@ -177,3 +178,48 @@ def test_the_limit_is_that_of_the_cohorts_judged():
         for sampling in (None, Uniform(2)):
             [check] = own_verify(paper["cohorts"], PROBLEM, FedAvg(), sampling=sampling, seed=seed)
             assert check.verdict == "holds" and math.isclose(check.lhs, 1.0, rel_tol=1e-9)
+
+
+# --- where a statement is found -----------------------------------------------------------------------------------------------
+def test_a_run_is_held_to_a_statement_in_a_file(tmp_path):
+    """By hand: gradient descent on x^2/2 with steps of 1/2 from 1; distances 1, 1/4, 1/16, and (1 - 1/2)^T times the first."""
+    file = tmp_path / "my_rate.py"
+    file.write_text(
+        "from fedtheory.algorithms import FedAvg\n"
+        "from fedtheory.authoring import GradientSteps, Paper, StronglyConvex, le, repaired, upto\n"
+        "paper = Paper('my-rate', title='Rates', source='tests')\n"
+        "@paper.statement('contraction', about=FedAvg(), local=GradientSteps(1, lr=upto(lambda c: 1 / c.beta)),\n"
+        "                 problems=StronglyConvex(clients=(1, 2), dimension=(1, 2)), over='run', rounds=(1, 3))\n"
+        "def contraction(q):\n"
+        "    yield repaired(le(q.distance_sq[-1], q.power(1 - q.eta * q.mu, q.T) * q.distance_sq[0]), 'c')\n"
+    )
+    models = np.array([[1.0], [0.5], [0.25]])
+    (check,) = assert_statement(f"{file}::contraction", models, ONE, local_solver=GradientSteps(1, 0.5))
+    assert check.tightness == pytest.approx(0.5) and check.verdict == "holds"
+    with pytest.raises(AssertionError, match="violated"):  # a quarter is no bound at T = 1 for a step of 3/4: models that are another's
+        assert_statement(f"{file}::contraction", np.array([[1.0], [0.6]]), ONE, local_solver=GradientSteps(1, 0.75))
+    with pytest.raises(UnknownName, match=r"statement of .*my_rate\.py 'contractio': did you mean 'contraction'"):
+        registry.get(f"{file}::contractio")
+
+
+def test_a_paper_that_nobody_knows_is_told_with_what_to_do():
+    alone = Paper("nobody-knows", title="t", source="s")
+
+    @alone.statement("rate", about=FedAvg(), local=Work(1, lr=lambda c: 1 / c.beta), **made)
+    def claim(q):
+        yield repaired(le(q.gap[-1], q.distance_sq[0] / (2 * q.eta * q.T)), "b")
+
+    told = r"nobody-knows/rate is not registered: give 'FILE\.py::rate'.*register\(paper\.as_paper\(\)\)"
+    with pytest.raises(UnknownName, match=told):
+        registry.paper_of(next(iter(alone.as_paper().statements)))
+
+
+def test_the_step_size_has_its_name():
+    paper = Paper("step-size", title="t", source="s")
+
+    @paper.statement("rate", about=FedAvg(), local=Work(1, lr=lambda c: 1 / c.beta), **made)
+    def claim(q):
+        yield repaired(le(q.gap[-1], q.distance_sq[0] / (2 * q.lr * q.T)), "b")
+
+    with pytest.raises(FedTheoryError, match=r"unknown quantity 'lr': the local step size is q\.eta"):
+        paper.as_paper()

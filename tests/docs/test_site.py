@@ -100,8 +100,10 @@ def test_every_command_that_is_shown_is_one(page, command):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and "lessons" not in n])
-def test_the_python_of_a_page_runs(name, capsys):
+def test_the_python_of_a_page_runs(name, capsys, monkeypatch):
     names = {}
+    if name == "your/theorem.md":
+        monkeypatch.chdir(ROOT / "examples")  # where its files are
     for code in blocks(text_of(DOCS / name), "python"):
         if "torch" in code:
             pytest.importorskip("torch").manual_seed(0)
@@ -115,6 +117,7 @@ def test_the_python_of_a_page_runs(name, capsys):
     if name == "your/theorem.md":
         from fedtheory.authoring import study
 
+        assert "gradient-descent/rate [repaired, any rule]: holds" in printed
         found = study(names["paper"], 120, 0)
         assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
         assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in str(found) and "violated at half = 1001/2000" in str(found)

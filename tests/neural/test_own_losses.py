@@ -213,6 +213,46 @@ def test_the_mean_of_an_image_is_stacked(size):
     np.testing.assert_allclose(walked(p), walked(made(network(), inputs=IMAGES, engine="loop")), rtol=1e-12, atol=1e-14)
 
 
+class Functions(nn.Module):
+    def __init__(self, last):
+        super().__init__()
+        self.first, self.second, self.linear = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 2), nn.Linear(4, 3)
+        self.last = last
+
+    def forward(self, x):
+        return self.linear(self.last(self.second(self.first(x).relu())).flatten(1))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda x: functional.adaptive_avg_pool2d(x, 1),
+        lambda x: functional.adaptive_avg_pool1d(x.flatten(2), 1),
+        lambda x: functional.group_norm(x, 2).square().mean(dim=(2, 3)),
+    ],
+)
+@pytest.mark.parametrize("autocast", [None, "bfloat16"])
+def test_functions_that_vmap_takes_in_the_usual_layout_only_are_stacked(last, autocast):
+    def network():
+        torch.manual_seed(0)
+        return Functions(last)
+
+    kind = {} if autocast is None else {"autocast": autocast, "dtype": "float32"}
+    fallback = torch._C._functorch._is_vmap_fallback_enabled()
+    torch._C._functorch._set_vmap_fallback_enabled(False)  # one model after another would raise
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            p = made(network(), inputs=IMAGES, **kind)
+            found = walked(p)
+    finally:
+        torch._C._functorch._set_vmap_fallback_enabled(fallback)
+    assert p.engine.name == "stacked"
+    loop = made(network(), inputs=IMAGES, engine="loop", **kind)
+    rtol, atol = (1e-12, 1e-14) if autocast is None else (0.0, 2e-3)
+    np.testing.assert_allclose(found, walked(loop), rtol=rtol, atol=atol)
+
+
 def test_layers_that_vmap_takes_one_model_after_another_for_are_left_to_the_loop():
     def network():
         torch.manual_seed(0)

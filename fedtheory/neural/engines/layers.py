@@ -57,12 +57,13 @@ def put_off(tape: Tape | None) -> Iterator[None]:
         _NOW.tape = None
 
 
-def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
+def batched_layers(module: nn.Module, names: list[str], channels_first: bool = False) -> nn.Module:
     """A copy of the module whose layers, where they are torch's own, compute by the rules here under vmap.
 
     Parameters
     ----------
     names : of the parameters that are trained
+    channels_first : whether what convolutions give is copied to torch's usual layout, for functions that vmap takes in no other
     """
     module = copy.deepcopy(module)
     known: dict[int, str] = {}
@@ -78,7 +79,7 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
             own = known.get(id(layer.weight)), known.get(id(layer.bias))
             layer.forward = MethodType(partial(_linear, own), layer)
         elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-            layer.forward = MethodType(_convolution, layer)
+            layer.forward = MethodType(partial(_convolution, channels_first), layer)
         elif type(layer) is nn.Embedding and layer.padding_idx is not None and not (layer.max_norm or layer.scale_grad_by_freq):
             layer.forward = MethodType(_embedding, layer)
         elif type(layer) is nn.GroupNorm:
@@ -193,10 +194,11 @@ def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------
-def _convolution(layer: nn.Conv2d, x: Tensor) -> Tensor:
+def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
     plain = partial(_convolve, layer.stride, layer.padding, layer.dilation, layer.groups)
     rule = partial(_convolution_rule, layer)
-    return _All.apply(plain, rule, x, layer.weight, layer.bias)
+    out = _All.apply(plain, rule, x, layer.weight, layer.bias)
+    return out.contiguous() if channels_first else out
 
 
 def _convolve(stride: Any, padding: Any, dilation: Any, groups: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.engines.base import Engine, Loop
@@ -45,16 +46,17 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
         raise InvalidInput(f"engine = {name!r}: use 'auto', {', '.join(map(repr, ENGINES))}")
     if name not in (*ENGINES, "auto"):
         raise suggest(name, [*ENGINES, "auto"], "engine")
-    stacked = Stacked(flat, loss)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        reason = _refusal(stacked, inputs, targets)
-    slow = _without_a_rule(said) if name == "auto" and flat.initial().device.type == "cpu" else None  # on a GPU not measured
+    stacked, reason, slow = _tried(flat, loss, inputs, targets)
+    if (reason or slow) and any(isinstance(layer, nn.Conv2d) for layer in flat.module.modules()):
+        again = _tried(flat, loss, inputs, targets, channels_first=True)
+        stacked, reason, slow = again if not any(again[1:]) else (stacked, reason, slow)
+    if name != "auto" or flat.initial().device.type != "cpu":  # on a GPU not measured
+        slow = None
     engine: Engine = Loop(flat, loss)
     engine.samplewise = stacked if reason is None else None
     if name != "loop":
         if reason is None and slow is None and (name == "stacked" or not _large(stacked, inputs)):
-            engine = stacked if autocast is None else Stacked(flat, loss)
+            engine = stacked if autocast is None else Stacked(flat, loss, stacked.channels_first)
             engine.samplewise = stacked
         elif reason is not None and name == "stacked":
             raise MissingCapability(f"engine='stacked' cannot take this module ({reason}): use engine='auto', which says what it does")
@@ -68,6 +70,17 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
     engine.autocast = autocast
     engine.settle(inputs)
     return engine
+
+
+def _tried(
+    flat: FlatModule, loss: Loss, inputs: Any, targets: Any, channels_first: bool = False
+) -> tuple[Stacked, str | None, str | None]:
+    """The engine, why it cannot take the module, and what of it is slow, each None where there is nothing."""
+    engine = Stacked(flat, loss, channels_first)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        reason = _refusal(engine, inputs, targets)
+    return engine, reason, _without_a_rule(said)
 
 
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:

@@ -28,14 +28,15 @@ class Stacked(Engine):
     """One graph for any module that `torch.func.vmap` can take, with the rules of `fedtheory.neural.engines.layers`.
 
     The models' losses are added and differentiated once. Products of linear layers are added to the weights in `step`, without a
-    gradient in between.
+    gradient in between. channels_first: see `batched_layers`.
     """
 
     name = "stacked"
 
-    def __init__(self, flat: FlatModule, loss: Loss) -> None:
+    def __init__(self, flat: FlatModule, loss: Loss, channels_first: bool = False) -> None:
         super().__init__(flat, loss)
-        self._net = FlatModule(batched_layers(flat.module, flat.names))
+        self.channels_first = channels_first
+        self._net = FlatModule(batched_layers(flat.module, flat.names, channels_first))
         self._net.dropout = flat.dropout
 
     chain: Chain | None = None  # of linear layers, which compiled steps walk along on small batches

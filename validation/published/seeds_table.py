@@ -57,13 +57,19 @@ def _file(table: str) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _by_row(found: dict[str, Any], clipped: bool = False, failed: bool = False) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+def _how(name: str) -> tuple[str, ...]:
+    """What a run's name says that is not the paper's, but for its seed: ('clip=10', 'lr=0.06')."""
+    return tuple(sorted(part for part in name.split("@")[1:] if not part.startswith("seed=")))
+
+
+def _by_row(
+    found: dict[str, Any], how: tuple[str, ...] = (), failed: bool = False
+) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
     """The runs of each (split, dataset, method), by seed: those that were finished, or those that diverged."""
     out: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for name, run in found.items():
-        path, *said = name.split("@")
-        _, dataset, split, _, method = path.split("/")
-        if bool(run["error"]) == failed and any(part.startswith("clip=") for part in said) == clipped:
+        _, dataset, split, _, method = name.partition("@")[0].split("/")
+        if bool(run["error"]) == failed and _how(name) == how:
             out.setdefault((split, dataset, method), []).append(run)
     return {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in out.items()}
 
@@ -93,9 +99,9 @@ def rows_of_tables_2_and_3() -> list[Row]:
     return _in_order(out)
 
 
-def rows_of_table_4(clipped: bool = False) -> list[Row]:
-    """100 % participation: the rows that were run to their end, with gradients as they are, or clipped at 10."""
-    return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4"), clipped).items()])
+def rows_of_table_4(how: tuple[str, ...] = ()) -> list[Row]:
+    """100 % participation: the rows that were run to their end, as assumed, or with gradients clipped or at another step."""
+    return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4"), how).items()])
 
 
 def _place(key: tuple[str, str, str]) -> list[int]:
@@ -153,22 +159,23 @@ def _entropy(row: Row, table: str, found: list[list[float]]) -> list[str]:
 
 
 def lines_of_table_4() -> list[str]:
-    """A line a row and way of clipping; of runs that diverged, in which rounds."""
-    lines: dict[tuple[int, ...], str] = {}
-    for clipped in (False, True):
-        words = ", clipped" if clipped else ""
-        for row in rows_of_table_4(clipped):
+    """A line a row and way of running it; of runs that diverged, in which rounds."""
+    lines: dict[tuple[Any, ...], str] = {}
+    found = _file("fedelasticnet_table4")
+    for how in sorted({_how(name) for name in found}):
+        words = "".join({"clip": ", clipped", "lr": f", step {v}"}[k] for k, _, v in (part.partition("=") for part in how))
+        for row in rows_of_table_4(how):
             cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method] + words]
             cells += _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))
             cells += [over([100 * a for a in row.accuracy], ".2f"), str(len(row.seeds))]
-            lines[*_place(row.key), clipped, 0] = "| " + " | ".join(cells) + " |"
-        for key, runs in _by_row(_file("fedelasticnet_table4"), clipped, failed=True).items():
+            lines[*_place(row.key), how, 0] = "| " + " | ".join(cells) + " |"
+        for key, runs in _by_row(found, how, failed=True).items():
             row = _row(key, runs)
             rounds = ", ".join(str(run["rounds"] + 1) for run in runs)
             theirs = _entropy(row, "fedelasticnet-table4", ratios(row, "fedelasticnet-table4"))[1]
             told = f"diverged in round{'s' if len(runs) > 1 else ''} {rounds}"
             cells = [f"{DATA[row.dataset]}, {SPLITS[row.split]}", NAMES[row.method] + words, told, theirs, "", "", str(len(runs))]
-            lines[*_place(key), clipped, 1] = "| " + " | ".join(cells) + " |"
+            lines[*_place(key), how, 1] = "| " + " | ".join(cells) + " |"
     return [line for _, line in sorted(lines.items())]
 
 
@@ -304,7 +311,7 @@ def _finish(figure: Any, axes: Any, title: str, path: Path) -> None:
 def _clipped_in_their_place() -> list[Row]:
     """The clipped rows of Table 4 none of whose runs without clipping came to its end."""
     finished = {row.key for row in rows_of_table_4()}
-    return [row for row in rows_of_table_4(clipped=True) if row.key not in finished]
+    return [row for row in rows_of_table_4(("clip=10",)) if row.key not in finished]
 
 
 def _marks(ax: Any, row: Row, table: str, **style: Any) -> None:

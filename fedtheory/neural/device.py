@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from inspect import signature
 from typing import Any
 
@@ -50,7 +50,9 @@ def exact_kernels(device: torch.device, tf32: bool = False) -> Iterator[None]:
         yield
         return
     cudnn, own = torch.backends.cudnn, {"fp32_precision": _name(tf32)} if _HAS_ITS_OWN else {}
-    with _products(tf32):
+    # streams and recordings are made on torch's current GPU, which need not be this one
+    there = nullcontext() if device.index is None else torch.cuda.device(device)
+    with there, _products(tf32):
         try:
             settings = cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=tf32, **own)
             settings.__enter__()

@@ -157,6 +157,27 @@ def test_precisions_that_the_user_set_by_operation_come_back():
         backends.fp32_precision, cudnn.conv.fp32_precision = before
 
 
+def test_a_gpu_that_is_named_is_torchs_current_one_meanwhile(monkeypatch):
+    """Streams and recordings are made on the current one."""
+    now = []
+
+    class Current:
+        def __init__(self, device):
+            self.device = device
+
+        def __enter__(self):
+            now.append(self.device)
+
+        def __exit__(self, *_):
+            now.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", Current)
+    second = SimpleNamespace(device=torch.device("cuda:1"), precision="highest")
+    assert memory.computed_there(lambda _: list(now))(second) == [second.device] and not now
+    second.device = torch.device("cuda")  # whichever is torch's current one
+    assert memory.computed_there(lambda _: list(now))(second) == []
+
+
 def test_tf32_is_refused_where_there_is_none():
     for options, told in (
         ({"precision": "tf32", "dtype": "float32"}, "'tf32' for float32 on cpu: only GPUs of NVIDIA.*device='cuda'"),

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedtheory.compiled import available, njit
-from fedtheory.local.clipping import EPSILON
 from fedtheory.neural.dropout import least_of, mixed, step_of
 from fedtheory.neural.engines.chain import ACTIVATIONS
-from fedtheory.neural.engines.kernels import LossTerms, activate, loss_terms, shrink, slope_of_classes, slope_of_values
+from fedtheory.neural.engines.kernels import (
+    LossTerms,
+    activate,
+    loss_terms,
+    move,
+    move_clipped,
+    shrink,
+    slope_of_classes,
+    slope_of_values,
+)
 
 if TYPE_CHECKING:
     from threading import Event
@@ -100,6 +108,21 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+class _Samples(NamedTuple):
+    """All samples; of the targets one kind is empty.
+
+    Attributes
+    ----------
+    inputs : (n, entries)
+    labels : (n,), of a cross entropy
+    values : (n, outputs), of any other loss
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    values: np.ndarray
+
+
 class _Layers(NamedTuple):
     """`fedtheory.neural.engines.chain.Chain`, as the compiled steps take it.
 
@@ -160,13 +183,14 @@ def walk_rows(
     stop: Event,
 ) -> None:
     """All steps of the rows y (R, d), in place, until told to stop: samples, weights (R, T, b), lrs, keys (R, T), lengths (R,)."""
-    all_inputs, widths = inputs.numpy().reshape(len(inputs), -1), chain.widths
+    widths = chain.widths
     kind = y.dtype.type
     labels, values = np.empty(0, np.int64), np.empty((0, widths[-1]), kind)
     if slope.kind == 0:
         labels = targets.numpy()
     else:
         values = targets.numpy().reshape(len(targets), -1)
+    data = _Samples(inputs.numpy().reshape(len(inputs), -1), labels, values)
     layers, loss = _layer_terms(chain, kind), loss_terms(slope, widths[-1], kind)
     drops = _drop_terms(() if keys is None else chain.drops, kind)
     drawn = np.zeros(lrs.shape, np.uint64) if keys is None else keys.view(np.uint64)
@@ -177,58 +201,7 @@ def walk_rows(
                 return
             now = slice(first, min(first + AT_ONCE, int(lengths[r])))
             steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind), drawn[r, now]
-            _walk(y[r], *steps, all_inputs, labels, values, layers, loss, own, drops, BLOCK)
-
-
-@njit(fastmath=_FAST, cache=True, nogil=True)
-def _move(
-    part: np.ndarray, gradient: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
-) -> None:
-    """part <- part - lr (slope part - pull + l1 sign(part - anchor)) - gradient, sign(0) = 0.
-
-    pull and anchor may be empty: there is none.
-    """
-    count = len(part)
-    if len(pull) and len(anchor):
-        for i in range(count):
-            v = part[i]
-            moved = v - anchor[i]
-            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-            part[i] = v - lr * (slope * v - pull[i] + sign) - gradient[i]
-    elif len(pull):
-        for i in range(count):
-            part[i] = part[i] - lr * (slope * part[i] - pull[i]) - gradient[i]
-    elif len(anchor):
-        for i in range(count):
-            v = part[i]
-            moved = v - anchor[i]
-            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-            part[i] = v - lr * (slope * v + sign) - gradient[i]
-    else:
-        scale = part.dtype.type(1) - lr * slope
-        for i in range(count):
-            part[i] = scale * part[i] - gradient[i]
-
-
-@njit(fastmath=_FAST, cache=True, nogil=True)
-def _move_clipped(
-    y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, clip: float
-) -> None:
-    """gradient <- gradient + slopes[0] y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- y - lr (slopes[1] y + gradient)."""
-    for i in range(len(y)):
-        gradient[i] += slopes[0] * y[i]
-    if len(pull):
-        for i in range(len(y)):
-            gradient[i] -= pull[i]
-    if len(anchor):
-        for i in range(len(y)):
-            moved = y[i] - anchor[i]
-            gradient[i] += l1 if moved > 0 else (-l1 if moved < 0 else moved)
-    factor = clip / (np.sqrt(np.dot(gradient, gradient)) + y.dtype.type(EPSILON))
-    step = lr if factor > 1 else lr * factor  # a NaN stays one
-    scale = y.dtype.type(1) - lr * slopes[1]
-    for i in range(len(y)):
-        y[i] = scale * y[i] - step * gradient[i]
+            _walk(y[r], *steps, data, layers, loss, own, drops, BLOCK)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -282,14 +255,46 @@ def _forward(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
+def _take(data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
+    """x (b, entries), and labels (b,) or values (b, outputs): those of the samples `row` (b,)."""
+    for k in range(len(row)):  # entry by entry: Numba compiles the assignment of whole rows for seconds
+        for c in range(x.shape[1]):
+            x[k, c] = data.inputs[row[k], c]
+        if len(data.labels):
+            labels[k] = data.labels[row[k]]
+        else:
+            for c in range(values.shape[1]):
+                values[k, c] = data.values[row[k], c]
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def _through(
+    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int, drops: _Drops, back: np.ndarray
+) -> None:
+    """back (b, i) <- gradient (b, o) w (o, i), times the slope of what gave h (b, i), the inputs of the layer `place`."""
+    np.dot(gradient, w, back)
+    if kind:
+        flat = back.reshape(-1)
+        for k in range(len(flat)):
+            flat[k] *= bends[k]
+        return
+    zero, scale = h.dtype.type(0), h.dtype.type(1)
+    for m in range(len(drops.places)):
+        scale = scale * drops.scales[m] if drops.places[m] == place else scale
+    for k in range(h.shape[0]):
+        for c in range(h.shape[1]):
+            back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
-    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, inputs: np.ndarray,
-    labels: np.ndarray, values: np.ndarray, layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, data: _Samples,
+    layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
 ) -> None:  # fmt: skip
     """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,).
 
     y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
-    there is none. Labels (n,) are those of a cross entropy, values (n, outputs) those of any other loss.
+    there is none.
     """
     pull, anchor, slopes, l1, prox, clip = penalty
     widths, kinds, _ = layers
@@ -309,19 +314,11 @@ def _walk(
     piece = np.empty(largest, y.dtype)
     gradients = np.empty(len(y) if clip else 0, y.dtype)  # a clipped gradient must be known whole before it moves anything
     own_labels, own_values = np.empty(b, np.int64), np.empty((b, widths[last]), y.dtype)
-    zero = y.dtype.type(0)
     toward = anchor[:0] if prox else anchor
     for j in range(steps):
         lr = lrs[j]
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
-        for k in range(b):  # entry by entry: Numba compiles the assignment of whole rows for seconds
-            for c in range(widths[0]):
-                x[k, c] = inputs[samples[j, k], c]
-            if loss.kind == 0:
-                own_labels[k] = labels[samples[j, k]]
-            else:
-                for c in range(widths[last]):
-                    own_values[k, c] = values[samples[j, k], c]
+        _take(data, samples[j], x, own_labels, own_values)
         start = _forward(y, hidden, bends, some, layers, b, keys[j], drops, block)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
@@ -336,18 +333,7 @@ def _walk(
             start -= i * o + o
             w, h, gradient = y[start : start + i * o].reshape(o, i), hidden[n, : b * i].reshape(b, i), g[: b * o].reshape(b, o)
             if n > 0:  # through the layer, by the weights as they were
-                back = before[: b * i].reshape(b, i)
-                np.dot(gradient, w, back)
-                if kinds[n]:
-                    for k in range(b * i):
-                        before[k] *= bends[n, k]
-                else:
-                    scale = y.dtype.type(1)
-                    for m in range(len(drops.places)):
-                        scale = scale * drops.scales[m] if drops.places[m] == n else scale
-                    for k in range(b):
-                        for c in range(i):
-                            back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
+                _through(gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i))
             columns = turned[: b * o].reshape(o, b)
             for c in range(o):
                 for k in range(b):
@@ -359,16 +345,16 @@ def _walk(
                 change = gradients[a:z1] if clip else piece[: z1 - a]
                 np.dot(columns[first:end], h, change.reshape(end - first, i))
                 if not clip:
-                    _move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
+                    move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
             a, z1 = start + i * o, start + i * o + o
             change = gradients[a:z1] if clip else piece[:o]
             for c in range(o):
                 change[c] = columns[c].sum()
             if not clip:
-                _move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
+                move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
             g, before = before, g
         if clip:
-            _move_clipped(y, gradients, lr, slopes, pull, toward, l1, clip)
+            move_clipped(y, gradients, lr, slopes, pull, toward, l1, clip)
         if prox and len(anchor):
             shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
 

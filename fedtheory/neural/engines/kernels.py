@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedtheory.compiled import njit
+from fedtheory.local.clipping import EPSILON
 
 if TYPE_CHECKING:
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LossTerms", "activate", "loss_terms", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
+__all__ = ["LossTerms", "activate", "loss_terms", "move", "move_clipped", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
 
 # NaN and infinities stay what they are. No multiplication and addition are fused: on the center, curvature y - curvature center is to
 # be 0 and not the rounding error of the product, which the sign rule of the l1 term would take for a move.
@@ -62,6 +63,57 @@ def shrink(y: np.ndarray, lr: np.ndarray, anchor: np.ndarray, l1: float) -> None
             moved = row[i] - a[i]
             moved = moved - t if moved > t else (moved + t if moved < -t else moved - moved)  # a NaN stays one
             row[i] = a[i] + moved
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def move(
+    part: np.ndarray, gradient: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
+) -> None:
+    """part <- part - lr (slope part - pull + l1 sign(part - anchor)) - gradient, sign(0) = 0.
+
+    pull and anchor may be empty: there is none.
+    """
+    count = len(part)
+    if len(pull) and len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v - pull[i] + sign) - gradient[i]
+    elif len(pull):
+        for i in range(count):
+            part[i] = part[i] - lr * (slope * part[i] - pull[i]) - gradient[i]
+    elif len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v + sign) - gradient[i]
+    else:
+        scale = part.dtype.type(1) - lr * slope
+        for i in range(count):
+            part[i] = scale * part[i] - gradient[i]
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def move_clipped(
+    y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, clip: float
+) -> None:
+    """gradient <- gradient + slopes[0] y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- y - lr (slopes[1] y + gradient)."""
+    for i in range(len(y)):
+        gradient[i] += slopes[0] * y[i]
+    if len(pull):
+        for i in range(len(y)):
+            gradient[i] -= pull[i]
+    if len(anchor):
+        for i in range(len(y)):
+            moved = y[i] - anchor[i]
+            gradient[i] += l1 if moved > 0 else (-l1 if moved < 0 else moved)
+    factor = clip / (np.sqrt(np.dot(gradient, gradient)) + y.dtype.type(EPSILON))
+    step = lr if factor > 1 else lr * factor  # a NaN stays one
+    scale = y.dtype.type(1) - lr * slopes[1]
+    for i in range(len(y)):
+        y[i] = scale * y[i] - step * gradient[i]
 
 
 class LossTerms(NamedTuple):

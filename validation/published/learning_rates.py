@@ -1,10 +1,10 @@
 """A search over the learning rate, which FedElasticNet tuned and did not print: a grid fixed beforehand, chosen by accuracy.
 
-    python validation/published/learning_rates.py DATA [--minutes 60]
+    python validation/published/learning_rates.py DATA [--dataset mnist] [--minutes 60]
 
-MNIST and EMNIST-L, Dirichlet (.3), 10 %, the four methods whose entropies differ most from the printed ones, gradients clipped at norm
-10 as in FedDyn's public code, seed 0. The rate to compare with the paper is the one with the highest mean accuracy of the last ten
-rounds; the entropies have no part in the choice. Every finished run is written at once to learning_rates.json beside this file.
+MNIST and EMNIST-L, Dirichlet (.3), 10 %, all methods of Tables 2 and 3, gradients clipped at norm 10 as in FedDyn's public code, seed
+0. The rate to compare with the paper is the one with the highest mean accuracy of the last ten rounds; the entropies have no part in
+the choice. Every finished run is written at once to learning_rates.json beside this file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import numpy as np
 import typer
 
 from fedtheory.neural.benchmarks import presets
+from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.neural.benchmarks.run import cells, load_data, run_preset
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).with_suffix(".json")
 GRID = (0.03, 0.06, 0.1, 0.2)
-METHODS = ("algorithm-1", "algorithm-2", "algorithm-3", "feddyn")
+METHODS = papers.FEDELASTICNET_METHODS
 
 
 def _row(preset: Any, data: Any) -> dict[str, Any]:
@@ -44,12 +45,13 @@ def _row(preset: Any, data: Any) -> dict[str, Any]:
 
 def main(
     data: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with the data sets' published files.")],
+    dataset: Annotated[str, typer.Option(help="Data sets, with commas.")] = "mnist,emnist-l",
     minutes: Annotated[float, typer.Option(help="Begin no run after so many.")] = 600.0,
 ) -> None:
     """Run what is missing, and print the rate that each method's accuracy chooses."""
     began = time.monotonic()
     kept: dict[str, Any] = json.loads(HERE.read_text()) if HERE.exists() else {}
-    for name in ("mnist", "emnist-l"):
+    for name in dataset.split(","):
         samples = load_data(name, data, 0, progress=False)
         for method in METHODS:
             preset = presets.get(f"fedelasticnet/{name}/dirichlet-0.3/10%/{method}")
@@ -60,7 +62,7 @@ def main(
                 kept[key] = _row(replace(preset, lr=lr, clip=10.0), samples)
                 write_atomic(HERE, json.dumps(to_jsonable(dict(sorted(kept.items()))), indent=1) + "\n")
                 print(key, f"{kept[key]['seconds']} s", flush=True)
-    for name in ("mnist", "emnist-l"):
+    for name in dataset.split(","):
         for method in METHODS:
             rows = [r for r in kept.values() if (r["dataset"], r["method"]) == (name, method) and r["accuracy_last_ten"] is not None]
             if rows:

@@ -220,7 +220,10 @@ def test_an_interrupt_ends_the_run_and_its_workers(workers: int) -> None:
     finally:
         process.kill()
     assert process.returncode != 0
-    assert error.strip().splitlines()[-1].startswith(b"KeyboardInterrupt")
+    # joblib's tracker, a process of its own, may find a semaphore gone that it has not been told of, and says so afterwards
+    lines = error.strip().splitlines()
+    mine = lines[: next((n for n, line in enumerate(lines) if b"resource_tracker" in line), None)]
+    assert mine[-1].startswith(b"KeyboardInterrupt")
 
 
 def test_arguments_of_another_kind_are_told_with_the_call_that_makes_one() -> None:

@@ -87,6 +87,26 @@ def diverged(round_index: int, client: int | None, scenario: int, what: str = "t
     )
 
 
+class WorkerLost(FedTheoryError, RuntimeError):
+    """The process that did a task died, however often the task was given out again.
+
+    Attributes
+    ----------
+    index : int
+        Of the task.
+    """
+
+    def __init__(self, index: int, tries: int) -> None:
+        super().__init__(
+            f"the worker of task {index} died, {tries} times in a row: it was killed (for memory, most often) or crashed; "
+            "take fewer workers, or a smaller task"
+        )
+        self.index, self.tries = index, tries
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:  # it crosses processes
+        return type(self), (self.index, self.tries)
+
+
 class LocalSolveFailed(FedTheoryError, ArithmeticError):
     """An exact local solve stopped above its KKT tolerance."""
 

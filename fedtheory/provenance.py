@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["provenance", "to_jsonable", "write_atomic", "write_json"]
+__all__ = ["provenance", "to_jsonable", "versions", "write_atomic", "write_json"]
 
 
 @cache
@@ -33,14 +33,15 @@ def _commit() -> str | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
-    versions = {}
+def versions() -> dict[str, str]:
+    """Of the packages on which results depend; those that are installed."""
+    found = {}
     for package in ("fedtheory", "numpy", "scipy", "cvxpy", "clarabel", "scikit-learn", "torch"):
         try:
-            versions[package] = metadata.version(package)
+            found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return versions
+    return found
 
 
 def provenance(seed: int | None = None, device: str = "cpu", dtype: str = "float64", arrays: str = "numpy") -> dict[str, Any]:
@@ -54,7 +55,7 @@ def provenance(seed: int | None = None, device: str = "cpu", dtype: str = "float
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "cores": os.cpu_count(),
-        "versions": _versions(),
+        "versions": versions(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -186,9 +186,9 @@ class Job:
             measure(seen, self.problem, self.done, state.x, None, None, self._evaluates(self.done), personal(state))
         return state
 
-    def __call__(self, index: int, piece: tuple[range, Array], folder: str, board: str, chunks: int) -> Part:
+    def __call__(self, index: int, piece: tuple[range, Array], folder: str | None, board: str | None, chunks: int) -> Part:
         part = self.run(index, piece, Board(chunks, board))
-        if part.error is not None:
+        if part.error is not None or folder is None:
             return part
         states = None if part.states is None else [stow(s, folder) for s in part.states]
         return part._replace(final=stow(part.final, folder), states=states)

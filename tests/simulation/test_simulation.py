@@ -163,7 +163,7 @@ def test_bad_arguments_are_refused_before_any_work() -> None:
 
 def test_progress_appears_only_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(parallel.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(parallel.progress.time, "monotonic", lambda: now[0])
     with parallel.Progress(10, "short") as quick:
         quick.update(5)
         assert not quick.visible
@@ -201,8 +201,8 @@ def test_a_board_stops_the_chunks_after_a_failure_and_when_nobody_waits(tmp_path
     child.fail(1, 5)
     mine.fail(0, 9)
     assert mine.limit == child.limit == 5
-    monkeypatch.setattr(parallel.os, "getpid", lambda: 10)
-    monkeypatch.setattr(parallel.os, "getppid", lambda: 1)  # the owner was killed
+    monkeypatch.setattr(parallel.board.os, "getpid", lambda: 10)
+    monkeypatch.setattr(parallel.board.os, "getppid", lambda: 1)  # the owner was killed
     assert child.limit == 0
     assert parallel.Board(2).limit > 10**9  # in memory: nobody else's
 

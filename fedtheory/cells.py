@@ -1,0 +1,170 @@
+"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes on where it was.
+
+A cell is one piece of work, whose result depends on its content alone: its key is a hash of that content, of the source of this
+package and of the versions that its last bits depend on. The file is an SQLite database in write-ahead mode: a process that is
+killed at any moment leaves it whole, with every cell that was put into it.
+
+    with Cells(folder / "cells.sqlite") as cells:
+        for i, result in cells.compute(work, tasks, contents, workers=2):
+            ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fedtheory.errors import DataFileError, FedTheoryError
+from fedtheory.parallel import as_finished
+from fedtheory.provenance import to_jsonable, versions
+
+__all__ = ["Cells", "code_digest", "key_of"]
+
+_SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
+MOST = 2**28  # characters of one cell's result: more is no result of ours
+
+
+@cache
+def code_digest() -> str:
+    """A hash of the source of this package and of the versions of the packages that results depend on."""
+    found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
+    root = Path(__file__).resolve().parent
+    for file in sorted(root.rglob("*.py")):
+        found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def key_of(content: Any) -> str:
+    """The key of a cell: ``content`` is JSON-able and says everything that its result depends on, but for the software."""
+    told = json.dumps([code_digest(), to_jsonable(content)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+class Cells:
+    """A file of finished cells.
+
+    Parameters
+    ----------
+    path : Path
+        Made if missing, with its folder. One that is no such file, or damaged, is set aside under another name.
+    tell : callable(str)
+        Called with a line for the user: what was set aside.
+
+    Attributes
+    ----------
+    found : int
+        Cells that `compute` took from the file.
+    """
+
+    def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None) -> None:
+        self.path, self.found = Path(path), 0
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
+                raise DataFileError(f"{self.path}: {error}; end the process that has it open, or take another folder") from error
+            tell(f"{self._set_aside().name} is what {self.path.name} was: it is damaged ({error}), and its cells are computed again")
+            self._open()
+
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self.path, timeout=5, isolation_level=None, check_same_thread=False)
+        try:
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute("CREATE TABLE IF NOT EXISTS cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID")
+            told = self._database.execute("PRAGMA quick_check(1)").fetchone()
+            shape = [row[1] for row in self._database.execute("PRAGMA table_info(cells)")]
+            if told != ("ok",) or shape != ["key", "result"]:
+                raise sqlite3.DatabaseError(told[0] if told != ("ok",) else f"its columns are {', '.join(shape)}")
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _set_aside(self) -> Path:
+        """The damaged file under another name, so that nothing is lost."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        os.replace(self.path, aside)
+        for suffix in _SUFFIXES[1:]:
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        return aside
+
+    def __enter__(self) -> Cells:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def __len__(self) -> int:
+        return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
+
+    def get(self, key: str) -> Any:
+        """A cell's result; KeyError where it is not there."""
+        row = self._database.execute("SELECT result FROM cells WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return self._read(key, row[0])
+
+    def _read(self, key: str, text: Any) -> Any:
+        try:
+            if not isinstance(text, str) or len(text) > MOST:
+                raise ValueError("it is no text of a sensible length")
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataFileError(f"{self.path}: the cell {key[:12]} cannot be read ({error}); delete the file to begin again") from error
+
+    def put(self, key: str, result: Any) -> Any:
+        """Keep a result, which JSON can hold; returns what `get` would."""
+        text = json.dumps(to_jsonable(result))
+        try:
+            self._database.execute("INSERT OR REPLACE INTO cells VALUES (?, ?)", (key, text))
+        except sqlite3.OperationalError as error:  # 'database or disk is full'
+            raise FedTheoryError(f"{self.path}: {error}; what was finished before is kept: make room, and give the command again") from error
+        return json.loads(text)
+
+    def compute(
+        self,
+        work: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        contents: Sequence[Any],
+        workers: int = 1,
+        here: float = 0.0,
+    ) -> Iterator[tuple[int, Any]]:
+        """(index, result) of all tasks: first those that the file has, then the others in the order in which they finish.
+
+        Parameters
+        ----------
+        work : callable(task)
+            Its result is what JSON can hold, and what is yielded is read back from JSON, whether it is new or not.
+        tasks : passed to `fedtheory.parallel.as_finished`, as ``workers`` and ``here``
+        contents : one for each task, as `key_of` takes them
+        """
+        keys = [key_of(content) for content in contents]
+        todo: list[int] = []
+        for i, key in enumerate(keys):
+            try:
+                result = self.get(key)
+            except KeyError:
+                todo.append(i)
+                continue
+            self.found += 1
+            yield i, result
+        for j, result in as_finished(work, [tasks[i] for i in todo], workers, here):
+            yield todo[j], self.put(keys[todo[j]], result)
+
+    def remove(self) -> None:
+        """Close and delete the file: what it was for is done."""
+        self._database.close()
+        for suffix in _SUFFIXES:
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

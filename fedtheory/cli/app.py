@@ -8,7 +8,7 @@ import typer
 
 from fedtheory.cli.common import App, Group
 
-__all__ = ["ALL", "ONE", "SHARED", "Address", "Engine", "Participants", "app", "examples"]
+__all__ = ["ALL", "ONE", "Address", "Engine", "Participants", "Workers", "app", "examples"]
 
 app = App(
     cls=Group,
@@ -30,6 +30,8 @@ Engine = Annotated[
         "--engine", help="Where the work is done: processes of this machine, or a cluster of Dask's or Ray's.", rich_help_panel=SHARED
     ),
 ]
+_PROCESSES = typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=SHARED)
+Workers = Annotated[int | None, _PROCESSES]
 Address = Annotated[
     str | None,
     typer.Option(

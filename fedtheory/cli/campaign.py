@@ -15,6 +15,7 @@ from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
+    kept_cells,
     not_writable,
     progress,
     shipped_witnesses,
@@ -226,17 +227,13 @@ class _Run:
 
 def campaign_command(o: CampaignOptions) -> int:
     """Run everything, write everything; the exit code. What a campaign that was cut short has finished is not done again."""
-    from fedtheory.cells import Cells
     from fedtheory.parallel import stop_workers, use_engine
 
     check_out(o.out)
     for statement in o.statements if o.own else ():
         warn_of_formulas(statement)
-    tell = err_console().print
     try:
-        with use_engine(o.engine, o.address, o.workers), Cells(o.out / CELLS, lambda line: tell(line, style="yellow")) as cells:
-            if before := len(cells):
-                tell(f"going on from {o.out / CELLS}: {before:,} finished pieces of an earlier run, those of them that are the same")
+        with use_engine(o.engine, o.address, o.workers), kept_cells(o.out / CELLS) as cells:
             run = _Run(o, cells)
             run.go()
             final, files, stopped = _write(run, stop_workers)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import ALL, ONE, Address, Engine, Participants, app, examples
+from fedtheory.cli.app import ALL, ONE, Address, Engine, Participants, Workers, app, examples
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
@@ -117,9 +117,7 @@ def verify_command(
             rich_help_panel=ALL,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=ALL)
-    ] = None,
+    workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
     details: Annotated[

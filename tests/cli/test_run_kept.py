@@ -1,4 +1,4 @@
-"""A run that was killed goes on where it was, to the same numbers; a checkpoint that is damaged or another run's is no way to others."""
+"""A run that was killed goes on where it was, to the same numbers; other checkpoints do not mislead it."""
 
 from __future__ import annotations
 

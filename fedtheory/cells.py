@@ -47,6 +47,19 @@ def key_of(content: Any) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+class _Chosen(Sequence[Any]):
+    """Some of a sequence's items, which are made when they are asked for: a sweep of a million cells holds none of them."""
+
+    def __init__(self, items: Sequence[Any], chosen: Sequence[int]) -> None:
+        self._items, self._chosen = items, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[self._chosen[index]]
+
+
 class Cells:
     """A file of finished cells.
 
@@ -161,8 +174,12 @@ class Cells:
                 continue
             self.found += 1
             yield i, result
-        for j, result in as_finished(work, [tasks[i] for i in todo], workers, here):
+        for j, result in as_finished(work, _Chosen(tasks, todo), workers, here):
             yield todo[j], self.put(keys[todo[j]], result)
+
+    def rows(self, contents: Sequence[Any]) -> Iterator[Any]:
+        """The results of these cells, in their order; KeyError where one is missing."""
+        return (self.get(key_of(content)) for content in contents)
 
     def remove(self) -> None:
         """Close and delete the file: what it was for is done."""

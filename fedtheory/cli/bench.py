@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
-from fedtheory.cli.bench_options import Options
+from fedtheory.cli.bench_options import Options, run_options
 from fedtheory.cli.common import emit, out_console
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
 
-__all__ = ["FIGURES", "TABLES", "Options", "bench"]
+__all__ = ["FIGURES", "TABLES", "Options", "bench", "chosen"]
 
 TABLES = (
     "fedelasticnet-table2",
@@ -32,7 +32,7 @@ _TITLES = {
 }
 
 
-def _chosen(table: str, o: Options) -> list[Any]:
+def chosen(table: str, o: Options) -> list[Any]:
     """The presets to run, as the options change them."""
     from fedtheory.neural import models
     from fedtheory.neural.benchmarks.presets import of_table
@@ -306,18 +306,13 @@ def _bench_table(table: str, o: Options) -> None:
     if o.quick and o.data is None and o.dataset is not None:  # they stand for every data set: naming them filters nothing
         named = [d for d in o.dataset.split(",") if d.strip() and d.strip().lower() != "digits"]
         o = replace(o, dataset=",".join(named) or None)
-    presets = _chosen(table, o)
+    presets = chosen(table, o)
     out = o.out / "quick" if o.quick else o.out
     console, results, interrupted = out_console(), [], False
     if o.only_report:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
-        options = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume, "tensorboard": o.tensorboard}
-        options |= {} if o.autocast is None else {"autocast": o.autocast}
-        options |= {} if o.precision == "highest" else {"precision": o.precision}
-        options |= {"evaluate_every": o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1), "progress": not o.json}
-        if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
-            options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}
+        options = {**run_options(table, o), "tensorboard": o.tensorboard, "progress": not o.json}
         folder = None if o.quick and o.data is None else o.data
 
         def report(result: Any) -> None:

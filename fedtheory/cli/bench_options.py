@@ -10,7 +10,7 @@ from typing import Any
 from fedtheory.cli.local_solvers import memory_arguments
 from fedtheory.errors import InvalidInput
 
-__all__ = ["Options"]
+__all__ = ["Options", "run_options"]
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,14 @@ class Options:
                 f"add --lr, for example {usual}"
             )
         return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}
+
+
+def run_options(table: str, o: Options) -> dict[str, Any]:
+    """What `run_preset` takes beside the setting."""
+    options: dict[str, Any] = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume}
+    options |= {} if o.autocast is None else {"autocast": o.autocast}
+    options |= {} if o.precision == "highest" else {"precision": o.precision}
+    options["evaluate_every"] = o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1)
+    if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
+        options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}
+    return options

@@ -231,6 +231,50 @@ def bench_command(
 
 
 @app.command(
+    "sweep",
+    epilog=examples(
+        "fedtheory sweep --example > sweep.toml",
+        "fedtheory sweep sweep.toml --dry-run",
+        "fedtheory sweep sweep.toml --out results/sweep",
+        "fedtheory sweep sweep.toml --engine dask --address tcp://10.0.0.7:8786 --format parquet",
+    ),
+)  # fmt: skip
+def sweep_command(
+    spec: Annotated[Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Print a specification to begin with, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, tell how many cells there are, and run none.")] = False,
+    format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Of the table.")] = "csv",
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")] = True,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
+    json: Json = False,
+    out: Out = Path("results/sweep"),
+) -> None:
+    """Run methods with all combinations of hyperparameters, problems, cohorts and seeds, into one table and a figure.
+
+    Every finished cell is kept in OUT/sweep.cells.sqlite, by what its numbers depend on: interrupted or killed, the same command goes
+    on; with more values in the specification, it runs the new cells only. The table has the same bytes whatever the engine and the
+    number of workers. A cell that diverges is a row that says so.
+
+    The exit code is 1 where a cell failed, and 130 after an interrupt."""
+    from fedtheory.cli.campaign import default_workers
+    from fedtheory.cli.sweep import command
+    from fedtheory.cli.sweep import spec as specification
+    from fedtheory.errors import InvalidInput
+
+    if example:
+        typer.echo(specification.EXAMPLE, nl=False)
+        return
+    if spec is None:
+        raise InvalidInput("no specification: give a TOML file; `fedtheory sweep --example > sweep.toml` writes one to begin with")
+    o = command.SweepOptions(
+        spec, out or Path("results/sweep"), workers or default_workers(), engine, address, format, figures, dry_run, json
+    )
+    raise typer.Exit(command.sweep(o))
+
+
+@app.command(
     "draw",
     epilog=examples(
         "fedtheory draw results/verify-theorem-3.1-diabetes.csv",

@@ -112,12 +112,12 @@ def test_efls_mnist_row_is_said_to_be_another_network_unless_the_texts_is_asked_
         None, "mnist", None, "efl", None, None, None, "drawn", False, True, False, "text", "cpu", "float32", None, None, True, None,
         False, 0, False, None,
     )  # fmt: skip
-    (preset,) = benching._chosen("efl-table2", options)
+    (preset,) = benching.chosen("efl-table2", options)
     assert preset.network == "resnet50" and "normalisation of ResNet-50 (GroupNorm, 32 groups)" in preset.assumed
     said = " ".join(benching._notes("efl-table2", [preset], [], options))
     assert "--network text trains" not in said and "the text: ResNet-50" not in said
     options = replace(options, network=None)
-    (preset,) = benching._chosen("efl-table2", options)
+    (preset,) = benching.chosen("efl-table2", options)
     said = " ".join(benching._notes("efl-table2", [preset], [], options))
     assert "--network text trains a ResNet-50, with GroupNorm" in said and "the text: ResNet-50" in said
 
@@ -194,9 +194,9 @@ def test_cifars_augmented_runs_have_a_name_of_their_own():
         None, "cifar10", "iid", "feddyn", None, None, None, "drawn", True, True, False, None, "cpu", "float32", None, None, True, None,
         False, 0, False, None,
     )  # fmt: skip
-    (preset,) = benching._chosen("fedelasticnet-table2", options)
+    (preset,) = benching.chosen("fedelasticnet-table2", options)
     assert preset.augment == "flip-crop" and preset.name.endswith("/feddyn@augment=flip-crop")
-    (plain,) = benching._chosen("fedelasticnet-table2", replace(options, augment=False, epochs=5))
+    (plain,) = benching.chosen("fedelasticnet-table2", replace(options, augment=False, epochs=5))
     assert plain.name.endswith("/feddyn") and plain.epochs == 5  # the paper's own value changes no name
 
 
@@ -273,7 +273,7 @@ def test_networks_of_the_text(tmp_path):
             None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", False, True, quick, network,
             "cpu", "float32", None, None, True, None, False, 0, True, tmp_path,
         )  # fmt: skip
-        chosen = benching._chosen("fedelasticnet-table2", o)
+        chosen = benching.chosen("fedelasticnet-table2", o)
         assert all(p.epochs == 7 for p in chosen)
         return [p.network for p in chosen]
 

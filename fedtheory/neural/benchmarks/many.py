@@ -18,7 +18,7 @@ from fedtheory.provenance import write_json
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
 
-__all__ = ["run_presets"]
+__all__ = ["Datasets", "run_presets"]
 
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
@@ -44,7 +44,7 @@ def run_presets(
     threads : int
         Of torch in each process; default 1 in other processes, and what torch takes in this one.
     """
-    data = _Datasets(folder_of_data, verify, options.get("progress", True))
+    data = Datasets(folder_of_data, verify, options.get("progress", True))
     for preset in presets:
         data.of(preset)
     if (engine := chosen_engine(workers)) is None:
@@ -55,7 +55,7 @@ def run_presets(
         return
     options["progress"] = False
     kept = out if engine.same_machine else None  # elsewhere there is no such folder
-    jobs = [_Job(preset, _Datasets(folder_of_data, verify, False), kept, threads or 1, options) for preset in presets]
+    jobs = [_Job(preset, Datasets(folder_of_data, verify, False), kept, threads or 1, options) for preset in presets]
     for i, told in as_finished(_elsewhere, jobs, workers):
         result = Result(presets[i], **told)
         if kept is None:
@@ -64,7 +64,7 @@ def run_presets(
         yield result
 
 
-class _Datasets:
+class Datasets:
     """The samples of a preset, read once in a process."""
 
     def __init__(self, folder: Path | None, verify: bool, progress: bool) -> None:
@@ -83,7 +83,7 @@ def _read(name: str, seed: int, folder: Path | None, verify: bool, progress: boo
         raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
 
 
-def _run(preset: Preset, data: _Datasets, out: Path | None, **options: Any) -> Result:
+def _run(preset: Preset, data: Datasets, out: Path | None, **options: Any) -> Result:
     try:
         return run_preset(preset, data.of(preset), out, **options)
     except (CheckpointError, OSError):  # files: the user's to decide
@@ -96,7 +96,7 @@ class _Job(NamedTuple):
     """A run in another process."""
 
     preset: Preset
-    data: _Datasets
+    data: Datasets
     out: Path | None
     threads: int
     options: dict[str, Any]

@@ -1,0 +1,1 @@
+"""`fedtheory sweep`: a specification, its cells, their rows, and the table and figure made of them."""

@@ -1,0 +1,197 @@
+"""One cell of a sweep: what it depends on, and the row that is made of it, in whatever process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import redirect_stderr
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.cli.sweep.options import options_of
+from fedtheory.errors import Diverged, FedTheoryError, InvalidInput
+
+if TYPE_CHECKING:
+    from fedtheory.cli.run_made import Made, RunOptions
+    from fedtheory.neural.benchmarks.preset import Preset
+
+__all__ = ["COLUMNS", "Task", "check", "content", "row_of"]
+
+COLUMNS = {  # of a row, after its keys
+    "status": "ok, diverged or failed",
+    "error": "why it has no result",
+    "rounds_done": "rounds that were run",
+    "suboptimality": "F(x) - F* after the last round, the mean over its scenarios",
+    "suboptimality_se": "the standard error of that mean; empty with one scenario",
+    "best_suboptimality": "the smallest of the means of all rounds",
+    "distance": "||x - x*|| after the last round",
+    "bits": "bits sent and received by then",
+    "rounds_to_target": "the first round in which the mean is at most the target; inf where none is",
+    "bits_to_target": "bits sent and received by then",
+    "test_accuracy": "of the last measured round of a network",
+    "best_test_accuracy": "of all measured rounds",
+    "nonzeros": "nonzero entries that a participant sends in a round, the mean over the rounds",
+}
+
+
+class Task(NamedTuple):
+    """What is sent to a process: the cell, the target, and the folder in which networks keep their checkpoints, or None."""
+
+    kind: str
+    cell: dict[str, Any]
+    target: float | None
+    folder: str | None
+
+
+def content(kind: str, cell: dict[str, Any], target: float | None) -> Any:
+    """What the row depends on: its options, and the bytes of the files that they name."""
+    files = {key: _digest(str(cell[key])) for key in ("problem", "data") if key in cell and Path(str(cell[key])).is_file()}
+    return ["sweep", kind, cell, target, files]
+
+
+@lru_cache(maxsize=64)
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(kind: str, cell: dict[str, Any]) -> None:
+    """Make everything that a cell runs, without running it.
+
+    Raises
+    ------
+    FedTheoryError
+        What does not go together, as `fedtheory run` and `fedtheory bench` say it.
+    """
+    if kind == "run":
+        _made(cell, solved=False)
+    else:
+        _preset(cell)
+
+
+def row_of(task: Task) -> dict[str, Any]:
+    """The row of a cell, without its keys."""
+    row: dict[str, Any] = {"status": "ok", "error": ""}
+    try:
+        with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # a sweep tells its own progress
+            return row | (_run(task) if task.kind == "run" else _network(task))
+    except Diverged as error:
+        return row | {"status": "diverged", "error": str(error), "rounds_done": error.round_index}
+    except FedTheoryError as error:
+        return row | {"status": "failed", "error": " ".join(str(error).split())}
+
+
+# --- runs on convex problems -----------------------------------------------------------------------------------------------
+def _options(cell: dict[str, Any]) -> RunOptions:
+    from fedtheory.cli.run_made import options_from
+
+    return options_from({**{name: o.default for name, o in options_of("run").items()}, **cell})
+
+
+@lru_cache(maxsize=8)
+def _problem(told: str) -> Any:
+    """The problem of some options, which cells beside each other share, with its optimum once it is known."""
+    from fedtheory.cli.common import problem_of
+
+    o = _options(json.loads(told))
+    return problem_of(o.problem, o.options, o.seed)
+
+
+def _made(cell: dict[str, Any], solved: bool = True) -> Made:
+    from fedtheory.central.plan import METHODS
+    from fedtheory.cli.options import PROBLEM_OPTIONS
+    from fedtheory.cli.run_made import make
+
+    if cell["method"] in METHODS:
+        raise InvalidInput(f"method = {cell['method']!r}: it runs over a set, in `fedtheory run` only; leave it out of the sweep")
+    of_problem = {"problem", "seed", "method", *(p.name for p in PROBLEM_OPTIONS)}
+    told = json.dumps({k: v for k, v in cell.items() if k in of_problem and k != "method"} | {"method": "fedavg"}, sort_keys=True)
+    return make(_options(cell), solved, _problem(told))
+
+
+def _run(task: Task) -> dict[str, Any]:
+    from fedtheory.simulation.simulate import simulate
+
+    made, o = _made(task.cell), _options(task.cell)
+    trajectory = simulate(
+        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed,
+        local_solver=made.solver, record=("objective", "bits"), like=made.like, in_place=True,
+    )  # fmt: skip
+    gap, bits = trajectory.metrics["objective"] - made.optimum.value, trajectory.metrics["bits"].mean(axis=1)
+    mean = gap.mean(axis=1)
+    row: dict[str, Any] = {
+        "rounds_done": trajectory.rounds,
+        "suboptimality": float(mean[-1]),
+        "best_suboptimality": float(mean.min()),
+        "distance": float(np.linalg.norm(trajectory.x - made.optimum.x, axis=-1).mean()),
+        "bits": float(bits[-1]),
+    }
+    if o.scenarios > 1:
+        row["suboptimality_se"] = float(gap[-1].std(ddof=1) / np.sqrt(o.scenarios))
+    if task.target is not None:
+        reached = np.flatnonzero(mean <= task.target)
+        row["rounds_to_target"] = float(reached[0]) if reached.size else float("inf")
+        row["bits_to_target"] = float(bits[reached[0]]) if reached.size else float("inf")
+    return row
+
+
+# --- networks --------------------------------------------------------------------------------------------------------------
+def _bench(cell: dict[str, Any]) -> Any:
+    from dataclasses import fields
+
+    from fedtheory.cli.bench_options import Options
+    from fedtheory.cli.local_solvers import MEMORY_OPTIONS
+
+    memory = [option.name for option in MEMORY_OPTIONS]
+    given = {**{name: o.default for name, o in options_of("bench").items()}, **cell}
+    given |= {"only_report": False, "memory": {name: given[name] for name in memory}, "out": Path("results/bench")}
+    for swept in ("lr", "l1", "l2", "epsilon"):
+        given[swept] = None if given[swept] is None else str(given[swept])
+    given["data"] = None if given["data"] is None else Path(given["data"])
+    return Options(**{f.name: given[f.name] for f in fields(Options)})
+
+
+def _preset(cell: dict[str, Any]) -> Preset:
+    """The one setting that the cell names."""
+    from fedtheory.cli.bench import TABLES, chosen
+    from fedtheory.errors import suggest
+
+    if cell["table"] not in TABLES:
+        raise suggest(cell["table"], TABLES, "table")
+    found = chosen(cell["table"], _bench(cell))
+    if len(found) != 1:
+        differ = [name for name in ("dataset", "split", "method") if len({getattr(p, name) for p in found}) > 1]
+        raise InvalidInput(
+            f"table = {cell['table']!r}: {len(found)} settings fit a cell, which must name one: give {' and '.join(differ) or 'more'}, "
+            f"as in {', '.join(f'{name} = {sorted({str(getattr(p, name)) for p in found})}' for name in differ)}"
+        )
+    return found[0]
+
+
+def _network(task: Task) -> dict[str, Any]:
+    import torch
+
+    from fedtheory.cli.bench_options import run_options
+    from fedtheory.neural.benchmarks.many import Datasets
+    from fedtheory.neural.benchmarks.run import run_preset
+
+    o, preset = _bench(task.cell), _preset(task.cell)
+    torch.set_num_threads(o.threads or 1)
+    folder = None if o.quick and o.data is None else o.data
+    data = Datasets(folder, o.verify, False).of(preset)
+    options = {**run_options(task.cell["table"], o), "progress": False}
+    result = run_preset(preset, data, None if task.folder is None else Path(task.folder), **options)
+    if result.error is not None:
+        return {"status": "diverged", "error": result.error, "rounds_done": result.rounds}
+    accuracy = result.series("test_accuracy")
+    accuracy = accuracy[np.isfinite(accuracy)]
+    row: dict[str, Any] = {"rounds_done": result.rounds}
+    if accuracy.size:
+        row |= {"test_accuracy": float(accuracy[-1]), "best_test_accuracy": float(accuracy.max())}
+    if "nonzeros" in result.metrics:
+        row["nonzeros"] = float(np.nanmean(result.series("nonzeros")))
+    return row

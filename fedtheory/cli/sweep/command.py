@@ -1,0 +1,213 @@
+"""`fedtheory sweep`: every cell of a specification on any engine, once; its table, its figure, and what it says."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fedtheory.cli.common import check_out, emit, err_console, kept_cells, not_writable, out_console, progress
+from fedtheory.cli.sweep import cell as cells_of
+from fedtheory.cli.sweep.spec import Spec, read
+from fedtheory.cli.sweep.table import Group, groups, write_csv, write_parquet
+from fedtheory.errors import FedTheoryError, InvalidInput
+
+__all__ = ["SweepOptions", "sweep"]
+
+CELLS = "sweep.cells.sqlite"
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What the command line says; names as its options."""
+
+    spec: Path
+    out: Path
+    workers: int
+    engine: str = "local"
+    address: str | None = None
+    format: str = "csv"
+    figures: bool = True
+    dry_run: bool = False
+    json: bool = False
+
+
+class _Tasks(Sequence[cells_of.Task]):
+    """The tasks of a sweep, made as they are asked for."""
+
+    def __init__(self, spec: Spec, folder: str | None) -> None:
+        self._spec, self._folder = spec, folder
+
+    def __len__(self) -> int:
+        return len(self._spec)
+
+    def __getitem__(self, index: Any) -> Any:
+        kind, cell = self._spec[index]
+        return cells_of.Task(kind, cell, self._spec.target, self._folder)
+
+
+class _Contents(Sequence[Any]):
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+
+    def __len__(self) -> int:
+        return len(self._spec)
+
+    def __getitem__(self, index: Any) -> Any:
+        kind, cell = self._spec[index]
+        return cells_of.content(kind, cell, self._spec.target)
+
+
+def sweep(o: SweepOptions) -> int:
+    """Check all that is varied, run what is not known yet, write and tell; the exit code."""
+    spec = read(o.spec)
+    check_out(o.out)
+    if o.format == "parquet":
+        from fedtheory.cli.sweep.table import _pyarrow
+
+        _pyarrow()
+    _check(spec)
+    if o.dry_run:
+        return _told_dry(spec, o)
+    start, complete = time.perf_counter(), True
+    with ExitStack() as stack:
+        from fedtheory.parallel import chosen_engine, stop_workers, use_engine
+
+        stack.enter_context(use_engine(o.engine, o.address, o.workers))
+        engine = chosen_engine(o.workers)
+        here = engine is None or engine.same_machine
+        store = stack.enter_context(kept_cells(o.out / CELLS))
+        tasks, contents = _Tasks(spec, str(o.out) if here else None), _Contents(spec)
+        try:
+            with progress("cells", len(spec)) as advance:
+                for _ in store.compute(cells_of.row_of, tasks, contents, o.workers):
+                    advance()
+        except KeyboardInterrupt:
+            complete = False
+            err_console().print("interrupted: the same command goes on from here", style="yellow")
+        stop_workers()
+        if not complete:
+            return 130
+        rows = [_numbers(row) for row in store.rows(contents)]
+        try:
+            files, result = _written(spec, rows, o)
+        except OSError as error:
+            raise not_writable(o.out, error) from error
+        result["found_again"] = store.found
+    _told(spec, result, files, o, time.perf_counter() - start)
+    return int(any(row["status"] == "failed" for row in rows))
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """'inf' and 'nan', which JSON has no numbers for, as numbers."""
+    return {k: float(v) if k not in ("status", "error") and isinstance(v, str) else v for k, v in row.items()}
+
+
+def _check(spec: Spec) -> None:
+    """Make a run for every value that is varied, and run none: what does not go together is told before any work."""
+    total = sum(sum(map(len, grid.axes.values())) - len(grid.axes) + 1 for _, grid in spec.grids)
+    with progress("checking what is varied", total) as advance:
+        for number, (kind, grid) in enumerate(spec.grids, 1):
+            for some in grid.one_of_each():
+                try:
+                    cells_of.check(kind, some)
+                except FedTheoryError as error:
+                    told = ", ".join(f"{k} = {v}" for k, v in some.items())
+                    raise InvalidInput(f"table {number}, [[{kind}]], at {told}: {error}") from error
+                advance()
+
+
+def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[list[Path], dict[str, Any]]:
+    """The files of a finished sweep, and what it says."""
+    from fedtheory.provenance import provenance, to_jsonable, write_json
+
+    found = groups(spec, rows)
+    about = {"title": spec.title, "target": spec.target, "cells": len(spec), "columns": cells_of.COLUMNS, "provenance": provenance()}
+    about |= {"specification": o.spec.read_text(encoding="utf-8")}
+    if o.format == "parquet":
+        table = write_parquet(o.out / "sweep.parquet", spec, rows, about)
+    else:
+        table = write_csv(o.out / "sweep.csv", spec, rows)
+    result = {**about, "status": {s: sum(r["status"] == s for r in rows) for s in ("ok", "diverged", "failed")}, "best": _best(found)}
+    files = [table, write_json(o.out / "sweep.json", to_jsonable(result))]
+    if o.figures and any(g.values for g in found):
+        from fedtheory.cli.sweep.figure import draw
+
+        with progress("drawing"):
+            files += draw(found, spec.title, spec.target, o.out / "sweep")
+    return files, result
+
+
+def _best(found: Sequence[Group]) -> list[dict[str, Any]]:
+    """The best setting of each method in each place, by the median over seeds; without one where none is whole."""
+    places: dict[tuple[Any, ...], list[Group]] = {}
+    for group in found:
+        where = ("table", "problem", "data", "dataset", "split", "participants", "participation", "method")
+        places.setdefault(tuple((k, group.keys[k]) for k in where if k in group.keys), []).append(group)
+    out = []
+    for place, some in places.items():
+        lower = some[0].kind == "run"
+        column = "suboptimality" if lower else "test_accuracy"
+        whole = [g for g in some if math.isfinite(g.middle(column))]
+        best = (min if lower else max)(whole, key=lambda g: g.middle(column), default=None)
+        counted = {"settings": len(some), "diverged": sum(g.diverged > 0 for g in some), "failed": sum(g.failed > 0 for g in some)}
+        row: dict[str, Any] = {**dict(place), **counted}
+        if best is not None:
+            alike = {k for k in best.keys if len({repr(g.keys.get(k)) for g in some}) == 1}
+            row["setting"] = {k: v for k, v in best.keys.items() if k not in alike}
+            row |= {name: best.middle(name) for name in best.values}
+        out.append(row)
+    return out
+
+
+def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions, seconds: float) -> None:
+    if o.json:
+        emit({**result, "files": files})
+        return
+    console = out_console()
+    console.print(Text(spec.title or f"{len(spec):,} cells", "bold"))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name in ("where", "method", "best setting"):
+        table.add_column(name, overflow="fold")
+    networks = {kind for kind, _ in spec.grids} == {"network"}
+    names = ("test_accuracy", "nonzeros") if networks else ("suboptimality", "bits", "rounds_to_target", "bits_to_target")
+    titles = {"suboptimality": "F(x) - F*", "rounds_to_target": "rounds to it", "bits_to_target": "bits to it"}
+    for name in names:
+        table.add_column(titles.get(name, name.replace("_", " ")), justify="right", min_width=8)
+    table.add_column("no result", justify="right")
+    for row in result["best"]:
+        where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in
+                          ("table", "problem", "data", "dataset", "split", "participants") if k in row)  # fmt: skip
+        setting = ", ".join(f"{k} = {v}" for k, v in row.get("setting", {}).items())
+        numbers = [f"{row[n]:.3g}".replace("e+0", "e") if n in row and math.isfinite(row[n]) else "never" if row.get(n) == math.inf else "" for n in names]
+        lost = row["diverged"] + row["failed"]
+        table.add_row(*map(Text, (where, str(row["method"]), setting)), *numbers, f"{lost} of {row['settings']}" if lost else "")
+    console.print(table)
+    told = ", ".join(f"{n:,} {what}" for what, n in result["status"].items() if n)
+    console.print(f"{len(spec):,} cells: {told}; {result['found_again']:,} were known, {seconds:.1f} s", style="dim")
+    to = "" if spec.target is None else f"'to it': to F(x) - F* <= {spec.target:g}. "
+    console.print(f"{to}Best by the median over seeds; settings of which a seed has no result are not compared.", style="dim")
+    console.print("wrote " + ", ".join(map(str, files)), soft_wrap=True)
+
+
+def _told_dry(spec: Spec, o: SweepOptions) -> int:
+    """How many cells there are, and the first of them; nothing is run."""
+    console = out_console()
+    if o.json:
+        emit({"cells": len(spec), "varied": spec.varied, "first": [dict(cell) for _, cell in _first(spec)]})
+        return 0
+    console.print(f"{len(spec):,} cells; all that is varied goes together. The first of them:")
+    for kind, cell in _first(spec):
+        console.print(Text(f"  {kind}: " + ", ".join(f"{k} = {v}" for k, v in cell.items())))
+    return 0
+
+
+def _first(spec: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (spec[i] for i in range(min(5, len(spec))))

@@ -1,0 +1,78 @@
+"""The summary figure of a sweep: what every method reaches, against what it sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedtheory.cli.sweep.table import Group
+
+__all__ = ["draw"]
+
+PANELS = 6
+
+
+def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -> list[Path]:
+    """One panel a problem, or a table of networks: a point for every setting (the median over seeds, with their range), and the best
+    one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are."""
+    from fedtheory.plotting.style import headline, house_style, legend_below, method_style, page_figure, save
+
+    panels: dict[str, list[Group]] = {}
+    for group in found:
+        panels.setdefault(_place(group), []).append(group)
+    shown = dict(list(panels.items())[:PANELS])
+    columns = min(3, len(shown))
+    with house_style():
+        figure, axes = page_figure(-(-len(shown) // columns), columns, ratio=0.85, width=(0.6, 0.8, 1.0)[columns - 1])
+        for ax, (place, some) in zip(axes.flat, shown.items()):
+            _panel(ax, place, some, target, method_style)
+        for ax in list(axes.flat)[len(shown):]:
+            ax.set_visible(False)
+        more = f"; {len(panels) - PANELS} more are in the table only" if len(panels) > PANELS else ""
+        headline(figure, title or "What every setting reaches, and what it sends", "a ring: the best of a method" + more)
+        legend_below(figure, axes.flat, columns=4)
+        return save(figure, stem)
+
+
+def _place(group: Group) -> str:
+    told = [str(group.keys[k]) for k in ("table", "problem", "data", "dataset") if k in group.keys]
+    return ", ".join(told)
+
+
+def _measure(group: Group) -> tuple[str, str]:
+    """The columns of a panel: across, and up."""
+    return ("bits", "suboptimality") if group.kind == "run" else ("nonzeros", "test_accuracy")
+
+
+def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, method_style: Any) -> None:
+    across, up = _measure(some[0])
+    lower = up == "suboptimality"
+    without = sum(bool(g.diverged) for g in some), sum(bool(g.failed) for g in some)
+    methods = list(dict.fromkeys(g.keys["method"] for g in some))
+    for method in methods:
+        points = [(g.middle(across), g.middle(up), g) for g in some if g.keys["method"] == method]
+        points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1]) and not (lower and p[1] <= 0)]
+        if not points:
+            continue
+        style = method_style(method)
+        look = {"color": style["color"], "marker": style.get("marker", "o"), "linestyle": "", "markersize": 4}
+        ax.plot([p[0] for p in points], [p[1] for p in points], label=style.get("label", method), **look)
+        for x, _, g in points:
+            ends = [v for v in g.values[up] if not lower or v > 0]
+            ax.plot([x, x], [min(ends), max(ends)], color=style["color"], linewidth=0.8)
+        x, y, _ = (min if lower else max)(points, key=lambda p: p[1])
+        ax.plot([x], [y], marker="o", markersize=10, markerfacecolor="none", markeredgecolor=style["color"], linestyle="")
+    ax.set_title(place)
+    if lower:
+        ax.set_yscale("log")
+        if target is not None:
+            ax.axhline(target, color="#777777", linewidth=0.8, linestyle=":")
+    if ax.lines:
+        ax.set_xscale("log")
+    ax.set_xlabel("bits sent and received" if lower else "nonzeros sent by a participant, a round")
+    ax.set_ylabel("F(x) − F* after the last round" if lower else "test accuracy")
+    told = [f"{n} {what}" for n, what in zip(without, ("diverged", "failed")) if n]
+    if told:
+        ax.annotate(", ".join(told), (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=7, color="#B00020")

@@ -1,0 +1,73 @@
+"""The options of a command as a specification may set them: their names, types and defaults, read from the command itself."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from fedtheory.errors import InvalidInput, suggest
+
+__all__ = ["Option", "options_of", "taken"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a command: its type without None, its choices (empty for none) and its default."""
+
+    name: str
+    kind: type
+    choices: tuple[Any, ...]
+    default: Any
+
+
+@cache
+def options_of(command: str) -> dict[str, Option]:
+    """The options of `fedtheory run` or `fedtheory bench`, by name."""
+    from fedtheory.cli.commands_problems import run_command
+    from fedtheory.cli.commands_studies import bench_command
+
+    signature = inspect.signature({"run": run_command, "bench": bench_command}[command], eval_str=True)
+    return {name: _option(name, p) for name, p in signature.parameters.items() if p.kind is not inspect.Parameter.VAR_KEYWORD}
+
+
+def _option(name: str, parameter: inspect.Parameter) -> Option:
+    hint = parameter.annotation
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (Union, types.UnionType):
+        (hint,) = [a for a in get_args(hint) if a is not types.NoneType]
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    default = None if parameter.default is inspect.Parameter.empty else getattr(parameter.default, "default", parameter.default)
+    return Option(name, str if choices or not isinstance(hint, type) else hint, choices, None if default is ... else default)
+
+
+def taken(command: str, name: str, value: Any, where: str) -> Any:
+    """A value of an option as the command would take it.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        No such option; a value of another type, or none of its choices. ``where`` begins the message.
+    """
+    known = options_of(command)
+    key = name.replace("-", "_")
+    if key not in known:
+        raise suggest(name, known, f"key of {where}", f"they are the options of `fedtheory {command} --help`")
+    option = known[key]
+    if option.choices:
+        if value not in option.choices:
+            raise InvalidInput(f"{where}: {name} = {value!r}: choose one of {', '.join(map(str, option.choices))}")
+        return value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if option.kind is float and number:
+        return float(value)
+    if option.kind in (str, Path) and (isinstance(value, str) or number):
+        return str(value)
+    if type(value) is option.kind:
+        return value
+    wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a text"}.get(option.kind, "a text")
+    raise InvalidInput(f"{where}: {name} = {value!r}: it must be {wanted}, or a list of them")

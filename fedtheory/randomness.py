@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +38,9 @@ class Stream:
 
     def generator(self, purpose: str, round_index: int = 0, step: int = 0, block: int = 0) -> np.random.Generator:
         """The generator of one key; two different keys never share numbers."""
-        entropy = [int(self.seed), zlib.crc32(purpose.encode()), round_index, step, block]
+        entropy: Any = [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step), int(block)]
+        with suppress(OverflowError):  # of what is no word: SeedSequence takes words apart itself, and more slowly
+            entropy = np.array(entropy, dtype=np.uint32)
         return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
 
     def per_scenario(
@@ -47,7 +51,15 @@ class Stream:
         round_index: int = 0,
         step: int = 0,
     ) -> np.ndarray:
-        """draw(generator, BLOCK) -> (BLOCK, ...), for every block that meets the scenario range, cut to the range."""
+        """draw(generator, count) -> (count, ...), for every block that meets the scenario range, cut to the range.
+
+        draw fills its numbers row by row, so that the first rows are the same however many follow: a block's last ones are not drawn
+        where the range ends before them.
+        """
         first, last = scenarios.start // BLOCK, (scenarios.stop - 1) // BLOCK
-        parts = [draw(self.generator(purpose, round_index, step, b), BLOCK) for b in range(first, last + 1)]
-        return np.concatenate(parts)[scenarios.start - first * BLOCK : scenarios.stop - first * BLOCK]
+        parts = [
+            draw(self.generator(purpose, round_index, step, b), min(BLOCK, scenarios.stop - b * BLOCK))
+            for b in range(first, last + 1)
+        ]
+        drawn = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return drawn[scenarios.start - first * BLOCK :]

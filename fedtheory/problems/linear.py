@@ -121,7 +121,8 @@ class LinearModel(Problem):
     def client_value(self, y: Array) -> Array:
         xp = namespace(y)
         loss = self.phi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
-        return xp.sum(loss, axis=-1) + self.ridge / 2 * xp.sum(y * y, axis=-1)
+        value = xp.sum(loss, axis=-1)
+        return value + self.ridge / 2 * xp.sum(y * y, axis=-1) if self.ridge else value
 
     def client_gradient(self, y: Array) -> Array:
         slope = self.dphi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]

@@ -123,7 +123,7 @@ def rows_of(values: Array, who: np.ndarray | None) -> Array:
     """The rows (..., d) -> (R, d) where who (...) is True, all where it is None: NumPy's, or on the device where they lie."""
     if on_host(values):
         values = to_numpy(values)
-        return values.reshape(-1, values.shape[-1]) if who is None else values[who]
+        return values.reshape(-1, values.shape[-1]) if who is None or who.all() else values[who]
     flat = values.reshape(-1, values.shape[-1])
     if who is None:
         return flat

@@ -227,7 +227,12 @@ def _per_row(rows: Rows, purpose: str, step: int, width: int, draw: Any) -> np.n
     One generator a block of scenarios fills (clients, scenarios, width) in that order, so that a client's numbers do not depend on how
     many follow it.
     """
-    clients = np.asarray(rows.clients)
+    clients, first, last = np.asarray(rows.clients), int(rows.scenarios.min()), int(rows.scenarios.max())
+    block = first // BLOCK
+    if last < (block + 1) * BLOCK:  # the usual case: all scenarios are of one block
+        generator = rows.stream.generator(purpose, rows.round_index, step, block)
+        drawn = draw(generator, (int(clients.max()) + 1, BLOCK, width))
+        return drawn[clients[:, None], rows.scenarios - block * BLOCK]
     out = np.empty((*rows.scenarios.shape, width))
     blocks = rows.scenarios // BLOCK
     for block in np.unique(blocks):

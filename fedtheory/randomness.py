@@ -66,13 +66,15 @@ class _Factor:
     def hashed(self, word: Any) -> np.ndarray:
         word = np.atleast_1d(np.asarray(word, dtype=np.uint32)) ^ np.uint32(self.value)  # arrays wrap around without a warning
         self.value = self.value * self.step & 0xFFFFFFFF
-        word = word * np.uint32(self.value)
-        return word ^ word >> np.uint32(16)
+        return _folded(word * np.uint32(self.value))
 
 
 def _mixed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    word = np.uint32(0xCA01F9DD) * one - np.uint32(0x4973F715) * other
-    return word ^ word >> np.uint32(16)
+    return _folded(np.uint32(0xCA01F9DD) * one - np.uint32(0x4973F715) * other)
+
+
+def _folded(word: np.ndarray) -> np.ndarray:
+    return word ^ np.right_shift(word, 16)
 
 
 @dataclass(frozen=True)

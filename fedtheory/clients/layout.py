@@ -52,7 +52,8 @@ class Layout:
 
     def sum(self, values: Array) -> Array:
         """Sum over the cohort: (S, P, d) -> (S, d)."""
-        if self.cohort.members is None and not self.cohort.everyone:  # chosen, not multiplied: outside the cohort there may be infinities
+        if self.cohort.members is None and not self.cohort.everyone:
+            # chosen, not multiplied: outside the cohort there may be infinities
             values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))
         return self.xp.sum(values, axis=1)
 
